@@ -29,7 +29,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test environments faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.demo
+demo:
+	$(MAKE) --no-print-directory -j2 $(VENV)/.demo
 	$(BIN)/stepscope demo $(DEMO)
 
 test:
@@ -118,8 +119,14 @@ dist/.wheel: $(INPUTS) | $(VENV)/bin/python
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	touch $@
 
-$(VENV)/.demo: dist/.wheel
-	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[demo]"
+# What the demo needs besides the wheel is installed while the wheel is built.
+$(VENV)/.demo-packages: pyproject.toml | $(VENV)/bin/python
+	mkdir -p build
+	$(BIN)/python scripts/requirements.py demo > build/demo-requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile -r build/demo-requirements.txt
+	touch $@
+
+$(VENV)/.demo: dist/.wheel $(VENV)/.demo-packages
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 

@@ -185,7 +185,10 @@ def build_kernels() -> list[Path]:
         if not shutil.which(configured):
             found = next(name for name in ("cc", "gcc", "clang") if shutil.which(name))
             os.environ["CC"], os.environ["LDSHARED"] = found, f"{found} -shared"
-    sources = sorted(path for path in KERNELS.glob("*.py") if path.name != "__init__.py")
+    sources = sorted(
+        (path for path in KERNELS.glob("*.py") if path.name != "__init__.py"),
+        key=lambda path: -path.stat().st_size,  # the longest first: no processor waits for the last one
+    )
     if not sources:
         return []
     extensions = [

@@ -38,10 +38,10 @@ def load_ranks(
         cache: Keep the columns of profiles in cache files beside them.
         processes: The number of processes that read profiles; by default one per processor.
         ray: Have a Ray cluster read them: its address, ``local`` for one that is started here, True for the
-            one that ``ray.init`` finds. A connected session takes precedence. The machines of the cluster must
-            see the files under the same path, or be able to fetch them from their URL.
-        progress: Called for a folder that is read file by file, with what is being done (``read`` or ``ask``),
-            the number of files, and the seconds it has taken so far.
+            one that ``ray.init`` finds. A connected session takes precedence. The machines of the cluster
+            must see the files under the same path, or be able to fetch them from their URL.
+        progress: Called for a folder that is read file by file, with what is being done (``read`` or
+            ``ask``), the number of files, and the seconds it has taken so far.
 
     Raises:
         TraceError: Nothing there, or nothing that can be read.

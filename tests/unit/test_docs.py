@@ -10,6 +10,7 @@ from support.documents import PAGES, ROOT, blocks, relative
 
 import stepscope
 import stepscope.cli
+from stepscope.analyze.advise import RULES as ADVICE
 from stepscope.health import RULES
 
 FOLDERS = ("src/", "docs/", "web/", "tests/", "benchmarks/", "examples/", "scripts/", ".ci/")
@@ -165,6 +166,15 @@ def test_sentences_have_a_subject_and_a_verb(files):
     ]
     assert len(ours) > 500
     assert found == []
+
+
+def test_the_rules_that_tutorials_name_are_there():
+    """Two of them were called by names that no rule has."""
+    tutorials = [page.read_text() for page in PAGES if page.parent.name == "learn"]
+    cells = [line.rstrip("|").rpartition("|")[2] for text in tutorials for line in text.splitlines()]
+    named = {name for cell in cells for name in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", cell)}
+    assert len(named) >= 5
+    assert sorted(named - set(RULES) - set(ADVICE)) == []
 
 
 def test_every_name_that_another_tools_user_is_sent_to_is_there():

@@ -60,8 +60,8 @@ class ProfilerHook(Hook):
             one, above all for the first capture on a GPU.
         skip_first: The number of steps at the beginning that are not captured, because they compile; with 0
             the first step is captured.
-        max_profiles: Profiles kept per rank. The oldest are deleted, except those that were requested or whose
-            advice is not repeated. Once there are twice as many, schedule and alerts make no more.
+        max_profiles: Profiles kept per rank. The oldest are deleted, except those that were requested or
+            whose advice is not repeated. Once there are twice as many, schedule and alerts make no more.
         output_dir: Where profiles are written; by default ``profiles`` in the run's directory.
         show_dataflow: Record which operator feeds which, if that is optional.
         show_memory: Record allocations.
@@ -72,9 +72,9 @@ class ProfilerHook(Hook):
         modules: Give every ``nn.Module`` a scope.
         ranks: Which ranks capture by schedule: "chief", "all", numbers, or a function of the rank. Requests
             name their own ranks.
-        max_overhead: The share of the run's time, from 0 to 1, that scheduled captures and captures after slow
-            steps may cost at most. None keeps the schedule whatever it costs, and limits captures after slow
-            steps to 1 %. Requests, signals, alerts and predicates have no limit.
+        max_overhead: The share of the run's time, from 0 to 1, that scheduled captures and captures after
+            slow steps may cost at most. None keeps the schedule whatever it costs, and limits captures
+            after slow steps to 1 %. Requests, signals, alerts and predicates have no limit.
         slow_step: Capture after a step that took this many times the median; None for never.
         signal: Capture when the process gets this signal, such as ``signal.SIGUSR2``; None for none.
         backend: "torch", "jax", "tensorflow" or "python", or an object; by default that of the framework

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"--epochs must be 1 or more, got {arguments.epochs}", hint="leave --epochs out for the default"
         )
     framework = training.choose(arguments.framework)
-    digits.split()  # says at once what is missing
+    digits.require()
     log_dir = Path(arguments.log_dir)
     server = start_server(log_dir, arguments.port) if arguments.serve else None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,28 @@ Batch = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
 EVALUATED_IMAGES = 360
 
 
+def require() -> None:
+    """Check that the images are there, without the seconds that their import takes.
+
+    Raises:
+        UsageError: scikit-learn, which carries them, is not installed.
+    """
+    if not find_spec("sklearn"):
+        raise UsageError(
+            "the demo trains on scikit-learn's digits, and scikit-learn is not installed",
+            hint="pip install scikit-learn, or install Stepscope with its extra 'demo'",
+        )
+
+
 def split() -> tuple[Batch, Batch]:
     """Return training and evaluation data: images as [n, 8, 8] between 0 and 1, labels as [n].
 
     Raises:
         UsageError: scikit-learn, which carries the images, is not installed.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise UsageError(
-            "the demo trains on scikit-learn's digits, and scikit-learn is not installed",
-            hint="pip install scikit-learn, or install Stepscope with its extra 'demo'",
-        ) from None
+    require()
+    from sklearn.datasets import load_digits
+
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     pixels = (images[order].reshape(-1, 8, 8) / 16).astype(np.float32)

@@ -449,8 +449,8 @@ class Run(HotCalls, SummaryMethods):
         Args:
             reason: Why, for the page; of several requests the first counts.
             error: Raised in the training's own thread at the next boundary of a step, or by ``close()``.
-            alone: Whether other ranks do not know of it. As they would wait for this one for ever, in a job of
-                several ranks ``steps()`` then goes on until ``StopTogetherHook`` has told them;
+            alone: Whether other ranks do not know of it. As they would wait for this one for ever, in a job
+                of several ranks ``steps()`` then goes on until ``StopTogetherHook`` has told them;
                 ``should_stop`` is true at once.
         """
         self._loop.request_stop(reason, error, alone=alone)

@@ -96,9 +96,7 @@ class Annotations:
         """Throw a run away."""
         wanted = read(body, RunDelete)
         if wanted.confirm != wanted.run:
-            raise UsageError(
-                "not confirmed: nothing was deleted", hint="confirm must repeat the run's name"
-            )
+            raise UsageError("not confirmed: nothing was deleted", hint="confirm must repeat the run's name")
         throw_run(self._known(wanted.run), wanted.run)
         return self.trash()
 

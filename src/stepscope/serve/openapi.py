@@ -45,7 +45,7 @@ def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
         "info": {
             "title": "Stepscope",
             "version": __version__,
-            "description": "The runs of a log directory: what they recorded, findings about it, and their profiles.",
+            "description": "The runs of a log directory: what they recorded, findings, and profiles.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "."}],

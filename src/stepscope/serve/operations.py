@@ -80,7 +80,9 @@ def _post(body: type, answer: type) -> Operation:
 
 RUN = Parameter("run", str, "name of a run", required=True)
 TAG = Parameter("tag", str, "tag of the run", required=True)
-STEP = Parameter("step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest that is not after it; default: the newest")
+STEP = Parameter(
+    "step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest that is not after it; default: the newest"
+)
 PATH = Parameter("path", str, "a profile, relative to the log directory", required=True)
 STEPS = Parameter("steps", str, "the steps to count, such as 3-5,9; default: all")
 START = Parameter("start", Whole, "first nanosecond of the window; default: that of the profile")
@@ -98,11 +100,15 @@ RANGE = (
 EMBEDDING = Parameter("name", str, "name of an embedding; default: the first")
 
 OPERATIONS: dict[str, Operation] = {
-    "changes": _json(messages.Changes, Parameter("cursor", str, "cursor of the last answer; default: everything")),
+    "changes": _json(
+        messages.Changes, Parameter("cursor", str, "cursor of the last answer; default: everything")
+    ),
     "series": Operation(answer=messages.SeriesHeader, body=messages.SeriesRequest, media=(FRAME,)),
     "points": Operation(
         (
-            Parameter("run", list[str], "names of runs, each with the tag at the same position", required=True),
+            Parameter(
+                "run", list[str], "names of runs, each with the tag at the same position", required=True
+            ),
             Parameter("tag", list[str], "as many tags; a leading = makes one an expression", required=True),
             Parameter("format", Literal["csv", "json"], "default: json"),
             Parameter("x_tag", str, "a tag whose value at each point is an additional column"),
@@ -139,7 +145,11 @@ OPERATIONS: dict[str, Operation] = {
         records.RecordAnswer,
         RUN,
         TAG,
-        Parameter("limit", Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)], "largest number of values; default: 100"),
+        Parameter(
+            "limit",
+            Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)],
+            "largest number of values; default: 100",
+        ),
     ),
     "blob": Operation(
         (
@@ -216,19 +226,26 @@ OPERATIONS: dict[str, Operation] = {
         profiles.HistoryAnswer,
         Parameter("path", list[str], "profiles, 1 to 24", required=True),
         Parameter(
-            "by", Literal["parts", "scopes", "launched", "operators", "kernels"], "kind of rows; default: operators"
+            "by",
+            Literal["parts", "scopes", "launched", "operators", "kernels"],
+            "kind of rows; default: operators",
         ),
     ),
     "profile/kernels": _json(profiles.KernelAnswer, PATH, STEPS),
     "profile/memory": _json(
-        profiles.MemoryAnswer, PATH, STEPS, Parameter("points", Whole, "number of points of the level; default: 800")
+        profiles.MemoryAnswer,
+        PATH,
+        STEPS,
+        Parameter("points", Whole, "number of points of the level; default: 800"),
     ),
     "profile/shapes": _json(work.ShapesAnswer, PATH, STEPS),
     "profile/path": _json(
         work.PathAnswer,
         PATH,
         STEPS,
-        Parameter("pieces", Annotated[int, Meta(ge=0, le=100_000)], "largest number of segments; default: 2000"),
+        Parameter(
+            "pieces", Annotated[int, Meta(ge=0, le=100_000)], "largest number of segments; default: 2000"
+        ),
     ),
     "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
     "profile/ranks": _json(jobs.JobAnswer, PATH),
@@ -237,14 +254,22 @@ OPERATIONS: dict[str, Operation] = {
         PATH,
         START,
         END,
-        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "largest number of waits, longest first; default: 300"),
+        Parameter(
+            "most",
+            Annotated[int, Meta(ge=0, le=5_000)],
+            "largest number of waits, longest first; default: 300",
+        ),
     ),
     "profile/gaps": _json(
         jobs.GapsAnswer,
         PATH,
         START,
         END,
-        Parameter("most", Annotated[int, Meta(ge=0, le=5_000)], "largest number of gaps, longest first; default: 100"),
+        Parameter(
+            "most",
+            Annotated[int, Meta(ge=0, le=5_000)],
+            "largest number of gaps, longest first; default: 100",
+        ),
     ),
     "profile/reading": _json(profiles.ReadingProgress, PATH),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),

@@ -240,7 +240,7 @@ def test_pictures_of_an_embedding_may_be_bytes(tmp_path):
     assert np.unique(np.asarray(Image.open(path))).tolist() == [7]
 
 
-@row("what they do not fill of their square")
+@row("the part of their square that they do not fill")
 def test_the_rest_of_a_square_of_pictures_is_black(tmp_path):
     from PIL import Image
 

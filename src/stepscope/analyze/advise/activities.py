@@ -65,7 +65,8 @@ _PREPROCESSING = ActivityRule(
         "torch": "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it "
         "in parallel with the steps, "
         "or do it on the device in batches",
-        "jax": "do it in the input pipeline (grain, tf.data) in parallel with the steps, or inside the jitted step",
+        "jax": "do it in the input pipeline (grain, tf.data) in parallel with the steps, "
+        "or inside the jitted step",
         "keras": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE), or into layers of the "
         "model",
         "tensorflow": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
@@ -100,8 +101,8 @@ _CHECKPOINT = ActivityRule(
     Activity.SAVING,
     "the step writes a checkpoint",
     {
-        "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, or copy "
-        "the state to "
+        "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, "
+        "or copy the state to "
         "the host and write it in a thread",
         "jax": "save less often, or in parallel with the steps: orbax.checkpoint.AsyncCheckpointer",
         "keras": "keras.callbacks.ModelCheckpoint(save_freq=…) less often, or write it in a thread",

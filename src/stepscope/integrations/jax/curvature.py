@@ -69,7 +69,7 @@ class SharpnessHook(Hook):
         learning_rate: The rate, or a function of the step that returns it.
         momentum: The momentum of the optimizer.
         every_n_steps: Distance between measurements.
-        iterations: Number of products in each; the vector of the last measurement is where the next one begins.
+        iterations: Number of products in each; the next measurement begins with the vector of the last.
     """
 
     def __init__(

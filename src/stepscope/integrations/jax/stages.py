@@ -46,8 +46,8 @@ def dispatched(function: Callable[P, R], run: Run) -> Dispatched[P, R]:
 
         train_step = dispatched(jax.jit(train_step), run)
 
-    On a device that computes during the call, as a CPU may, the stage includes the computation; in a step that
-    compiles, it includes compiling.
+    On a device that computes during the call, as a CPU may, the stage includes the computation; in a step
+    that compiles, it includes compiling.
 
     Args:
         function: The result of ``jax.jit`` or ``jax.pmap``.

@@ -39,8 +39,8 @@ class AttentionHook(Hook):
     pass in training mode of a sampled step it records:
 
     - ``attention/LAYER/logit_max``: the largest scaled logit of a key that a query can see.
-    - ``attention/LAYER/entropy``: the entropy of the weights over the logarithm of the number of keys that the
-      query can see, as the mean over queries and heads: 1 is uniform, 0 is a single key.
+    - ``attention/LAYER/entropy``: the entropy of the weights over the logarithm of the number of keys that
+      the query can see, as the mean over queries and heads: 1 is uniform, 0 is a single key.
     - ``attention/LAYER/entropy_min``: the same for the head with the lowest entropy.
 
     Kernels with other names, such as flash-attn's own functions and flex_attention, are not seen, and neither

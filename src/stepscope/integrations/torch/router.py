@@ -31,7 +31,8 @@ class RouterHook(Hook):
     A mixture is a module with ``experts``. In the training passes of a sampled step, the choice of its router
     is taken from the indices that it returns; otherwise from the number of rows with which each expert is
     called; otherwise from the largest of the logits or weights that it returns, if it or its mixture says how
-    many experts a token gets. If all experts get all rows and nothing says how many count, nothing is recorded.
+    many experts a token gets. If all experts get all rows and nothing says how many count, nothing is
+    recorded.
 
     - ``router/LAYER/load/EXPERT``: share of all choices of this rank, before any capacity is applied.
     - ``router/LAYER/imbalance``: the largest share over that of a fair router; 1 is balanced.

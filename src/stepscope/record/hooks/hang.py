@@ -28,7 +28,7 @@ SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 
 class HangHook(Hook):
-    """Watches every rank: if no step ends for some time, the stacks of all its threads are written to the run.
+    """Watches every rank: if no step ends for some time, it writes the stacks of all threads to the run.
 
     Each rank watches itself, on a separate thread, and writes ``ranks/hang-…json`` with the step, the stage
     and the stacks, and beside it the contents of torch's flight recorder if that is on. ``stepscope ranks``

@@ -65,8 +65,10 @@ class HealthHook(Hook):
         checkpoint: Called with the number of steps done, to save a checkpoint. Not called for values that are
             not finite, because then the model is broken; the finding's ``rewind`` names the last good one.
         stop: Whether to ask the run to stop, or the ids of the rules that may.
-        capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function to call with a reason.
-        webhook: An address to which findings are posted as JSON, or a ``Webhook``; by default nothing is sent.
+        capture: Whether to have the run's ``ProfilerHook`` capture steps, or a function to call with a
+            reason.
+        webhook: An address to which findings are posted as JSON, or a ``Webhook``; by default nothing is
+            sent.
         notify: Addresses in apprise's notation (``slack://…``, ``ntfy://…``), or a ``Notifier``, to which
             findings are sent with a picture of the series; by default nothing is sent.
         alerts: Rules of your own: conditions over tags, such as ``"mean(train/loss, 50) > 3"``, or ``Alert``.

@@ -150,9 +150,10 @@ class StatisticsHook(Hook):
 class GradientHook(StatisticsHook):
     """Measures gradients, weights and updates of a model, for the whole job, however it is sharded.
 
-    In every step: the norm of the whole gradient, and whether it is finite. Every ``every_n_steps`` steps, for
-    the gradient, weight and update of each parameter: norm, mean, standard deviation, minimum, maximum, share
-    of zeros and number of non-finite values, and the ratio of update to weight; less often their histograms.
+    In every step: the norm of the whole gradient, and whether it is finite. Every ``every_n_steps`` steps,
+    for the gradient, weight and update of each parameter: norm, mean, standard deviation, minimum, maximum,
+    share of zeros and number of non-finite values, and the ratio of update to weight; less often their
+    histograms.
 
     Add it to a run, and tell it about a model with ``integrations.torch.watch`` or its equivalent in your
     framework.

@@ -169,5 +169,6 @@ def test_a_clock_that_steps_back_is_refused_and_nobody_is_blamed(simulated, tmp_
     assert found.clocks.refused is not None
     assert (found.blame, found.stragglers) == ((), ())
     assert any(
-        note.startswith("waits are not attributed to ranks: the clocks cannot be aligned") for note in found.notes
+        note.startswith("waits are not attributed to ranks: the clocks cannot be aligned")
+        for note in found.notes
     )
