@@ -1536,6 +1536,25 @@ def test_a_wait_of_pythons_library_is_not_for_xlas_threads(make, steps, frame: s
     assert bool(of(facts, "blocking-call")) == said
 
 
+@pytest.mark.parametrize(("worked", "gain"), [(700_000, 0.25), (900_000, None)])
+def test_python_while_xla_stands_still_is_gained_whatever_the_graph_knows(make, steps, worked, gain) -> None:
+    """XLA's threads wait for what the host hands to them; nothing recorded says so."""
+
+    def content(step, at):
+        half = worked // 2
+        lanes = {"lane": "tf_XLAPjRtCpuClient/1"}
+        return [
+            make.event("dot", Kind.HOST_OP, at + 50_000, half, **lanes),
+            make.event("dot", Kind.HOST_OP, at + 50_000 + half, half, scope="transpose(jvp(f))", **lanes),
+            make.event("PjitFunction(step)", Kind.HOST_OP, at + STEP - 50_000, 50_000),
+        ]
+
+    trace = steps(content, format="xplane")
+    python = lambda time: 1 if time % STEP < STEP - 50_000 else 0  # noqa: E731
+    findings = of(sampled_by(trace, python), "python-overhead")
+    assert [round(one.gain_ratio, 2) for one in findings] == ([] if gain is None else [gain])
+
+
 def test_one_late_sample_is_no_wait(make, steps) -> None:
     """As where a busy machine lets neither the thread nor the sampler run for half of a step."""
     trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 500_000)])

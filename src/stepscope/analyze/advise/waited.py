@@ -33,6 +33,8 @@ AHEAD = 0.1
 only dispatched their work."""
 _TO_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py\(\d+\): (?:compile_wrapper|_fn|__call__)$")
 """Calls of compiled code: within them stands the function that is compiled, which calls nothing."""
+KNOWN = 0.9
+"""Least share of the time in which XLA's threads stand still that the graph has to find to be gained."""
 AWAITED = 0.1
 """Share of a wait in which XLA's threads ran something, from which it is for them."""
 
@@ -313,7 +315,9 @@ class Waited:
         )
         gain = min(self.replay.gain_ns(left_out), self.wall_ns)
         if host is not None and not self.has_device and len(self.busy):
-            gain = min(gain, cost)  # what XLA's own threads wait for, the graph does not know
+            # What XLA's own threads wait for, the graph does not know: what is handed to them earlier they
+            # do earlier, until they never stand still.
+            return Worth(cost, cost, "replay" if gain >= KNOWN * cost else "bound")
         return Worth(cost if host or device is not None else gain, gain, "replay")
 
     def without_queue(self, worth: Worth, spans: Spans) -> Worth:
