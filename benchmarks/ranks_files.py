@@ -83,6 +83,11 @@ def asked(folder: Path, how: dict[str, object]) -> tuple[float, int, list[int], 
     return seconds, peak, named, read
 
 
+def waited() -> None:
+    """Keep a worker for as long as it takes to start the others."""
+    time.sleep(0.5)
+
+
 def on_ray(folder: Path, workers: int) -> float:
     """Return the seconds that a cluster of so many workers takes, its start left out."""
     import ray
@@ -94,7 +99,7 @@ def on_ray(folder: Path, workers: int) -> float:
         object_store_memory=200 << 20,
     )  # fmt: skip
     try:
-        ray.get([ray.remote(time.sleep).remote(0.5) for _ in range(workers)])  # they are there
+        ray.get([ray.remote(waited).remote() for _ in range(workers)])  # they are there
         begun = time.perf_counter()
         load_ranks(folder, cache=False, ray=True)
         return time.perf_counter() - begun
