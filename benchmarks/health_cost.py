@@ -5,6 +5,10 @@ process of its own: bare; recorded (loss, learning rate, gradient norm before an
 of 20 layers every 50 steps); and recorded with ``HealthHook``. A step computes about 1 ms: matrix products,
 which let go of the interpreter, and plain Python, which does not and so feels other threads.
 
+With ``--pairs N`` it is one process instead, in which blocks of steps with and without the hook take turns by
+chance, N of each, so that where things lie in memory is the same for both: what a step of the training thread
+takes longer.
+
 First comes what tells most on a busy machine: the CPU time that judging takes, by the clock of the thread
 that judges, over the steps, with all calls of the hook counted; nothing else of it runs at a step. Then what
 the loop and the process took with the hook less what they took without it, by the clock of the wall, of the
@@ -36,7 +40,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--way", choices=WAYS, help="measure one way here and print JSON")
+    parser.add_argument("--pairs", type=int, help="blocks of 2,000 steps in one process, so many pairs")
     arguments = parser.parse_args()
+    if arguments.pairs:
+        in_pairs(arguments.pairs)
+        return
     if arguments.way:
         print(json.dumps(measure(arguments.way, arguments.steps)))
         return
@@ -92,6 +100,53 @@ def measure(way: str, steps: int) -> dict[str, float]:
         "judging_us": sum(sum(each) for each in spent),
     }
     return {what: 1e6 * seconds / steps for what, seconds in took.items()}
+
+
+BLOCK = 2_000
+"""Steps of a block: about a second, in which the hook judges once."""
+
+
+def in_pairs(pairs: int) -> None:
+    """Print what the hook adds to a step, by blocks with and without it."""
+    import stepscope as ss
+
+    with tempfile.TemporaryDirectory() as directory:
+        hook = ss.HealthHook()
+        calls = {name: getattr(hook, name) for name in ("_take", "look")}
+        run = ss.Run(directory, hooks=[hook])
+        rng = np.random.default_rng(0)
+        matrix, steps = rng.normal(size=(160, 160)), BLOCK * (2 * pairs + 2)
+        noise = (1 + 0.05 * rng.normal(size=steps)).tolist()
+
+        def block(first: int, *, judged: bool) -> list[float]:
+            for name, call in calls.items():
+                setattr(hook, name, call if judged else lambda *_, **__: None)
+            wall, thread = time.perf_counter(), time.thread_time()
+            for step in run.steps(range(first, first + BLOCK)):
+                work(matrix)
+                log(run, step, noise[step], steps)
+            took = [time.perf_counter() - wall, time.thread_time() - thread]
+            run.flush()
+            return [1e6 * seconds / BLOCK for seconds in took]
+
+        block(0, judged=True)
+        block(BLOCK, judged=False)
+        added: list[tuple[float, float]] = []
+        bare: list[float] = []
+        for pair in range(1, pairs + 1):
+            found = {}
+            for place, judged in enumerate(rng.permutation([True, False]).tolist()):
+                found[judged] = block(BLOCK * (2 * pair + place), judged=judged)
+            added.append((found[True][0] - found[False][0], found[True][1] - found[False][1]))
+            bare.append(found[False][0])
+        run.close()
+    print(f"a step of {statistics.median(bare):.0f} us, recorded; the hook adds (median of {pairs} pairs):")
+    for at, what in enumerate(("of the wall", "of the training thread")):
+        every = sorted(one[at] for one in added)
+        middle = every[len(every) // 4], every[-len(every) // 4 - 1]
+        print(
+            f"  {statistics.median(every):+.1f} us {what} (half of them {middle[0]:+.1f} to {middle[1]:+.1f})"
+        )
 
 
 def clocked(hook: Any) -> list[float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
@@ -74,6 +75,7 @@ def train_odd(directory: Path, seeds: list[int], number: int, parts: int) -> Non
     """Train those with loops and logs of their own that are not there yet."""
     from odd import names_of, record_odd
 
+    os.environ.setdefault("KERAS_BACKEND", "jax")
     for name, what, seed in [each for one in seeds for each in names_of(one)][number - 1 :: parts]:
         begun = time.thread_time()
         if not (directory / f"{name}.json").exists():

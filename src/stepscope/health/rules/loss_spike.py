@@ -34,7 +34,8 @@ class LossSpike(PerStream):
     action = (
         "look at the batches of these steps and at the gradient norm before them; clip gradients, lower the "
         "learning rate or lengthen the warm-up; if the loss does not come back, restart from a checkpoint "
-        "and skip the batches"
+        "and skip the batches; if the data or the task was changed here on purpose, record that as a series, "
+        "such as curriculum/stage, and the jump is expected"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
