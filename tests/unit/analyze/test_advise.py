@@ -94,6 +94,7 @@ def test_every_rule_is_there() -> None:
         "logging",
         "evaluation",
         "blocking-call",
+        "busy-machine",
         "host-callback",
         "between-steps",
         "communication-bound",
@@ -1308,6 +1309,26 @@ def test_a_wait_for_a_processor_is_no_time_of_the_code_that_waits(
     if findings:
         told = [line for line in findings[0].chain if line.startswith("the machine was busy: for ")]
         assert len(told) == bool(queued)
+
+
+@pytest.mark.parametrize(("queued", "said"), [(None, None), (0.1, False), (0.5, True)])
+def test_a_thread_that_waits_for_a_processor_is_said_to(steps, make, queued, said) -> None:
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 990_000)])
+    facts = sampled_by(trace, lambda time: 0)
+    if queued is not None:
+        samples = facts.sampled[0].samples
+        each = np.round((samples.end_ns - samples.start_ns) * queued).astype(np.int64)
+        facts.__dict__["sampled"] = {0: Sampled(replace(samples, queued_ns=each))}
+    advice = advise(facts)
+    found = [one for one in advice.findings if one.rule == "busy-machine"]
+    assert ("busy-machine" in advice.judged) == (queued is not None)
+    assert bool(found) == bool(said)
+    if said:
+        assert found[0].summary == (
+            "the training thread waited for a processor for 50.0 % of the steps (500 µs a step), "
+            "while other threads or processes ran"
+        )
+        assert advice.verdict.startswith("nothing to gain above 3%")
 
 
 def test_nothing_is_called_the_programs_code_without_a_stack_taken_in_it(steps, make) -> None:

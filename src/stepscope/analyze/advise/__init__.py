@@ -13,6 +13,7 @@ from stepscope.analyze.advise import (
     activities,
     between,
     blocking,
+    busy,
     callbacks,
     communication,
     copies,
@@ -44,6 +45,7 @@ RULES: dict[str, Check] = {
     "logging": activities.logging,
     "evaluation": activities.evaluation,
     "blocking-call": blocking.check,
+    "busy-machine": busy.check,
     "host-callback": callbacks.check,
     "between-steps": between.check,
     "communication-bound": communication.check,
@@ -88,6 +90,7 @@ _NO_WAIT = {
     "hang",
     "step-variation",
     "accelerator-utilization",
+    "busy-machine",
 }
 """Rules that say nothing of what a step waited for: where they alone could tell, much may be to gain."""
 _VARYING = {

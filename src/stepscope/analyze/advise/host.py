@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.analyze.advise.busy import BUSY, queued_ratio
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -226,8 +227,6 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
 
 
 SLOWED = "recording stacks slows Python down: confirm it without"
-BUSY = 0.2
-"""Share of the steps that the training thread waits for a processor, from which that is said."""
 
 
 def _busy_machine(waited: Waited) -> tuple[str, ...]:
@@ -252,9 +251,7 @@ def _ran(waited: Waited) -> float:
 
     The time of Python is without such waits, so that its share is one of the steps without them.
     """
-    if waited.sampled is None or waited.sampled.lane != waited.lane:
-        return 1.0
-    return 1 - min(waited.sampled.queued_ns(waited.spans) / waited.wall_ns, 1.0)
+    return 1 - queued_ratio(waited)
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:

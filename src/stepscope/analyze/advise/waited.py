@@ -320,6 +320,14 @@ class Waited:
             return Worth(cost, cost, "replay" if gain >= KNOWN * cost else "bound")
         return Worth(cost if host or device is not None else gain, gain, "replay")
 
+    @property
+    def queued_ns(self) -> int | None:
+        """How long the training thread waited for a processor while no device worked, None where unknown."""
+        sampled = self.sampled
+        if sampled is None or sampled.lane != self.lane or sampled.samples.queued_ns is None:
+            return None
+        return sampled.queued_ns(self.dry if self.has_device else self.spans)
+
     def without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.
 
