@@ -203,10 +203,12 @@ def build_kernels() -> list[Path]:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
+        shared = shared_code()
         modules = cythonize(
             extensions,
             build_dir=str(ROOT / "build" / "cython"),
             language_level=3,
+            shared_utility_qualified_name=shared.name,
             compiler_directives={
                 "boundscheck": False,
                 "wraparound": False,
@@ -215,6 +217,7 @@ def build_kernels() -> list[Path]:
                 "freethreading_compatible": True,
             },
         )
+        modules.append(shared)
         command = build_ext(Distribution({"ext_modules": modules, "package_dir": {"": "src"}}))
         command.inplace = True
         command.build_temp = str(ROOT / "build" / "temp")
@@ -225,6 +228,23 @@ def build_kernels() -> list[Path]:
         return [Path(command.get_ext_fullpath(module.name)).resolve() for module in modules]
     finally:
         os.chdir(before)
+
+
+def shared_code() -> Any:
+    """Return the extension with Cython's code for memoryviews, which each module would else compile again."""
+    import Cython
+    from setuptools import Extension
+
+    source = ROOT / "build" / "cython" / "memoryviews.c"
+    if not source.exists() or f"by Cython {Cython.__version__} " not in source.read_text()[:200]:
+        source.parent.mkdir(parents=True, exist_ok=True)
+        threads = ["-X", "freethreading_compatible=True"]
+        run([sys.executable, "-m", "cython", *threads, f"--generate-shared={source}"])
+    return Extension(
+        "stepscope.kernels.memoryviews",
+        [str(source.relative_to(ROOT))],
+        extra_compile_args=["-O3", "-g0"],
+    )
 
 
 def kernels_package() -> Any:
