@@ -14,8 +14,7 @@ from stepscope.urls import is_url
 
 if TYPE_CHECKING:
     from stepscope.analyze.ranks.hangs import Hang
-    from stepscope.analyze.ranks.job import Job
-    from stepscope.analyze.ranks.many import Progress
+    from stepscope.analyze.ranks.job import HowRead, Job, Progress
     from stepscope.trace.model import Trace
 
 
@@ -26,6 +25,7 @@ def load_ranks(
     processes: int | None = None,
     ray: bool | str = False,
     progress: Progress | None = None,
+    network_bytes_per_s: float | None = None,
 ) -> Job:
     """Read what was recorded about all ranks of a job, and determine who waits for whom, and why.
 
@@ -42,6 +42,9 @@ def load_ranks(
             must see the files under the same path, or be able to fetch them from their URL.
         progress: Called for a folder that is read file by file, with what is being done (``read`` or
             ``ask``), the number of files, and the seconds it has taken so far.
+        network_bytes_per_s: The rate of each rank's network in one direction, with which the bandwidth of
+            process groups of several machines is compared. Within one machine it is compared with the rate of
+            the devices' link.
 
     Raises:
         TraceError: Nothing there, or nothing that can be read.
@@ -57,30 +60,29 @@ def load_ranks(
         )
     if (place / "ranks").is_dir():
         return _of_run(place)
+    from stepscope.analyze.ranks.job import HowRead
     from stepscope.trace.ranks import missing_ranks
 
-    found, trace = _of_profiles(place, os.fspath(path), cache, processes, ray, progress)
+    where = HowRead(cache, processes, ray, progress, network_bytes_per_s)
+    found, trace = _of_profiles(place, os.fspath(path), where)
     told_elsewhere = missing_ranks(trace)
     of_files = (note for note in trace.notes if note not in told_elsewhere)
     return replace(found, notes=(*of_files, *found.notes))
 
 
-def _of_profiles(
-    place: Path, path: str, cache: bool, processes: int | None, ray: bool | str, progress: Progress | None
-) -> tuple[Job, Trace]:
+def _of_profiles(place: Path, path: str, where: HowRead) -> tuple[Job, Trace]:
     from stepscope.trace import pool
     from stepscope.trace.ranks import profile_files
 
-    if place.is_dir() and (ray or processes or pool.large(list(profile_files(place)))):
-        from stepscope.analyze.ranks.many import Where, job_of_files
+    if place.is_dir() and (where.ray or where.processes or pool.large(list(profile_files(place)))):
+        from stepscope.analyze.ranks.many import job_of_files
 
-        where = Where(cache=cache, processes=processes, ray=ray, progress=progress)
         return job_of_files(place, where, url=path if is_url(path) else "")
     from stepscope.analyze.ranks.job import job_of
     from stepscope.trace import load_trace
 
-    trace = load_trace(place, cache=cache)
-    return job_of(trace), trace
+    trace = load_trace(place, cache=where.cache)
+    return job_of(trace, network_bytes_per_s=where.network_bytes_per_s), trace
 
 
 def _of_run(place: Path) -> Job:
@@ -110,12 +112,12 @@ def _of_run(place: Path) -> Job:
         return Job(
             "run", tuple(table.ranks), missing, stuck=stuck, hang=hang, notes=(*changed, error.message)
         )
-    notes = [*changed, *notes_of(found, len(table.steps), table.doubled)]
+    notes = [*changed, *notes_of(found, table)]
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
     worst = max(found, key=lambda account: named_loss(account.frontier))
     return Job(
-        "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found, stuck=stuck,
-        hosts=hosts, hang=hang, notes=tuple(notes),
+        "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found,
+        stage_clock=table.clock, stuck=stuck, hosts=hosts, hang=hang, notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -210,7 +210,7 @@ def make_capture():
 def test_the_frontier_says_who_delays_the_others_by_how_much(opened):
     page = opened().page
     frontier = page.get_by_role("region", name="Frontier")
-    frontier.get_by_role("button", name=f"Rank {SLOW}").wait_for()
+    frontier.get_by_role("button", name=f"Rank {SLOW}", exact=True).wait_for()
     said = " ".join(frontier.locator(".onset").inner_text().split())
     assert re.search(
         rf"delays all {RANKS} ranks by \d+(\.\d+)? ms a step in rest since step {SINCE}\b", said
@@ -270,3 +270,28 @@ def test_where_ranks_wait_for_one_it_is_not_said_that_none_stands_apart(waiting,
     assert sum("ranks/frontier" in url for url in asked) == 1  # nobody has written since
     page.get_by_role("button", name="Memory", exact=True).click()
     page.get_by_text("No rank stands apart in memory").wait_for()
+
+
+def test_a_stage_is_shown_by_rank_and_step_and_accuses_nobody(waiting, serve, watch):
+    """In backward the seven that wait take longest, and not the one that they wait for."""
+    watched = watch(serve(waiting))
+    watched.open("#/ranks")
+    page = watched.page
+    key = page.get_by_role("region", name="Frontier").locator(".key")
+    key.get_by_role("button", name=re.compile("^backward")).click()
+    page.get_by_role("heading", name="Backward stage by rank and step").wait_for()
+    watched.wait("() => location.hash.includes('fact=stage')")
+    watched.wait("() => document.querySelector('.heat canvas')?.dataset.drawn === '1'")
+    assert page.get_by_role("region", name="Verdict").count() == 0
+    canvas = page.locator(".heat canvas")
+    canvas.focus()
+    canvas.press("ArrowRight")
+    cell = page.get_by_role("region", name="Selected cell")
+    cell.get_by_text("Backward stage").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="Backward stage by rank and step").wait_for()
+    pressed = key.get_by_role("button", name=re.compile("^backward"))
+    pressed.wait_for()
+    assert pressed.get_attribute("aria-pressed") == "true"
+    pressed.click()
+    page.get_by_role("heading", name="Step time by rank and step").wait_for()

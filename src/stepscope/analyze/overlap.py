@@ -11,13 +11,20 @@ memsets, all of one device in one window:
 Source: TraceLens' GPU time line; with the default window, compute and idle are those of HTA's
 ``get_temporal_breakdown``, and the overlap ratio that of ``get_comm_comp_overlap``.
 
-Exposed is not blocking: it says that the device computed nothing meanwhile, not that something waited for it.
+Exposed is not blocking: it says that the device computed nothing meanwhile, not that something waited for
+it. Blocking is the part of it that lies on the critical path of the step, where what came next had nothing
+else to wait for (:func:`blocking`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from stepscope.analyze.critical_path import critical_paths
+from stepscope.analyze.dependencies import Bound, Graphs
 from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, DeviceRows, devices, kind_spans
 from stepscope.analyze.spans import Spans, sweep
 from stepscope.analyze.windows import NO_STEP, windows
@@ -42,6 +49,8 @@ class Overlap:
     copy_ns: int
     exposed_communication_ns: int
     exposed_copy_ns: int
+    blocking_communication_ns: int | None = None
+    """Of the exposed communication, what something waited for; None where that is not known."""
 
     @property
     def window_ns(self) -> int:
@@ -104,6 +113,53 @@ def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
         steps = zip(mine.number.tolist(), mine.start_ns.tolist(), mine.end_ns.tolist(), strict=True)
         found += _measure(trace, device, list(steps))
     return tuple(found)
+
+
+def blocking(trace: Trace, found: Iterable[Overlap], graphs: Graphs | None = None) -> tuple[Overlap, ...]:
+    """Add to breakdowns how much of the exposed communication something waited for.
+
+    A collective whose result is needed later only, or beside which the host or another stream is what the
+    step waits for, is exposed and blocks nothing. Without operators of the host there is no path, and it
+    stays None.
+
+    Args:
+        trace: The trace that was broken down.
+        found: The breakdowns.
+        graphs: The trace's, where they are needed for more than this.
+    """
+    found = tuple(found)
+    try:
+        paths = critical_paths(trace, top=0, graphs=graphs)
+    except EmptyTraceError:
+        return found
+    waited: dict[int, Spans] = {}
+    for rank in {path.rank for path in paths}:
+        pieces = [path.pieces for path in paths if path.rank == rank]
+        start, length, bound, row = (
+            np.concatenate([getattr(each, name) for each in pieces])
+            for name in ("start_ns", "duration_ns", "bound", "row")
+        )
+        on_device = (row >= 0) & (trace.device[row] >= 0) if len(trace) else row >= 0
+        mine = (bound == Bound.COMMUNICATION) & on_device
+        waited[rank] = Spans.of(start[mine], start[mine] + length[mine])
+    exposed = {
+        (device.rank, device.device): kind_spans(trace, device.rows, *COMMUNICATION).minus(
+            kind_spans(trace, device.rows, *COMPUTE)
+        )
+        for device in devices(trace)
+    }
+    return tuple(
+        replace(
+            one,
+            blocking_communication_ns=exposed[one.rank, one.device]
+            .intersect(waited[one.rank])
+            .clip(one.start_ns, one.end_ns)
+            .measure_ns,
+        )
+        if one.rank in waited
+        else one
+        for one in found
+    )
 
 
 def _devices(trace: Trace) -> list[DeviceRows]:

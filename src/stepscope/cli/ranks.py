@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, TextIO
@@ -47,6 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="processes that read profiles (default: one per processor)",
     )
     parser.add_argument(
+        "--network-gbit",
+        type=gbit_of,
+        metavar="GBIT/S",
+        help="what the network of each rank carries in one direction: groups of several machines are "
+        "compared with it",
+    )
+    parser.add_argument(
         "--ray",
         metavar="ADDRESS|local",
         help="have a Ray cluster read the profiles: its address, auto for the one in RAY_ADDRESS or of this "
@@ -68,6 +76,21 @@ def count_of(text: str) -> int:
     return int(text)
 
 
+def gbit_of(text: str) -> float:
+    """Return a rate in gigabits per second.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate in Gbit/s, expected 400, say")
+    return found
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     job = _loaded(arguments)
@@ -87,9 +110,11 @@ def _loaded(arguments: argparse.Namespace) -> Job:
     from stepscope.job import load_ranks
 
     progress = ProgressLine()
+    gbit = arguments.network_gbit
     load = partial(
-        load_ranks, arguments.path, cache=arguments.cache, processes=arguments.workers, progress=progress.told
-    )
+        load_ranks, arguments.path, cache=arguments.cache, processes=arguments.workers,
+        progress=progress.told, network_bytes_per_s=None if gbit is None else gbit * 1e9 / 8,
+    )  # fmt: skip
     try:
         try:
             return load(ray=arguments.ray or False)
@@ -325,7 +350,53 @@ def _waits(job: Job, waits: Waits) -> list[str]:
         lines.append(
             f"    and {len(job.blame) - MOST_ROWS} more, {100 * rest:.1f} % together; --json has all"
         )
-    return [*lines, "", *_bandwidths(job), *_what_if(job)]
+    return [*lines, "", *_costs(job), *_path(job), *_bandwidths(job), *_what_if(job)]
+
+
+SUMMED = {"host": "HOST", "scope": "MODULE", "line": "SOURCE LINE"}
+MOST_COSTS = 5
+
+
+def _costs(job: Job) -> list[str]:
+    """Return the waiting by host, module and source line, where that says more than the ranks do."""
+    lines: list[str] = []
+    for by, head in SUMMED.items():
+        rows = [row for row in job.costs.get(by, ()) if row.what]
+        if not rows or (by == "host" and len(rows) < 2):
+            continue
+        lines.append(f"{'CAUSED':>16}{'SHARE':>9}  {head}")
+        lines += [
+            f"{_seconds(row.wait_caused_ns / 1e9):>16}{100 * row.share:>7.1f} %  {_short(row.what)}"
+            for row in rows[:MOST_COSTS]
+        ]
+        if len(rows) > MOST_COSTS:
+            lines.append(f"    and {len(rows) - MOST_COSTS} more; --json has all")
+        lines.append("")
+    return lines
+
+
+def _path(job: Job) -> list[str]:
+    """Return the critical path across ranks, longest pieces first."""
+    path = job.path
+    if path is None or not path.steps:
+        return []
+    ranks = len(path.ranks)
+    lines = [
+        f"critical path: {_seconds(path.total_ns / path.steps / 1e9)} a step, on {ranks} "
+        f"rank{'s' * (ranks != 1)}",
+        f"{'RANK':>4}{'A STEP':>12}{'SHARE':>9}  DOING",
+    ]
+    for piece in path.pieces[:MOST_ROWS]:
+        what = piece.cause + (f": {_short(piece.name)}" if piece.name else "")
+        where = f" at {piece.line}" if piece.line and piece.line != piece.name else ""
+        time_s = _seconds(piece.time_ns / path.steps / 1e9)
+        lines.append(f"{piece.rank:>4}{time_s:>12}{100 * piece.share:>7.1f} %  {what}{where}")
+    if len(path.pieces) > MOST_ROWS:
+        rest = sum(piece.share for piece in path.pieces[MOST_ROWS:])
+        lines.append(
+            f"    and {len(path.pieces) - MOST_ROWS} more, {100 * rest:.1f} % together; --json has all"
+        )
+    return [*lines, ""]
 
 
 def _clock_line(job: Job) -> str:
@@ -342,13 +413,21 @@ def _clock_line(job: Job) -> str:
 def _bandwidths(job: Job) -> list[str]:
     if not job.bandwidths:
         return []
-    lines = [f"{'OPERATION':<16}{'RANKS':>6}{'COUNT':>7}{'MESSAGE':>12}{'TRANSFER':>12}{'BUS':>14}  GROUP"]
+    head = (
+        f"{'OPERATION':<16}{'RANKS':>6}{'COUNT':>7}{'MESSAGE':>12}{'TRANSFER':>12}{'BUS':>14}{'OF LINK':>9}"
+    )
+    lines = [f"{head}  GROUP"]
     for row in job.bandwidths[:MOST_ROWS]:
         size = f"{row.bytes / 1024:,.0f} KiB" if row.bytes >= 0 else "-"
         bus = f"{row.bus_bytes_per_s / 1e9:.1f} GB/s" if row.bus_bytes_per_s is not None else "-"
         transfer = _seconds(row.transfer_ns / 1e9)
-        line = f"{row.operation:<16}{row.ranks:>6}{row.count:>7}{size:>12}{transfer:>12}{bus:>14}"
+        used = "-" if row.link_ratio is None else f"{100 * row.link_ratio:.1f} %"
+        line = f"{row.operation:<16}{row.ranks:>6}{row.count:>7}{size:>12}{transfer:>12}{bus:>14}{used:>9}"
         lines.append(f"{line}  {row.group}".rstrip())
+    links = {row.link: row.link_bytes_per_s for row in job.bandwidths if row.link_bytes_per_s}
+    lines += [
+        f"{name} carries {rate / 1e9:,.0f} GB/s in one direction" for name, rate in links.items() if rate
+    ]
     return [*lines, ""]
 
 

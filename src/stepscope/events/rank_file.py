@@ -6,6 +6,7 @@ incomplete one at the end waits for the rest.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -21,10 +22,14 @@ from stepscope.events.telemetry import (
     HAS_LOSS,
     HEAD,
     LATE,
+    MORE,
+    RATIO_STEPS,
+    RATIOS,
     ROW,
     ROWS,
     SCHEMA,
     STAGED,
+    TIMED,
     UNKNOWN,
     WHOLE,
     Name,
@@ -136,6 +141,7 @@ class RankFile:
         self._heads: list[Array] = []
         self._rows: list[Array] = []
         self._shares: list[Array] = []
+        self._timed: list[Array] = []
         self._late: list[tuple[Array, Array]] = []
         self._steps: RecordedSteps | None = None
         self._digest: Digest | None = None
@@ -191,11 +197,15 @@ class RankFile:
             at = np.flatnonzero(good & (kinds == kind) & (lengths >= HEADS.itemsize))
             if len(at):
                 self._take_rows(kind, block, starts[at], lengths[at])
-        at = np.flatnonzero(good & (kinds == STAGED) & (lengths >= HEADS.itemsize))
+        at = np.flatnonzero(good & ((kinds == STAGED) | (kinds == TIMED)) & (lengths >= HEADS.itemsize))
         counts = data[starts[at] + 2] + (data[starts[at] + 3].astype(np.int64) << 8)
-        for count in np.unique(counts).tolist():
-            some = at[counts == count]
-            self._take_rows(STAGED, block, starts[some], lengths[some], count)
+        self.skipped += int(np.count_nonzero((kinds[at] == TIMED) & (counts < MORE)))
+        # In the order in which they were written, in stretches of one kind and as many shares.
+        begins = np.flatnonzero(np.diff(kinds[at].astype(np.int64) << 16 | counts, prepend=-1))
+        for begin, end in itertools.pairwise([*begins.tolist(), len(at)]):
+            kind, count = int(kinds[at[begin]]), int(counts[begin])
+            if kind == STAGED or count >= MORE:
+                self._take_rows(kind, block, starts[at[begin:end]], lengths[at[begin:end]], count)
 
     def _take_words(self, kind: int, text: bytes) -> None:
         try:
@@ -226,7 +236,11 @@ class RankFile:
         else:
             self._heads.append(heads)
             shares = np.ascontiguousarray(rows["shares"]) if stages else np.empty((len(rows), 0), np.uint16)
-            self._shares.append(shares)
+            timed = stages - MORE if kind == TIMED else stages
+            self._shares.append(shares[:, :timed])
+            self._timed.append(
+                shares[:, timed:] if kind == TIMED else np.full((len(rows), MORE), UNKNOWN, np.uint16)
+            )
             if stages:
                 plain = np.empty(len(rows), ROWS_OF)
                 for name in ROWS_OF.names or ():
@@ -258,8 +272,13 @@ class RankFile:
         known = [at for at in order if isinstance(at, int) and 0 < at <= len(names)]
         return [str(names[at - 1]) for at in dict.fromkeys(known)]
 
-    def stage(self, name: str) -> NDArray[np.float32]:
-        """Return how long a stage took in each step, seconds; NaN where it was not recorded."""
+    def stage(self, name: str, *, device: bool = False) -> NDArray[np.float32]:
+        """Return how long a stage took in each step, seconds; NaN where it was not recorded.
+
+        Args:
+            name: Of the stage.
+            device: As parts of the step on its device, see :meth:`lengths`.
+        """
         names = self.facts.get("stages")
         at = names.index(name) if isinstance(names, list) and name in names else -1
         parts = []
@@ -269,15 +288,39 @@ class RankFile:
         found = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
         seconds: NDArray[np.float32] = found.astype(np.float32)
         seconds *= np.float32(1 / WHOLE)
-        seconds *= self.fact("step_time_s").values
+        seconds *= self.lengths(device=True)[0] if device else self.fact("step_time_s").values
         seconds[found == UNKNOWN] = np.nan
         return seconds
+
+    @property
+    def times_devices(self) -> bool:
+        """Whether any step was timed on a device."""
+        return any((part[:, 1] != UNKNOWN).any() for part in self._timed)
+
+    def lengths(self, *, device: bool = False) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return how long each step took, and of it the wait for data; seconds, NaN where not recorded.
+
+        Args:
+            device: From when the device had come to the end of the step before until it came to this one's;
+                NaN of steps that were not timed there. Else by the host's clock, of which a step that was
+                timed on a device has the parts that it has there.
+        """
+        seconds, waited = self.fact("step_time_s").values, self.fact("data_wait_s").values
+        if not self.times_devices:
+            return (np.full_like(seconds, np.nan),) * 2 if device else (seconds, waited)
+        found = np.concatenate(self._timed)
+        known = found[:, 1] != UNKNOWN
+        if device:
+            ratio = np.exp2(found[:, 1].astype(np.float64) / RATIO_STEPS - RATIOS)
+            seconds = np.where(known, ratio * seconds, np.nan).astype(np.float32)
+        shares = found[:, 0].astype(np.float32) * np.float32(1 / WHOLE)
+        return seconds, np.where(known, seconds * shares, np.nan if device else waited).astype(np.float32)
 
     def take(self) -> RecordedSteps:
         """Return the rows that are new since the last call, late values as rows of their own; forget them."""
         parts = [columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))]
         parts += [columns(heads, rows) for heads, rows in self._late]
-        self._heads, self._rows, self._late, self._shares = [], [], [], []
+        self._heads, self._rows, self._late, self._shares, self._timed = [], [], [], [], []
         self._steps = self._digest = None
         return RecordedSteps(*map(np.concatenate, zip(*parts, strict=True)))
 

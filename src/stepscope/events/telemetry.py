@@ -10,6 +10,9 @@ is that of event files. A payload begins with its kind and the schema:
   non-finite values are added.
 - ``STAGED``: as ``ROWS``; the head's third number says of how many stages, and each row ends with one
   ``SHARE`` per stage: the stage's part of the step time in 1/``WHOLE``. The facts name the stages.
+- ``TIMED``: as ``STAGED``, of steps whose stages a device has timed; after the shares come two more: that of
+  the wait for data, and the step on the device relative to the host's (:func:`ratio_code`). The shares are of
+  the step on the device; of a row whose ratio is ``UNKNOWN`` they are of the host's, and the wait is its own.
 - ``END``: JSON about how the rank ended; where there is none, it was killed or still runs.
 
 All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
@@ -17,6 +20,7 @@ All little endian; times in seconds. NaN is "not recorded", but for a loss whose
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from typing import NamedTuple
@@ -26,14 +30,18 @@ SUFFIX = ".steps"
 HANG = "hang-"
 """Prefix of the name of a stalled rank's file."""
 SCHEMA = 1
-FACTS, ROWS, LATE, END, STAGED = range(5)
+FACTS, ROWS, LATE, END, STAGED, TIMED = range(6)
 HEAD = struct.Struct("<BBHIqddd")
-"""Kind, schema, stages, rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
+"""Kind, schema, shares of a row, rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
 ROW = struct.Struct("<ifffIf")
 """Step and wall counted from the first's, step time, data wait, non-finite values and HAS_LOSS, loss."""
 SHARE = struct.Struct("<H")
 WHOLE, UNKNOWN = 65_534, 65_535
 """The share of a whole step, and that of a stage that was not recorded."""
+RATIOS, RATIO_STEPS = 16, 2048
+"""Powers of two, up and down, that the code of a ratio covers, and the codes to each."""
+MORE = 2
+"""Numbers of a ``TIMED`` row beside the stages'."""
 HAS_LOSS = 1 << 31
 MAX_ROWS = 4096
 """Rows of a record."""
@@ -41,6 +49,11 @@ _NAME = re.compile(
     r"(?P<kind>rank|ps)-(?P<rank>\d+)-of-(?P<size>\d+)\.attempt-(?P<attempt>\d+)\.restart-(?P<restarts>\d+)"
     r"\.(?P<host>.+)\.(?P<pid>\d+)\.(?P<number>\d+)\.steps"
 )
+
+
+def ratio_code(ratio: float) -> int:
+    """Return a ratio above 0 as its logarithm, within 0.02 %."""
+    return min(max(round(RATIO_STEPS * (math.log2(ratio) + RATIOS)), 0), WHOLE)
 
 
 class Name(NamedTuple):

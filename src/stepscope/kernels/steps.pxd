@@ -24,6 +24,7 @@ cdef class Stages:
     cdef readonly bint on
     cdef public bint keep
     cdef public object group
+    cdef public object device
     cdef list _rows
     cdef object _steady
     cdef object _thread
@@ -31,8 +32,8 @@ cdef class Stages:
 
     cpdef int number(self, str name) except -2
     cpdef int mark(self, int number) except -2
-    cdef int _begin(self, double now) except -2
-    cdef int _end(self, long long step, double now) except -2
+    cdef int _begin(self, double now, long long step, double waited) except -2
+    cdef int _end(self, long long step, double now, double waited) except -2
     cdef int _see(self, int number) except -2
     cdef double _now(self) except? -1
 

@@ -116,6 +116,7 @@ class Stages:
         on: Whether a step runs.
         keep: Whether somebody takes the rows.
         group: What the steps work on, as text, where ranks do different work; None where it is the same.
+        device: Told of the same moments, to time them on a device; must not raise. None for nobody.
     """
 
     def __init__(self, steady: Callable[[], float] | None = None) -> None:
@@ -123,6 +124,7 @@ class Stages:
         self.running = self.first = 0
         self.since, self.on, self.keep = 0.0, False, False
         self.group: str | None = None
+        self.device: Any = None
         self._rows = []
         self._steady = steady
         self._thread = 0
@@ -149,6 +151,8 @@ class Stages:
         now = self._now()
         self._spent[before] += now - self.since
         self.running, self.since = number, now
+        if self.device is not None:
+            self.device.mark(number)
         if number not in self.order:
             self._see(number)
         return before
@@ -161,27 +165,33 @@ class Stages:
     def drop(self) -> None:
         """Forget the running step: it did not come to its end."""
         self.on = False
+        if self.device is not None:
+            self.device.drop()
 
     def _see(self, number):
         if number:
             self.order.append(number)
         return 0
 
-    def _begin(self, now):
+    def _begin(self, now, step, waited):
         at: cython.int
         for at in range(len(self.names)):
             self._spent[at] = 0.0
         self.running, self.since, self.on = self.first, now, True
         self._thread = get_ident()
+        if self.device is not None and self.keep:
+            self.device.begin(step, self.first, waited)
         if self.first and self.first not in self.order:
             self._see(self.first)
         return 0
 
-    def _end(self, step, now):
+    def _end(self, step, now, waited):
         if not self.on:
             return 0
         self._spent[self.running] += now - self.since
         self.on = False
+        if self.device is not None:
+            self.device.end(now, waited)
         if self.keep and len(self._rows) < ROWS_KEPT:
             self._rows.append((step, tuple([self._spent[at] for at in range(len(self.names))])))
         return 0
@@ -354,7 +364,7 @@ class Steps:
         self._begun = self.running = True
         self.asked, self._waited = asked, waited
         if self.stages is not None:
-            self.stages._begin(asked if waited < 0 else asked + waited)
+            self.stages._begin(asked if waited < 0 else asked + waited, self._current, waited)
         if self.points is not None:
             self.points.step = self._current
             self.points.stepping = True
@@ -382,7 +392,7 @@ class Steps:
         self.done += 1
         self.running = False
         if self.stages is not None:
-            self.stages._end(step, now)
+            self.stages._end(step, now, waited)
         if self.points is not None and self.points.taking:
             self._record(step, 1e3 * seconds, -1.0 if waited < 0 else 1e3 * waited)
         if self.after and self._ended(step, now, seconds):

@@ -23,7 +23,20 @@ from typing import TYPE_CHECKING, Any
 from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
 from stepscope.events.framing import frame, unfinished
-from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, LATE, ROW, ROWS, STAGED, UNKNOWN, WHOLE
+from stepscope.events.telemetry import (
+    FACTS,
+    HAS_LOSS,
+    HEAD,
+    LATE,
+    MORE,
+    ROW,
+    ROWS,
+    STAGED,
+    TIMED,
+    UNKNOWN,
+    WHOLE,
+    ratio_code,
+)
 from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
@@ -41,6 +54,8 @@ FLUSH_SECS = 1.0
 """Rows reach the operating system this often: fewer, larger records than those of the event file."""
 MAX_WAITING = 100_000
 """Steps that wait while the disk refuses them; beyond it the oldest are dropped and counted."""
+HELD_SECS = 3.0
+"""A step waits so long for a device to come to its end; then it is written by the host's clock."""
 REMEMBERED = 4096
 """Steps that were written and may still get a late value."""
 LARGEST = 3.4028234663852886e38
@@ -64,6 +79,10 @@ class TelemetryRow:
     ended: bool = False
     spent: tuple[float, ...] = ()
     """Seconds by number of the stage, the rest first; empty where none was marked."""
+    completed: tuple[float, ...] = ()
+    """The same on a device, before them the wait for data; empty where none timed them."""
+    held: float = math.inf
+    """Steady time until which the row waits for its device."""
 
 
 class RankFileWriter:
@@ -279,7 +298,7 @@ class Telemetry:
             self._news = False
             if self._sink.fresh:
                 self._sink.begun(file)
-        self._encode(file)
+        self._encode(file, now)
         done = self._sink.flush(now, sync=sync)
         while not done and self._sink.moved and (file := self._sink.writer(now)) is not None:
             file.add(self._facts())
@@ -302,6 +321,10 @@ class Telemetry:
             row = self._rows.get(step)
             if row is not None:
                 row.spent = spent
+        for step, completed in stages.device.take() if stages.device is not None else ():
+            row = self._rows.get(step)
+            if row is not None:
+                row.completed = completed
 
     def retry_now(self) -> None:
         """Try to write again at once, because the user asked for it."""
@@ -314,7 +337,7 @@ class Telemetry:
         self._take_noted()
         self._take_stages()
         if file is not None:
-            self._encode(file)
+            self._encode(file, now)
             file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
         return self.flush(now)
 
@@ -366,25 +389,27 @@ class Telemetry:
             return group
         return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages], **group}
 
-    def _encode(self, file: RankFileWriter) -> None:
+    def _encode(self, file: RankFileWriter, now: float) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""
-        rows, late = self._due()
+        rows, late = self._due(now)
         if not rows and not late:
             return
         memory = resident_bytes(), device_bytes()
         stages = len(self._steps.stages.names) - 1 if self._stages and self._steps.stages else 0
-        for kind, some in ((STAGED if stages else ROWS, rows), (LATE, late)):
+        timed = stages and any(row.completed for _, row in rows)
+        for kind, some in ((TIMED if timed else STAGED if stages else ROWS, rows), (LATE, late)):
             for begin, end in pieces(some):
-                file.add(encoded(kind, some[begin:end], memory, stages if kind == STAGED else 0))
+                file.add(encoded(kind, some[begin:end], memory, 0 if kind == LATE else stages))
         self._sink.unflushed += len(rows)
         self._written.update((step, row.ended) for step, row in rows)
         for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
             del self._written[step]
 
-    def _due(self) -> tuple[list[tuple[int, TelemetryRow]], list[tuple[int, TelemetryRow]]]:
+    def _due(self, now: float) -> tuple[list[tuple[int, TelemetryRow]], list[tuple[int, TelemetryRow]]]:
         """Take away the rows that can be written, and those of steps that were written before.
 
-        The step that runs waits for its end. Where the user numbers the steps there is no end to wait for.
+        The step that runs waits for its end, and one that has ended a while for its device. Where the user
+        numbers the steps there is no end to wait for.
         """
         running, current = self._horizon
         rows: list[tuple[int, TelemetryRow]] = []
@@ -393,12 +418,22 @@ class Telemetry:
             timed = self._written.get(step)
             if timed is not None and not (timed and row.ended):
                 late.append((step, row))
+            elif self._is_held(step, row, now):
+                continue
             elif row.ended or not running or step != current:
                 rows.append((step, row))
             else:
                 continue
             del self._rows[step]
         return rows, late
+
+    def _is_held(self, step: int, row: TelemetryRow, now: float) -> bool:
+        """Say whether a step that has ended still waits for its device."""
+        device = None if self._steps.stages is None else self._steps.stages.device
+        if device is None or self._ended or not row.ended or row.completed or not device.waits(step):
+            return False
+        row.held = min(row.held, now + HELD_SECS)
+        return now < row.held
 
     def _bound(self) -> None:
         """Drop the oldest steps where too many wait for the disk."""
@@ -462,7 +497,7 @@ def encoded(
     """Return the payload of a record of rows.
 
     Args:
-        kind: ``ROWS``, ``STAGED`` or ``LATE``.
+        kind: ``ROWS``, ``STAGED``, ``TIMED`` or ``LATE``.
         rows: Steps and what is known of them.
         memory: Bytes of the process, and on its devices.
         stages: So many of each row, the rest not counted.
@@ -481,10 +516,10 @@ def encoded(
         for step, row in rows
     ]
     if stages:
-        shares = struct.Struct(f"<{stages}H")
-        body = [
-            part + shares.pack(*shares_of(row, stages)) for part, (_, row) in zip(body, rows, strict=True)
-        ]
+        of = timed_shares_of if kind == TIMED else shares_of
+        shares = struct.Struct(f"<{stages + MORE * (kind == TIMED)}H")
+        body = [part + shares.pack(*of(row, stages)) for part, (_, row) in zip(body, rows, strict=True)]
+        stages += MORE * (kind == TIMED)
     return HEAD.pack(kind, layout.SCHEMA, stages, len(rows), step0, wall0, *memory) + b"".join(body)
 
 
@@ -494,6 +529,17 @@ def shares_of(row: TelemetryRow, stages: int) -> list[int]:
         return [UNKNOWN] * stages
     known = [min(round(WHOLE * max(spent, 0.0) / row.seconds), WHOLE) for spent in row.spent[1 : stages + 1]]
     return known + [UNKNOWN] * (stages - len(known))
+
+
+def timed_shares_of(row: TelemetryRow, stages: int) -> list[int]:
+    """Return the part of a step that each stage took on its device, that of data, and its length there."""
+    whole = sum(row.completed)
+    if not whole > 0 or not row.seconds > 0:
+        return [*shares_of(row, stages), UNKNOWN, UNKNOWN]
+    data, _, *parts = row.completed
+    parts += [0.0] * (stages - len(parts))
+    shares = [min(round(WHOLE * max(each, 0.0) / whole), WHOLE) for each in (*parts[:stages], data)]
+    return [*shares, ratio_code(whole / row.seconds)]
 
 
 def as_json(**facts: Any) -> bytes:

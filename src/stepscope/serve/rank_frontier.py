@@ -71,7 +71,8 @@ def frontier_answer(
             for each in stuck_ranks(ranks.stalled())
         ],
         refused=refused,
-        notes=notes_of(found, len(table.steps), table.doubled) if found else [],
+        clock="device" if table.clock == "device" else "host",
+        notes=notes_of(found, table) if found else [],
     )
 
 

@@ -223,4 +223,6 @@ class RankFrontier(msgspec.Struct, frozen=True):
     """Ranks whose steps do not end; empty where none was seen."""
     refused: str | None
     """Why nothing can be told; null where something is."""
+    clock: Literal["host", "device"]
+    """Whose time the stages are: the hosts', or that of devices which timed them without being waited for."""
     notes: list[str]

@@ -32,6 +32,8 @@ STAGES = ("data", "rest")
 """Stages that every rank records."""
 THREADS = 4
 MAX_COLUMNS = 4096
+FEWEST_TIMED = 20
+"""Steps that the devices of all ranks must have timed, for the stages to be theirs."""
 TURNED = 16
 """Ranks whose stages are put side by side at once: 64 bytes of each step."""
 
@@ -106,6 +108,9 @@ class StageTable:
             recorded. They sum to the rank's step.
         groups: What ranks work on, where they said it.
         doubled: Ranks that recorded a step more than once; the newest counts.
+        clock: "device" where the stages end when the ranks' devices come to their end, else "host". Steps
+            that a device has not timed are not recorded then.
+        devices: Whether ranks computed on devices, which work behind their hosts.
     """
 
     attempt: int
@@ -116,6 +121,8 @@ class StageTable:
     durations_s: NDArray[np.float32]
     groups: dict[int, str]
     doubled: list[int]
+    clock: str = "host"
+    devices: bool = False
 
 
 class Ranks:
@@ -226,7 +233,8 @@ class Ranks:
         with self._lock:
             number, rows = self._rows(attempt, self._read())
             keys = sorted(rows, key=lambda key: (key[0] == "ps", key[1]))
-            parts = [fact_of(rows[key], fact) for key in keys]
+            device = fact.startswith(STAGE) and timed_by_devices([rows[key] for key in keys], begin, end)
+            parts = [fact_of(rows[key], fact, device=device) for key in keys]
         labels = [f"{kind} {rank}" for kind, rank in keys]
         ranks = np.array([rank for _, rank in keys], np.int64)
         edges = edges_of(parts, columns, begin, end)
@@ -264,7 +272,8 @@ class Ranks:
             ranks = sorted(rank for kind, rank in rows if kind == "rank")
             files = [max(rows["rank", rank], key=lambda file: file.name.number) for rank in ranks]
             names = stage_order([file.stage_names for file in files])
-            parts = [staged(rows["rank", rank], names, begin, end) for rank in ranks]
+            device = timed_by_devices([rows["rank", rank] for rank in ranks], begin, end)
+            parts = [staged(rows["rank", rank], names, begin, end, device=device) for rank in ranks]
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
         steps, durations, late = side_by_side(parts, len(names))
         doubled = [ranks[at] for at in late]
@@ -275,7 +284,10 @@ class Ranks:
             for rank, file in zip(ranks, files, strict=True)
             if isinstance(group := file.facts.get("group"), str)
         }
-        return StageTable(number, ranks, hosts, names, steps, durations, groups, doubled)
+        return StageTable(
+            number, ranks, hosts, names, steps, durations, groups, doubled, "device" if device else "host",
+            any(isinstance(found := file.facts.get("devices"), list) and found for file in files),
+        )  # fmt: skip
 
     def stalled(self) -> list[dict[str, Any]]:
         """Return what ranks of the newest attempt said of themselves when their steps stalled.
@@ -431,22 +443,60 @@ def side_by_side(
     return steps, table.transpose(1, 2, 0), doubled
 
 
+def timed_by_devices(ranks: list[list[RankFile]], begin: int | None, end: int | None) -> bool:
+    """Say whether the devices of all ranks have timed enough steps, and the same ones.
+
+    Args:
+        ranks: The files of each rank.
+        begin: First step that is asked for; None for the first there is.
+        end: Step after the last.
+    """
+    common: NDArray[np.int64] | None = None
+    for files in ranks:
+        if not any(file.times_devices for file in files):
+            return False
+        steps = np.concatenate(
+            [file.fact("step_time_s").step[np.isfinite(file.lengths(device=True)[0])] for file in files]
+        )
+        if begin is not None:
+            steps = steps[steps >= begin]
+        if end is not None:
+            steps = steps[steps < end]
+        common = np.unique(steps) if common is None else np.intersect1d(common, steps)
+        if len(common) < FEWEST_TIMED:
+            return False
+    return common is not None
+
+
 def staged(
-    files: list[RankFile], names: list[str], begin: int | None, end: int | None
+    files: list[RankFile],
+    names: list[str],
+    begin: int | None,
+    end: int | None,
+    *,
+    device: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the steps of one rank, and seconds by stage in shape (stages, steps).
 
     A stage that a rank did not mark in a step of which it told others took it no time. The rest is what the
     others leave of the step.
+
+    Args:
+        files: Of the rank.
+        names: Of the stages.
+        begin: First step; None for the first there is.
+        end: Step after the last.
+        device: By the clock of the devices; steps that they have not timed are then NaN.
     """
     numbers, parts = [], []
     for file in sorted(files, key=lambda file: file.name.number):
-        step, seconds, _ = file.fact("step_time_s")
+        step = file.fact("step_time_s").step
+        seconds, waited = file.lengths(device=device)
         taken = np.empty((len(names), len(step)), np.float32)
-        taken[0] = file.fact("data_wait_s").values
+        taken[0] = waited
         marked = taken[1:-1]
         for at, name in enumerate(names[1:-1]):
-            marked[at] = file.stage(name)
+            marked[at] = file.stage(name, device=device)
         missing = np.isnan(marked)
         if missing.any():
             marked[missing & ~missing.all(axis=0)] = 0.0
@@ -464,22 +514,22 @@ def staged(
     return (numbers[0], parts[0]) if len(parts) == 1 else (np.concatenate(numbers), np.hstack(parts))
 
 
-def fact_of(files: list[RankFile], name: str) -> Fact:
-    """Return one fact of the files of one rank and attempt."""
+def fact_of(files: list[RankFile], name: str, *, device: bool = False) -> Fact:
+    """Return one fact of the files of one rank and attempt; of stages by the devices' clock, if so wished."""
     if name.startswith(STAGE):
-        return stage_of(files, name.removeprefix(STAGE))
+        return stage_of(files, name.removeprefix(STAGE), device=device)
     parts = [file.fact(name) for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
     return Fact(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def stage_of(files: list[RankFile], stage: str) -> Fact:
+def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact:
     """Return how long a stage took in each step of one rank; no steps where it recorded no such stage."""
     names = stage_order([file.stage_names for file in files])
     if stage not in names:
         return Fact(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))
-    steps, taken = staged(files, names, None, None)
+    steps, taken = staged(files, names, None, None, device=device)
     values = taken[names.index(stage)]
     return Fact(steps, values, ~np.isnan(values))
 

@@ -7,7 +7,7 @@ import pytest
 from stepscope.analyze.idle import idle
 from stepscope.analyze.input import input_waits
 from stepscope.analyze.launch import launches, queue_series, synchronizing_calls
-from stepscope.analyze.overlap import overlap, overlap_by_step
+from stepscope.analyze.overlap import blocking, overlap, overlap_by_step
 from stepscope.errors import EmptyTraceError
 
 
@@ -38,6 +38,46 @@ def test_overlap_of_each_device_and_step(make):
     found = overlap_by_step(make.build(steps + device_events(make) + other))
     assert [(f.device, f.step, f.idle_ns) for f in found] == [(0, 1, 0), (0, 2, 30), (1, 1, 0), (1, 2, 0)]
     assert found[2].overlap_ratio is None
+
+
+def exchanging(make, host):
+    """A collective of 100 us that a call launches, and what the host does beside it."""
+    e, K = make.event, make.Kind
+    return make.build(
+        [
+            e("s", K.STEP, 0, 400_000, step=1),
+            e("aten::op", K.HOST_OP, 1_000, 5_000),
+            e("cudaLaunchKernel", K.RUNTIME_CALL, 2_000, 2_000, correlation=1),
+            e("ncclAllReduce", K.COLLECTIVE, 10_000, 100_000, device=0, stream=2, correlation=1),
+            *(e(name, getattr(K, kind), start, length) for name, kind, start, length in host),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "blocks"),
+    [
+        (
+            [
+                ("cudaDeviceSynchronize", "RUNTIME_CALL", 20_000, 92_000),
+                ("aten::next", "HOST_OP", 120_000, 200_000),
+            ],
+            True,
+        ),
+        ([("aten::next", "HOST_OP", 20_000, 300_000)], False),
+    ],
+)  # fmt: skip
+def test_exposed_communication_that_nothing_waits_for_blocks_nothing(make, host, blocks):
+    trace = exchanging(make, host)
+    (found,) = blocking(trace, overlap_by_step(trace))
+    assert found.exposed_communication_ns == 100_000
+    assert found.blocking_communication_ns == pytest.approx(100_000 if blocks else 0, abs=8_000)
+
+
+def test_without_the_hosts_operators_it_is_not_known_what_blocks(make):
+    trace = make.build(device_events(make))
+    (found,) = blocking(trace, overlap(trace))
+    assert found.blocking_communication_ns is None
 
 
 def test_no_device_is_an_answer_of_its_own(make):

@@ -101,7 +101,18 @@ def test_a_run_as_json(telemetry, capsys):
     assert sum(stage["exposed_s"] for stage in found["stages"]) == pytest.approx(
         120 * 0.1022 + 80 * 0.05, rel=0.02
     )
-    assert (found["clock"], found["wait"], found["blame"], found["suspects"]) == (None, None, [], [])
+    assert (found["suspects"], found["stage_clock"], found["clock"]["offsets_ns"]) == ([], "host", {})
+    assert found["clock"]["refused"].startswith("not needed")
+    blamed = found["blame"][0]
+    assert (blamed["rank"], blamed["cause"], blamed["clear"]) == (2, "data", True)
+    # The three others wait 50 ms in each of 80 steps.
+    assert blamed["wait_caused_ns"] == pytest.approx(3 * 80 * 0.05e9, rel=0.05)
+    assert sum(row["share"] for row in found["blame"]) == pytest.approx(1.0)
+    assert found["wait"]["total_ns"] == sum(row["wait_caused_ns"] for row in found["blame"])
+    (change,) = found["what_if"]
+    assert (change["rank"], change["change"]) == (2, "rank 2 like the median rank")
+    assert change["recorded_ns"] - change["predicted_ns"] == pytest.approx(0.05e9, rel=0.05)
+    assert change["predicted_ns"] == pytest.approx(0.1022e9, rel=0.02)
 
 
 def test_a_healthy_run_accuses_nobody(telemetry, capsys):

@@ -10,7 +10,7 @@ import pytest
 import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import STAGED, Name
+from stepscope.events.telemetry import STAGED, TIMED, Name
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.telemetry import TelemetryRow, encoded
 from stepscope.store.ranks import Ranks
@@ -112,6 +112,65 @@ def test_a_step_costs_at_most_40_bytes_with_four_stages():
         for step in range(100)
     ]
     assert len(frame(encoded(STAGED, rows, (1e9, 1e9), 4))) / 100 <= 40
+
+
+def test_a_step_that_its_device_has_timed_costs_at_most_40_bytes_with_four_stages():
+    """As of a step of 10 ms, written once a second."""
+    rows = [
+        (
+            step,
+            TelemetryRow(
+                1e9 + step, 0.01, 0.001, spent=(0.001, *[0.002] * 4), completed=(0.0, 0.0, *[0.002] * 4),
+                ended=True,
+            ),
+        )
+        for step in range(100)
+    ]  # fmt: skip
+    assert len(frame(encoded(TIMED, rows, (1e9, 1e9), 4))) / 100 <= 40
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.5, 1.0, 3.0, 2000.0])
+def test_what_a_device_took_is_read_within_a_thousandth_whatever_the_host_took(tmp_path, ratio):
+    device = ratio * np.array([0.001, 0.0005, 0.004, 0.0045])  # data, rest, two stages
+    rows = [
+        (
+            step,
+            TelemetryRow(
+                1e9 + step, 0.01, 0.002, spent=(0.004, 0.002, 0.002), ended=True,
+                completed=tuple(device.tolist()) if step >= 30 else (),
+            ),
+        )
+        for step in range(100)
+    ]  # fmt: skip
+    (tmp_path / "ranks").mkdir()
+    facts = b'\x00\x01{"stages": ["forward", "backward"], "stage_order": [1, 2], "devices": ["a GPU"]}'
+    for rank in range(2):
+        path = tmp_path / "ranks" / str(Name("rank", rank, 2, 1, 0, "node", 1, 0))
+        parts = [encoded(STAGED, rows[:10], (1e9, 1e9), 2), encoded(TIMED, rows[10:], (1e9, 1e9), 2)]
+        path.write_bytes(frame(facts) + b"".join(map(frame, parts)))
+    ranks = Ranks(str(tmp_path))
+    table = ranks.stages()
+    assert (table.clock, table.devices) == ("device", True)
+    assert np.isnan(table.durations_s[:30]).all(), "what no device timed is not recorded"
+    expected = device[[0, 2, 3, 1]]
+    np.testing.assert_allclose(table.durations_s[30:, 0], [expected] * 70, rtol=2e-3)
+    early = ranks.stages(end=30)
+    assert early.clock == "host"
+    np.testing.assert_allclose(early.durations_s[:, 0], [[0.002, 0.002, 0.002, 0.004]] * 30, rtol=1e-3)
+    grid = ranks.grid("step_time_s", columns=100)
+    np.testing.assert_allclose(grid.mean, 0.01, rtol=1e-6)
+
+
+def test_a_damaged_record_of_timed_steps_is_counted_and_the_others_are_read(tmp_path):
+    (tmp_path / "ranks").mkdir()
+    rows = [(step, TelemetryRow(1e9, 0.01, 0.001, spent=(0.0, 0.01), ended=True)) for step in range(3)]
+    good = encoded(STAGED, rows, (1e9, 1e9), 1)
+    bad = bytes([TIMED]) + encoded(STAGED, rows, (1e9, 1e9), 1)[1:]
+    path = tmp_path / "ranks" / str(Name("rank", 0, 1, 1, 0, "node", 1, 0))
+    path.write_bytes(frame(bad) + frame(good))
+    ranks = Ranks(str(tmp_path))
+    assert ranks.steps(0).step.tolist() == [0, 1, 2]
+    assert ranks.members()[0].skipped == 1
 
 
 def test_what_is_written_of_stages_is_read_within_a_thousandth(tmp_path):

@@ -12,12 +12,20 @@ import stepscope as ss
 from stepscope.events import telemetry as layout
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import Name
-from stepscope.kernels.steps import Steps
+from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.info import attempt_number
 from stepscope.record.problems import Problems
 from stepscope.record.roles import Role
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
-from stepscope.record.telemetry import MAX_WAITING, Telemetry, attempt_of, file_name, folder_of, names_loss
+from stepscope.record.telemetry import (
+    HELD_SECS,
+    MAX_WAITING,
+    Telemetry,
+    attempt_of,
+    file_name,
+    folder_of,
+    names_loss,
+)
 from stepscope.store.ranks import Ranks
 
 ROLE = Role(rank=1, world_size=4, name="worker", source="test")
@@ -310,3 +318,63 @@ def test_names_of_files():
 def test_facts_are_json(telemetry):
     facts = json.loads(telemetry._facts()[2:])
     assert (facts["rank"], facts["world_size"], facts["source"], facts["attempt"]) == (1, 4, "test", 1)
+
+
+class Waiting:
+    """Stands in for what times stages on a device that comes by when it is told to."""
+
+    def __init__(self):
+        self.done: list[tuple[int, tuple[float, ...]]] = []
+        self.gone_by = -1
+
+    def begin(self, step, first, waited):
+        pass
+
+    def mark(self, number):
+        pass
+
+    def end(self, now, waited):
+        pass
+
+    def drop(self):
+        pass
+
+    def take(self):
+        found, self.done = self.done, []
+        return found
+
+    def waits(self, step):
+        return step > self.gone_by
+
+
+def test_a_step_waits_for_its_device_but_not_for_ever(telemetry, steps, tmp_path):
+    stages = steps.stages = Stages(lambda: 0.0)
+    device = stages.device = Waiting()
+    number = stages.number("forward")
+    stages.keep = True
+    for step in range(3):
+        steps.begin(0.0)
+        stages.mark(number)
+        steps.end(0.01)
+        a_step(telemetry, step)
+    telemetry.look()
+    telemetry.flush(1.0)
+
+    def written():
+        return Ranks(str(tmp_path)).steps(1).step.tolist()
+
+    assert written() == []
+    device.done, device.gone_by = [(0, (0.0, 0.0, 0.05))], 0
+    telemetry.flush(2.0)
+    assert written() == [0]
+    telemetry.flush(2.0 + HELD_SECS)
+    assert written() == [0, 1, 2]
+
+
+def test_a_step_whose_device_never_came_by_is_written_when_the_run_ends(telemetry, steps, tmp_path):
+    steps.stages = Stages(lambda: 0.0)
+    steps.stages.device = Waiting()
+    a_step(telemetry, 0)
+    telemetry.look()
+    telemetry.end("finished", None, 1.7e9, 1.0)
+    assert Ranks(str(tmp_path)).steps(1).step.tolist() == [0]

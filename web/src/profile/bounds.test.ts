@@ -26,6 +26,7 @@ const device = (more: Partial<DeviceOverlap>): DeviceOverlap => ({
   copy_ns: 0,
   exposed_communication_ns: 0,
   exposed_copy_ns: 0,
+  blocking_communication_ns: null,
   idle_ns: 60,
   overlap_ratio: null,
   ...more,

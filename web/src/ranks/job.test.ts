@@ -17,6 +17,10 @@ const job = (more: Partial<JobAnswer>): JobAnswer => ({
   },
   bandwidth: [],
   blame: [],
+  costs: [],
+  critical_path: null,
+  shared: null,
+  slow_groups: [],
   stragglers: [],
   what_if: [],
   suspects: [],
@@ -31,6 +35,7 @@ const blame = (rank: number, wait_caused_ns: number): JobAnswer["blame"][number]
   cause: "host code",
   name: "",
   line: "",
+  scope: "",
 });
 
 describe("the verdict on a job", () => {
@@ -50,6 +55,47 @@ describe("the verdict on a job", () => {
     const clock = { reference: 0, clocks: [], refused: null, one_host: true };
     expect(clocksText(clock)).not.toContain("collectives");
     expect(clocksText({ ...clock, one_host: false })).toBe("offset to rank 0, from joint collectives");
+  });
+
+  it("names a group whose transfers are slower than its likes', and what changing ranks share", () => {
+    const slow = {
+      operation: "all_reduce",
+      group: "3",
+      ranks: [6, 7],
+      transfer_ns: 300_000,
+      usual_ns: 100_000,
+      others: 3,
+    };
+    expect(verdictOf(job({ slow_groups: [slow] })).title).toBe(
+      "Transfers are slower in group 3 (ranks 6 and 7)",
+    );
+    const shared = { cause: "data loading", share: 0.7, ranks: 3 };
+    expect(verdictOf(job({ shared })).title).toBe("Changing ranks hold the others up: data loading");
+    const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
+    expect(verdictOf(job({ shared, stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
+  });
+
+  it("says which parameter server holds the workers up, or that none stands out", () => {
+    const task = {
+      task: "worker:0",
+      server: false,
+      steps: 3,
+      receive_ratio: 0.2,
+      exposed_ratio: 0.1,
+      compute_ratio: 0.25,
+      waiting_ratio: 0.5,
+      transfer_ratio: 0.25,
+      holds_ratio: null,
+      bottleneck: false,
+    };
+    const server = { ...task, task: "ps:1", server: true, compute_ratio: null, holds_ratio: 0.4 };
+    const tasks = [task, { ...server, bottleneck: true }];
+    const found = verdictOf(job({ wait: null, tasks }));
+    expect(found.title).toMatch(/^ps:1 holds the workers up for 40\s% of their steps$/);
+    expect(found.evidence).toMatch(/^worker:0 computes for 25\s% of its steps/);
+    expect(verdictOf(job({ wait: null, tasks: [task, server] })).title).toBe(
+      "No parameter server stands out",
+    );
   });
 
   it("names nobody where none does, and says for whom was waited most", () => {

@@ -37,12 +37,7 @@ export function verdictOf(job: JobAnswer): Verdict {
       evidence: `${percent(share, 0)} of all waiting; ${waited}`,
     };
   }
-  const server = job.tasks.some((task) => task.server);
-  if (job.tasks.length)
-    return {
-      title: server ? "Workers and their parameter servers" : "Workers of one job",
-      evidence: counted(job.tasks.length, "task"),
-    };
+  if (job.tasks.length) return ofTasks(job);
   if (!job.wait) return { title: "Who waits for whom cannot be told", evidence: job.notes[0] ?? "" };
   const [first] = blamedRanks(job.blame);
   if (job.wait.needed !== null)
@@ -50,10 +45,40 @@ export function verdictOf(job: JobAnswer): Verdict {
       title: "Too few collectives to tell a slow rank from chance",
       evidence: `${waited}; ${counted(job.wait.collectives, "collective")} in what was captured, ${job.wait.needed} can tell: capture more steps`,
     };
+  const [slow] = job.slow_groups;
+  if (slow)
+    return {
+      title: `Transfers are slower in group ${slow.group} (ranks ${listed(slow.ranks)})`,
+      evidence: `${slow.operation} takes ${nsText(slow.transfer_ns)} there and ${nsText(slow.usual_ns)} in the ${slow.others} others of its kind; ${waited}`,
+    };
+  if (job.shared)
+    return {
+      title: `Changing ranks hold the others up: ${job.shared.cause}`,
+      evidence: `${percent(job.shared.share, 0)} of all waiting, on ${job.shared.ranks} ranks in turn; ${waited}`,
+    };
   return {
     title: "No rank comes last beyond chance",
     evidence: `${waited}${first ? `; most of it for rank ${first.rank}, ${percent(first.share, 0)}` : ""}`,
   };
+}
+
+function ofTasks({ tasks }: JobAnswer): Verdict {
+  const slow = tasks.find((task) => task.bottleneck);
+  const computing = tasks.filter((task) => task.compute_ratio !== null);
+  const worst = computing.reduce<(typeof tasks)[number] | null>(
+    (least, task) => (least && least.compute_ratio! <= task.compute_ratio! ? least : task),
+    null,
+  );
+  const evidence = worst
+    ? `${worst.task} computes for ${percent(worst.compute_ratio, 0)} of its steps, ${percent(worst.waiting_ratio, 0)} is waiting and ${percent(worst.transfer_ratio, 0)} transfer`
+    : counted(tasks.length, "task");
+  if (slow)
+    return {
+      title: `${slow.task} holds the workers up for ${percent(slow.holds_ratio, 0)} of their steps`,
+      evidence,
+    };
+  const server = tasks.some((task) => task.server);
+  return { title: server ? "No parameter server stands out" : "Workers of one job", evidence };
 }
 
 function ofDumps(job: JobAnswer): Verdict {

@@ -1,4 +1,5 @@
 /** Ranks of a run: questions, and which of them stands apart. */
+import { STAGE, isStage, type RankQuantity } from "../view/view";
 import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns } from "../server/api";
 import { csvRow } from "../chart/export/names";
 import { ask } from "../server/client";
@@ -24,7 +25,7 @@ export async function fetchRanks(run: string): Promise<RankList> {
 
 export async function fetchRankSteps(
   run: string,
-  fact: RankFact,
+  fact: RankQuantity,
   columns: number,
   attempt: number | null,
   within: [number, number] | null = null,
@@ -32,7 +33,9 @@ export async function fetchRankSteps(
   const more =
     (attempt === null ? "" : `&attempt=${attempt}`) + (within ? `&begin=${within[0]}&end=${within[1]}` : "");
   const frame = await (
-    await ask(`ranks/steps?run=${encodeURIComponent(run)}&fact=${fact}&columns=${columns}${more}`)
+    await ask(
+      `ranks/steps?run=${encodeURIComponent(run)}&fact=${encodeURIComponent(fact)}&columns=${columns}${more}`,
+    )
   ).arrayBuffer();
   const { header, start } = openFrame<RankSteps>(frame);
   const { steps, maximum, mean, count: counts, nonfinite, ...rest } = header;
@@ -46,7 +49,7 @@ export async function fetchRankSteps(
   };
 }
 
-export const FACT_NAMES: Record<RankFact, string> = {
+const FACT_NAMES: Record<RankFact, string> = {
   step_time_s: "Step time",
   data_wait_s: "Data wait",
   loss: "Loss",
@@ -55,8 +58,15 @@ export const FACT_NAMES: Record<RankFact, string> = {
   device_bytes: "Device memory",
 };
 
+/** What a fact or a stage is called. */
+export function factName(fact: RankQuantity): string {
+  if (!isStage(fact)) return FACT_NAMES[fact];
+  const stage = fact.slice(STAGE.length);
+  return `${stage[0]?.toUpperCase() ?? ""}${stage.slice(1)} stage`;
+}
+
 /** One value of a fact with its unit. */
-export function factText(fact: RankFact, value: number | null): string {
+export function factText(fact: RankQuantity, value: number | null): string {
   if (value === null || !Number.isFinite(value)) return NOTHING;
   if (fact.endsWith("_bytes")) return bytesText(value);
   if (fact === "nonfinite_count") return count(value);
@@ -326,7 +336,7 @@ const STEPS_AT_ONCE = 4000;
 /** Every rank at every step as CSV, in pieces: a column of an answer holds one step. */
 export async function rankCsv(
   run: string,
-  fact: RankFact,
+  fact: RankQuantity,
   attempt: number | null,
   first: number,
   end: number,

@@ -679,6 +679,8 @@ export interface RankFrontier {
   stuck: StalledRank[];
   /** Why nothing can be told; null where something is. */
   refused: string | null;
+  /** Whose time the stages are: the hosts', or that of devices which timed them without being waited for. */
+  clock: "host" | "device";
   notes: string[];
 }
 
@@ -1784,6 +1786,8 @@ export interface DeviceOverlap {
   exposed_communication_ns: number;
   /** Nothing was computed or communicated meanwhile. */
   exposed_copy_ns: number;
+  /** Of the exposed communication, what lies on the critical path; null where there is none. */
+  blocking_communication_ns: number | null;
   idle_ns: number;
   /** Share of communication behind computation; null where there is none. */
   overlap_ratio: number | null;
@@ -1838,6 +1842,69 @@ export interface JobBandwidth {
   bytes: number;
   transfer_ns: number;
   bus_bytes_per_s: number | null;
+  /** The link between the ranks; empty where that is not known. */
+  link: string;
+  /** The most that it carries in one direction. */
+  link_bytes_per_s: number | null;
+  /** Part of it that the transfers use. */
+  link_ratio: number | null;
+}
+
+/** Waiting that comes of one host, scope, source line or cause, over all ranks. */
+export interface JobCost {
+  /** Empty where it was not recorded. */
+  what: string;
+  wait_caused_ns: number;
+  share: number;
+  ranks: number[];
+}
+
+/** All waiting, summed by one thing; the rows sum to it. */
+export interface JobCosts {
+  /** `host`, `scope`, `line` or `cause`. */
+  by: string;
+  rows: JobCost[];
+}
+
+/** A part of the critical path across ranks; all of them sum to the steps. */
+export interface JobPathPiece {
+  rank: number;
+  /** The doing of the rank; also `transfer` of a collective, and `began later` than the first rank. */
+  cause: string;
+  name: string;
+  line: string;
+  scope: string;
+  time_ns: number;
+  share: number;
+}
+
+/** The chain of work and transfers, of whichever rank, that made the steps so long. */
+export interface JobPath {
+  steps: number;
+  /** Of all steps, from the first rank's beginning to the last one's end. */
+  total_ns: number;
+  /** How often it goes over from one rank to another. */
+  switches: number;
+  /** Why there is none. */
+  refused: string | null;
+  pieces: JobPathPiece[];
+}
+
+/** A cause that keeps changing ranks from coming, where none stands out. */
+export interface JobShared {
+  cause: string;
+  share: number;
+  ranks: number;
+}
+
+/** A process group whose transfers take longer than those of all its likes. */
+export interface JobSlowGroup {
+  operation: string;
+  group: string;
+  ranks: number[];
+  transfer_ns: number;
+  usual_ns: number;
+  others: number;
 }
 
 /** A cause of waiting; all of them sum to all waiting. */
@@ -1850,6 +1917,8 @@ export interface JobBlame {
   name: string;
   /** `file:line function` where stacks were recorded, else empty. */
   line: string;
+  /** The module that took most of that time, empty where none was recorded. */
+  scope: string;
 }
 
 /** A rank that comes last beyond chance. */
@@ -1887,6 +1956,13 @@ export interface JobTask {
   steps: number;
   receive_ratio: number;
   exposed_ratio: number;
+  /** Of a worker's steps its own compute; this, waiting and transfer sum to 1. */
+  compute_ratio: number | null;
+  waiting_ratio: number | null;
+  transfer_ratio: number | null;
+  /** Of a server: share of the workers' steps in which it holds them up. */
+  holds_ratio: number | null;
+  bottleneck: boolean;
 }
 
 /** Answer of `GET api/v1/profile/ranks?path=`: who waits for whom, because of what. */
@@ -1900,6 +1976,10 @@ export interface JobAnswer {
   wait: JobWait | null;
   bandwidth: JobBandwidth[];
   blame: JobBlame[];
+  costs: JobCosts[];
+  critical_path: JobPath | null;
+  shared: JobShared | null;
+  slow_groups: JobSlowGroup[];
   stragglers: JobStraggler[];
   what_if: JobChange[];
   suspects: JobSuspect[];

@@ -162,12 +162,19 @@ export const RANK_FACTS = [
   "loss",
   "nonfinite_count",
 ] as const satisfies readonly RankFact[];
+/** What the ranks are compared by: a fact, or how long one stage of each step took. */
+export type RankQuantity = RankFact | `stage/${string}`;
+export const STAGE = "stage/";
+export const isStage = (quantity: string): quantity is `stage/${string}` => quantity.startsWith(STAGE);
 export const RANK_SORTS = ["rank", "host", "outlier"] as const;
 export type RankSort = (typeof RANK_SORTS)[number];
 
 const RANKS = {
   /** What the ranks are compared by. */
-  fact: choice<RankFact>("fact", RANK_FACTS),
+  fact: {
+    ...text("fact", RANK_FACTS[0]),
+    read: (found) => (isStage(found) ? found : (RANK_FACTS.find((fact) => fact === found) ?? RANK_FACTS[0])),
+  } as Field<RankQuantity>,
   sort: choice("by", RANK_SORTS),
   /** The rank that is selected, and the step of its cell. */
   rank: optional("rank"),

@@ -43,6 +43,8 @@ class Account:
             to the slowest rank's step.
         apart: Difference between the slowest and the fastest rank's time, as a share, in the median stretch
             of the window; above :data:`APART` the ranks do not wait for each other step by step.
+        off: How much longer the group's steps are in sum than those of the rank that took longest, as a share
+            of these: each step is counted as if all ranks began it together.
     """
 
     group: str
@@ -51,6 +53,7 @@ class Account:
     steps: Steps
     shares_s: Floats
     apart: float
+    off: float = 0.0
 
 
 def accounts(
@@ -110,6 +113,18 @@ class Durations(Protocol):
     def groups(self) -> dict[int, str]:
         """The work that ranks say they are doing, where recorded."""
 
+    @property
+    def doubled(self) -> list[int]:
+        """Ranks that recorded a step more than once."""
+
+    @property
+    def clock(self) -> str:
+        """Either "host" or "device": whose time the stages are."""
+
+    @property
+    def devices(self) -> bool:
+        """Whether ranks computed on devices, which work behind their hosts."""
+
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
     """Return the account of each group of ranks of a run; see :func:`accounts`."""
@@ -137,8 +152,12 @@ def _account(
             led_s=np.roll(found.led_s, -back, axis=0),
             led=np.roll(found.led, -back, axis=0),
         )
-    apart = _apart(np.sum([kept[:, :, at] for at in range(len(stages))], axis=0, dtype=np.float64))
-    return Account(group, found, None if meets is None else stages[meets], numbers[whole], shares, apart)
+    parts = [kept[:, :, at] for at in range(len(stages))]
+    taken = np.asarray(np.sum(parts, axis=0, dtype=np.float64))
+    longest = float(taken.sum(axis=0).max())
+    off = max(found.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
+    meeting = None if meets is None else stages[meets]
+    return Account(group, found, meeting, numbers[whole], shares, _apart(taken), off)
 
 
 def _apart(taken: Floats) -> float:
@@ -327,22 +346,33 @@ def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
     return notes
 
 
-def notes_of(found: Sequence[Account], steps: int, doubled: Sequence[int]) -> list[str]:
+HOST_TIME = (
+    "the stages are the hosts' time: work that a device does later counts to the stage in which its host "
+    "waits for it"
+)
+
+
+def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
     """Return in sentences what limits an account.
 
     Args:
         found: The accounts of one job.
-        steps: Steps that any rank recorded.
-        doubled: Ranks that recorded a step more than once.
+        table: What was accounted.
     """
+    steps, doubled = len(table.steps), table.doubled
     stages = [stage.stage for stage in found[0].frontier.stages]
     notes = []
     if stages == ["data", "rest"]:
         notes.append("the stages are the wait for data and the rest of the step: no others were recorded")
     used = min(account.frontier.steps for account in found)
     short = steps - used - any(account.meets is not None for account in found)
+    if table.clock == "device":
+        notes.append("the stages are the devices' time, from events that nobody waited for")
+    elif table.devices:
+        notes.append(HOST_TIME)
     if short > 0:
-        notes.append(f"{short} of {steps} steps are left out: not all ranks recorded them")
+        who = "ranks' devices timed" if table.clock == "device" else "ranks recorded"
+        notes.append(f"{short} of {steps} steps are left out: not all {who} them")
     if doubled:
         some = ", ".join(map(str, doubled[:8])) + (" and more" if len(doubled) > 8 else "")
         notes.append(f"rank {some} recorded steps more than once: the newest count")

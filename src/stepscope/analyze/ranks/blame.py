@@ -10,8 +10,9 @@ had nothing to do. Where ranks cannot be compared it is what it did in that very
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,21 @@ class Blame:
     """The kernel, operator or function that took most of that time, empty where none is known."""
     line: str
     """``file:line function`` where stacks were recorded, else empty."""
+    scope: str = ""
+    """The module that took most of that time, empty where none was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCost:
+    """Waiting of others that comes of one host, scope, source line or cause, over all ranks."""
+
+    what: str
+    """Empty where it was not recorded."""
+    wait_caused_ns: int
+    share: float
+    """Of all waiting."""
+    ranks: tuple[int, ...]
+    """The ranks that caused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +100,41 @@ class Asked:
     loading_ns: Floats
 
 
-Part = tuple[str, str, str, float, int]
-"""Cause, name, line and share of the time before a collective; and the number of another collective whose own
-last rank takes that share in turn, else -1."""
-Answers = dict[int, list[Part]]
+class Doing(NamedTuple):
+    """The doing of a rank in a share of a stretch of time."""
+
+    cause: str
+    name: str = ""
+    """The kernel, operator or function that took most of it."""
+    line: str = ""
+    share: float = 1.0
+    other: int = -1
+    """Number of another collective, whose own last rank takes that share in turn."""
+    scope: str = ""
+    """The module or name scope that it belongs to; empty where none was recorded."""
+
+
+Answers = dict[int, list[Doing]]
 """By the number of a collective, what its last rank did instead of coming."""
+Doings = dict[int, list[Doing]]
+"""By the number of a stretch of time, what its rank did in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStretches:
+    """OwnStretches of one rank's own time, of which it is asked what it did.
+
+    Attributes:
+        number: To tell them apart.
+        start_ns: On the rank's own clock, counted from the beginning of the row.
+        end_ns: Likewise.
+        row: The row of the collective that came before or after each; in rows of the trace that is asked.
+    """
+
+    number: Ints
+    start_ns: Ints
+    end_ns: Ints
+    row: Ints
 
 
 def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
@@ -102,70 +148,131 @@ def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
     return Asked(waits.joint.row[number, at], number, kept, *more)
 
 
-def causes_of(trace: Trace, rank: int, asked: Asked) -> Answers:
-    """Return what kept a rank from the collectives in which it came last."""
+def told_by(
+    trace: Trace, rank: int, asked: Asked, stretches: OwnStretches | None = None
+) -> tuple[Answers, Doings]:
+    """Return what kept a rank from the collectives in which it came last, and what it did in stretches."""
     causes = _Causes(trace, rank, asked)
     late = np.flatnonzero(asked.kept_ns > 0)
-    return {int(asked.number[at]): causes.of(int(at)) for at in late.tolist()}
+    answers = {int(asked.number[at]): causes.of(int(at)) for at in late.tolist()}
+    if stretches is None:
+        return answers, {}
+    columns = (stretches.number, stretches.start_ns, stretches.end_ns, stretches.row)
+    doings = {
+        number: causes.during(row, int(trace.start_ns[row]) + start, int(trace.start_ns[row]) + end)
+        for number, start, end, row in zip(*(column.tolist() for column in columns), strict=True)
+    }
+    return answers, doings
 
 
 def blame(trace: Trace, waits: Waits) -> tuple[Blame, ...]:
     """Lay all waiting to ranks and causes; the parts sum to the total. The largest comes first."""
-    return blame_of(waits, answers_of(trace, waits))
+    return blame_of(waits, answers_of(trace, waits)[0])
 
 
-def answers_of(trace: Trace, waits: Waits, excess: Excess | None = None) -> Answers:
-    """Return what kept the ranks that came last, from whole profiles of all of them."""
+def answers_of(
+    trace: Trace,
+    waits: Waits,
+    excess: Excess | None = None,
+    stretches: Mapping[int, OwnStretches] | None = None,
+) -> tuple[Answers, Doings]:
+    """Return what kept the ranks that came last, from whole profiles of all of them.
+
+    Also what ranks did in stretches of their own time, where that is asked.
+    """
     answers: Answers = {}
+    doings: Doings = {}
     for at, rank in enumerate(waits.joint.ranks):
-        answers |= causes_of(trace, rank, asked_of(waits, at, excess))
-    return answers
+        kept, did = told_by(trace, rank, asked_of(waits, at, excess), (stretches or {}).get(rank))
+        answers |= kept
+        doings |= did
+    return answers, doings
 
 
 def chained(waits: Waits, answers: Answers) -> npt.NDArray[np.bool_]:
     """Say of each collective whether its last rank was kept by another collective for most of the time."""
     found = np.zeros(len(waits.joint), bool)
     for number, parts in answers.items():
-        found[number] = sum(part[3] for part in parts if part[4] >= 0) > 0.5
+        found[number] = sum(part.share for part in parts if part.other >= 0) > 0.5
     return found
 
 
 def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
     """Lay all waiting to ranks and causes, from what each rank's own profile answered."""
     sums: dict[tuple[int, str], float] = defaultdict(float)
-    names: dict[tuple[int, str], dict[tuple[str, str], float]] = defaultdict(lambda: defaultdict(float))
-    for number, caused in enumerate(waits.wait_ns.sum(1, dtype=np.float64).tolist()):
-        if caused <= 0:
-            continue
-        for rank, cause, name, line, share in _resolved(waits, answers, number):
-            sums[rank, cause] += caused * share
-            names[rank, cause][name, line] += caused * share
+    names: dict[tuple[int, str], dict[tuple[str, str, str], float]] = defaultdict(lambda: defaultdict(float))
+    for rank, part, caused in laid(waits, answers):
+        sums[rank, part.cause] += caused
+        names[rank, part.cause][part.name, part.line, part.scope] += caused
     total = waits.total_ns
     found = []
-    laid, given = 0.0, 0
-    for (rank, cause), caused in sums.items():
+    for ((rank, cause), exact), caused in zip(sums.items(), whole(sums.values()), strict=True):
         of = names[rank, cause]
-        name, line = max(of, key=of.__getitem__)
-        laid += caused
-        whole = round(laid) - given  # rounded so that the parts sum to the total
-        given += whole
-        found.append(Blame(rank, whole, caused / total, cause, name, line))
+        name, line, scope = max(of, key=of.__getitem__)
+        found.append(Blame(rank, caused, exact / total, cause, name, line, scope))
     return tuple(sorted(found, key=lambda row: (-row.wait_caused_ns, row.rank, row.cause)))
+
+
+def laid(waits: Waits, answers: Answers) -> Iterator[tuple[int, Doing, float]]:
+    """Iterate over whom the waiting of each collective is laid to, for what, and how much, in ns."""
+    for number, caused in enumerate(waits.wait_ns.sum(1, dtype=np.float64).tolist()):
+        if caused > 0:
+            for rank, part, share in _resolved(waits, answers, number):
+                yield rank, part, caused * share
+
+
+def whole(values: Iterable[float]) -> Iterator[int]:
+    """Round values so that they sum to the whole."""
+    so_far, given = 0.0, 0
+    for value in values:
+        so_far += value
+        each = round(so_far) - given
+        given += each
+        yield each
+
+
+BY = ("host", "scope", "line", "cause")
+"""Dimensions that waiting is summed by, beside its ranks."""
+
+
+def costs_of(waits: Waits, answers: Answers, hosts: Mapping[int, str]) -> dict[str, tuple[WaitCost, ...]]:
+    """Sum all waiting by host, scope, source line and cause; each sums to the whole, most first.
+
+    A dimension of which nothing was recorded is left out.
+    """
+    sums: dict[str, dict[str, dict[int, float]]] = {by: {} for by in BY}
+    for rank, part, caused in laid(waits, answers):
+        keys = (hosts.get(rank, ""), part.scope, part.line, part.cause)
+        for by, key in zip(BY, keys, strict=True):
+            of = sums[by].setdefault(key, {})
+            of[rank] = of.get(rank, 0.0) + caused
+    total = waits.total_ns
+    found = {}
+    for by, rows in sums.items():
+        if not any(rows):
+            continue
+        each = [sum(of.values()) for of in rows.values()]
+        costs = [
+            WaitCost(what, caused, exact / total, tuple(sorted(of)))
+            for (what, of), caused, exact in zip(rows.items(), whole(each), each, strict=True)
+        ]
+        found[by] = tuple(sorted(costs, key=lambda cost: (-cost.wait_caused_ns, cost.what)))
+    return found
 
 
 def _resolved(
     waits: Waits, answers: Answers, number: int, depth: int = 0
-) -> Iterator[tuple[int, str, str, str, float]]:
-    """Iterate over rank, cause, name, line and share of what kept the last rank of a collective."""
+) -> Iterator[tuple[int, Doing, float]]:
+    """Iterate over rank, part and share of what kept the last rank of a collective."""
     rank = waits.joint.ranks[int(waits.last[number])]
-    for cause, name, line, share, other in answers.get(number) or [(UNKNOWN, "", "", 1.0, -1)]:
-        if other < 0:
-            yield rank, cause, name, line, share
+    for part in answers.get(number) or [Doing(UNKNOWN)]:
+        if part.other < 0:
+            yield rank, part, part.share
         elif depth < _DEEPEST_CHAIN:
-            for who, why, what, where, part in _resolved(waits, answers, other, depth + 1):
-                yield who, why, what, where, part * share
+            for who, why, share in _resolved(waits, answers, part.other, depth + 1):
+                yield who, why, share * part.share
         else:
-            yield rank, ANOTHER, "", "", share
+            yield rank, Doing(ANOTHER), part.share
 
 
 class _Causes:
@@ -176,9 +283,10 @@ class _Causes:
         self._samples: list[Sampled | None] = []
         self._loading: dict[int, bool] = {}
         self._lines: dict[int, str] = {}
+        self._scopes: dict[int, str] = {}
         self._syncs: dict[int, bool] = {}
 
-    def of(self, at: int) -> list[Part]:
+    def of(self, at: int) -> list[Doing]:
         """Return what kept the rank from the collective that was asked in this place."""
         trace = self.trace
         row, number = int(self.asked.row[at]), int(self.asked.number[at])
@@ -186,6 +294,16 @@ class _Causes:
         start = end - int(self.asked.kept_ns[at])
         if np.isfinite(self.asked.own_ns[at]):
             return self._compared(at, row, start, end)
+        return self._outside(row, number, start, end)
+
+    def during(self, row: int, start: int, end: int) -> list[Doing]:
+        """Return what the rank did in a stretch of its own time, other collectives as such."""
+        number = self._number_of.get(row, -1)
+        return [part._replace(other=-1) for part in self._outside(row, number, start, end)]
+
+    def _outside(self, row: int, number: int, start: int, end: int) -> list[Doing]:
+        """Return what the rank did in a stretch of time, where it cannot be compared with others."""
+        trace = self.trace
         near, length = self._near(row, start, end), end - start
         busy = self._computing(row, near, start, end)
         standing = near[np.isin(trace.kind[near], _COMMUNICATES)]
@@ -193,18 +311,20 @@ class _Causes:
             [other for other in standing.tolist() if self._number_of.get(other, number) != number], np.int64
         )
         in_others = self._spans(standing, start, end).minus(busy)
-        found: list[Part] = []
+        found: list[Doing] = []
         if busy.measure_ns:
             found.append(self._computed(row, near, start, end, busy.measure_ns / length))
         if in_others.measure_ns:
             name, other = self._longest(standing, start, end)
-            found.append((ANOTHER, name, "", in_others.measure_ns / length, self._number_of[other]))
+            found.append(
+                Doing(ANOTHER, name, "", in_others.measure_ns / length, self._number_of.get(other, -1))
+            )
         idle = busy.union(in_others).gaps(start, end)
         if idle.measure_ns:
             found += self._host(row, near, idle, length)
         return found
 
-    def _compared(self, at: int, row: int, start: int, end: int) -> list[Part]:
+    def _compared(self, at: int, row: int, start: int, end: int) -> list[Doing]:
         """Return what the rank did more of than the others; what it did last may only have begun late.
 
         What it left the collective before too late for is that one's doing.
@@ -213,7 +333,7 @@ class _Causes:
         found, rest = [], 1.0
         if begin > start and (before := self._before(begin)) >= 0:
             share = (begin - start) / length
-            found.append((ANOTHER, self.trace.name_of(before), "", share, self._number_of[before]))
+            found.append(Doing(ANOTHER, self.trace.name_of(before), "", share, self._number_of[before]))
             rest -= share
         near = self._near(row, begin, end)
         computing, loading = float(self.asked.computing_ns[at]), float(self.asked.loading_ns[at])
@@ -225,13 +345,13 @@ class _Causes:
             idle = idle.clip(start, end)  # its host's work is all that it does
         host = self._host(row, near, idle, end - begin) if idle.measure_ns else []
         if loading > 0:
-            name, line = next((part[1:3] for part in host if part[0] == LOADING), ("", ""))
-            found.append((LOADING, name, line, loading * scale, -1))
-        others, left = [part for part in host if part[0] != LOADING], rest - (computing + loading) * scale
-        whole = sum(part[3] for part in others)
+            seen = next((part for part in host if part.cause == LOADING), Doing(LOADING))
+            found.append(seen._replace(share=loading * scale))
+        others, left = [part for part in host if part.cause != LOADING], rest - (computing + loading) * scale
+        together = sum(part.share for part in others)
         if left > 1e-9:
-            found += [(*part[:3], left * part[3] / whole, -1) for part in others]
-            found += [] if whole else [(UNKNOWN, "", "", left, -1)]
+            found += [part._replace(share=left * part.share / together) for part in others]
+            found += [] if together else [Doing(UNKNOWN, share=left)]
         return found
 
     def _before(self, time: int) -> int:
@@ -256,14 +376,14 @@ class _Causes:
         computes = np.isin(trace.kind[near], _COMPUTES) & (trace.device[near] == trace.device[row])
         return np.asarray(near[computes])
 
-    def _computed(self, row: int, near: Ints, start: int, end: int, share: float) -> Part:
+    def _computed(self, row: int, near: Ints, start: int, end: int, share: float) -> Doing:
         rows = self._computes(row, near)
         if not len(rows):
-            return (COMPUTING, "", "", share, -1)
-        name, _ = self._longest(rows, start, end)
-        return (COMPUTING, name, self._line(rows, start, end), share, -1)
+            return Doing(COMPUTING, share=share)
+        name, row = self._longest(rows, start, end)
+        return Doing(COMPUTING, name, self._line(rows, start, end), share, -1, self._scope_of(row))
 
-    def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Part]:
+    def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Doing]:
         """Say what the host did in the time in which the rank's device had nothing to do."""
         trace = self.trace
         host = near[
@@ -293,7 +413,7 @@ class _Causes:
                 known += own
         # Events of one thread may overlap without being nested: together they had no more than the time.
         scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
-        found: list[Part] = []
+        found: list[Doing] = []
         by_cause: dict[str, int] = defaultdict(int)
         for (cause, _, _), own in took.items():
             by_cause[cause] += own
@@ -301,11 +421,20 @@ class _Causes:
             most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
             rows = np.array(events[most])
             spent = idle.intersect(Spans.of(trace.start_ns[rows], trace.end_ns[rows]))
-            found.append((cause, most[1], most[2] or self._sampled(spent), own * scale, -1))
+            found.append(
+                Doing(
+                    cause,
+                    most[1],
+                    most[2] or self._sampled(spent),
+                    own * scale,
+                    -1,
+                    self._scope_of(max(events[most], key=inner.__getitem__)),
+                )
+            )
         rest = idle.measure_ns - known
         if rest > 0:
             others = idle.minus(Spans.of(trace.start_ns[host], trace.end_ns[host]))
-            found.append((UNKNOWN, "", self._sampled(others), rest / length, -1))
+            found.append(Doing(UNKNOWN, "", self._sampled(others), rest / length))
         return found
 
     def _sampled(self, spans: Spans) -> str:
@@ -365,6 +494,18 @@ class _Causes:
         found = self._lines[row] if row >= 0 else ""
         self._lines |= dict.fromkeys(way, found)
         return found
+
+    def _scope_of(self, row: int) -> str:
+        """Return the module scope of an event, or of the nearest above it that has one."""
+        trace = self.trace
+        while row >= 0 and trace.scope[row] < 0:
+            row = int(trace.parent[row])
+        if row < 0:
+            return ""
+        number = int(trace.scope[row])
+        if number not in self._scopes:
+            self._scopes[number] = trace.scopes.text(number)
+        return self._scopes[number]
 
     def _own_line(self, row: int) -> str:
         trace, stack = self.trace, int(self.trace.stack[row])

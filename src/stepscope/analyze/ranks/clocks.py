@@ -68,6 +68,14 @@ class Clocks:
         shift = offset[rank] + drift[rank] * (time_ns - self.middle_ns)
         return np.asarray(time_ns - np.rint(shift).astype(np.int64))
 
+    def recorded(self, time_ns: Ints, rank: int) -> npt.NDArray[np.int64]:
+        """Return times on the reference's clock as a rank's own clock recorded them."""
+        clock = self.clocks.get(rank)
+        if self.refused is not None or clock is None:
+            return np.asarray(time_ns, np.int64)
+        shift = clock.offset_ns + clock.drift * (time_ns - self.middle_ns)
+        return np.asarray(time_ns + np.rint(shift / (1 - clock.drift)).astype(np.int64))
+
     @property
     def error_ns(self) -> float:
         """The largest error of a clock."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError
@@ -12,11 +13,12 @@ from stepscope.trace.ranks import overlapping
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskStep, TaskTraffic
     from stepscope.analyze.ranks.account import Account
-    from stepscope.analyze.ranks.blame import Answers, Blame
+    from stepscope.analyze.ranks.blame import Answers, Blame, Doings, OwnStretches, WaitCost
     from stepscope.analyze.ranks.clocks import Clocks
     from stepscope.analyze.ranks.frontier import Frontier
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.own_work import Excess, OwnWork
+    from stepscope.analyze.ranks.path import RanksPath
     from stepscope.analyze.ranks.stragglers import SharedCause, Straggler
     from stepscope.analyze.ranks.stuck import StuckRank
     from stepscope.analyze.ranks.waits import Bandwidth, SlowGroup, Waits
@@ -38,6 +40,8 @@ class Job:
         waits: Waiting in collectives, from profiles.
         bandwidths: Transfers by operation and group, from profiles.
         blame: Who caused the waiting and by what, from profiles; sums to all of it.
+        costs: The same by ``host``, ``scope``, ``line`` and ``cause``, over all ranks.
+        path: The chain of work and transfers that made the steps so long, from profiles.
         stragglers: Ranks that come last beyond chance, from profiles.
         replay: What a step would take if a rank were other, from profiles.
         shared: What keeps changing ranks from coming, where none stands out, from profiles.
@@ -45,8 +49,9 @@ class Job:
         frontier: Where the time goes by stage, from a run's telemetry; of several groups of ranks that in
             which one rank costs most.
         accounts: Likewise of each group of ranks whose work is alike.
+        stage_clock: Whose time the stages are: ``host``, or ``device`` where the devices timed them.
         stuck: Ranks whose step does not end, from ``HangHook``.
-        hosts: Host of each rank, from a run's telemetry.
+        hosts: Host of each rank, where it was recorded.
         hang: Who is waited for, from dumps.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
         notes: What could not be told, in sentences.
@@ -59,12 +64,15 @@ class Job:
     waits: Waits | None = None
     bandwidths: tuple[Bandwidth, ...] = ()
     blame: tuple[Blame, ...] = ()
+    costs: Mapping[str, tuple[WaitCost, ...]] = field(default_factory=dict)
+    path: RanksPath | None = None
     stragglers: tuple[Straggler, ...] = ()
     replay: JobReplay | None = None
     shared: SharedCause | None = None
     slow_groups: tuple[SlowGroup, ...] = ()
     frontier: Frontier | None = None
     accounts: tuple[Account, ...] = ()
+    stage_clock: str = ""
     stuck: tuple[StuckRank, ...] = ()
     hosts: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
@@ -77,24 +85,50 @@ class Job:
             "source": self.source,
             "ranks": len(self.ranks),
             "missing": list(self.missing),
-            "clock": _clock_data(self.clocks),
+            "clock": _own_clocks() if self.accounts else _clock_data(self.clocks),
+            "stage_clock": self.stage_clock or None,
             "stages": _stage_data(self.frontier),
             "groups": [_group_data(account) for account in self.accounts],
-            "wait": _wait_data(self.waits),
+            "wait": _account_wait(self.accounts) if self.accounts else _wait_data(self.waits),
             "bandwidth": [_fields(row) for row in self.bandwidths],
-            "blame": [_fields(row) for row in self.blame],
+            "blame": [*map(_fields, self.blame), *_account_blame(self.accounts)],
+            "costs": {by: [_fields(row) for row in rows] for by, rows in self.costs.items()},
+            "critical_path": _path_data(self.path),
             "stragglers": [
                 *map(_fields, self.stragglers),
                 *(row for account in self.accounts for row in _leaders(account.frontier)),
             ],
             "suspects": [_fields(row) for row in self.hang.suspects] if self.hang else [],
             "stuck": [_fields(row) for row in self.stuck],
-            "what_if": _what_if_data(self.replay),
+            "what_if": [*_what_if_data(self.replay), *_account_what_if(self.accounts)],
             "shared_cause": _fields(self.shared) if self.shared else None,
             "slow_groups": [_fields(row) for row in self.slow_groups],
             "parameter_server": _tasks_data(self.tasks),
             "notes": list(self.notes),
         }
+
+
+Progress = Callable[[str, int, int, float], None]
+"""Told what is done, of how many, and how many seconds it took so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class HowRead:
+    """How the files of a job are read.
+
+    Attributes:
+        cache: Keep the columns in cache files beside them.
+        processes: How many here, by default one for each processor.
+        ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
+        progress: Told as files are done.
+        network_bytes_per_s: What a rank's network carries in one direction.
+    """
+
+    cache: bool = True
+    processes: int | None = None
+    ray: bool | str = False
+    progress: Progress | None = None
+    network_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +138,21 @@ class JobParts:
     Attributes:
         tasks: Steps of TensorFlow's tasks.
         own: Gives what each rank would save by itself.
-        causes: Gives what the ranks that came last did instead.
+        causes: Gives what the ranks that came last did instead, and what ranks did in stretches of time.
     """
 
     tasks: Sequence[TaskStep]
     own: Callable[[], dict[int, OwnWork]]
-    causes: Callable[[Waits, Excess], Answers]
+    causes: Callable[[Waits, Excess, Mapping[int, OwnStretches]], tuple[Answers, Doings]]
 
 
-def job_of(trace: Trace, parts: JobParts | None = None) -> Job:
+def job_of(trace: Trace, parts: JobParts | None = None, *, network_bytes_per_s: float | None = None) -> Job:
     """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
 
     Args:
         trace: They, whole, or their collectives and steps.
         parts: Where only those are there, what the files themselves tell.
+        network_bytes_per_s: What a rank's network carries in one direction, which no profile tells.
 
     Raises:
         EmptyTraceError: One rank alone, no collective that ranks share, or files that contradict each other.
@@ -126,7 +161,9 @@ def job_of(trace: Trace, parts: JobParts | None = None) -> Job:
         raise EmptyTraceError(
             f"cannot tell who waits for whom: {doubt}", hint="leave one recording of each rank in the folder"
         )
-    return _of_dumps(trace) if trace.format == "flight_recorder" else _of_profiles(trace, parts)
+    if trace.format == "flight_recorder":
+        return _of_dumps(trace)
+    return _of_profiles(trace, parts, network_bytes_per_s)
 
 
 def _of_dumps(trace: Trace) -> Job:
@@ -136,11 +173,12 @@ def _of_dumps(trace: Trace) -> Job:
     return Job("dumps", hang.ranks, hang.missing, hang=hang, notes=hang.notes)
 
 
-def _of_profiles(trace: Trace, parts: JobParts | None) -> Job:
-    from stepscope.analyze.ranks.blame import answers_of, blame_of
+def _of_profiles(trace: Trace, parts: JobParts | None, network: float | None) -> Job:
+    from stepscope.analyze.ranks.blame import answers_of, blame_of, costs_of
     from stepscope.analyze.ranks.clocks import align_clocks
     from stepscope.analyze.ranks.joint import joint_collectives
     from stepscope.analyze.ranks.own_work import excess_of, own_work
+    from stepscope.analyze.ranks.path import Walks
     from stepscope.analyze.ranks.stragglers import find_stragglers, shared_cause
     from stepscope.analyze.ranks.waits import bandwidths, measure_waits, slow_groups
     from stepscope.analyze.ranks.what_if import what_if
@@ -167,11 +205,18 @@ def _of_profiles(trace: Trace, parts: JobParts | None) -> Job:
     if replay.refused is not None:
         notes.append(f"no what-if: {replay.refused}")
     excess = excess_of(joint.row, waits.last, own.values(), len(trace))
-    answers = parts.causes(waits, excess) if parts else answers_of(trace, waits, excess)
+    walks = Walks(trace, waits, clocks)
+    if walks.refused is not None:
+        notes.append(f"no critical path: {walks.refused}")
+    ask = parts.causes if parts else partial(answers_of, trace)
+    answers, doings = ask(waits, excess, walks.stretches)
+    hosts = {source.rank: source.host for source in trace.sources if source.host}
     laid, stragglers = blame_of(waits, answers), find_stragglers(trace, waits, answers)
     return Job(
-        "profiles", trace.ranks, missing, clocks, waits, bandwidths(trace, waits), laid, stragglers, replay,
-        shared=None if stragglers else shared_cause(trace, waits, laid),
+        "profiles", trace.ranks, missing, clocks, waits,
+        bandwidths(trace, waits, network_bytes_per_s=network), laid,
+        costs_of(waits, answers, hosts), walks.path(doings), stragglers, replay,
+        shared=None if stragglers else shared_cause(trace, waits, laid), hosts=hosts,
         slow_groups=slow_groups(trace, waits), tasks=tasks, notes=tuple(notes),
     )  # fmt: skip
 
@@ -204,6 +249,76 @@ def _clock_data(clocks: Clocks | None) -> dict[str, Any] | None:
         },
         "refused": clocks.refused,
     }  # fmt: skip
+
+
+def _own_clocks() -> dict[str, Any]:
+    """Return why a run's telemetry aligns no clocks."""
+    why = "not needed: how long the stages took is compared, each by its rank's own clock"
+    return {"reference": None, "offsets_ns": {}, "refused": why}
+
+
+def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
+    """Return whom the waiting of a run's other ranks is laid to, and in which stage; most first."""
+    rows = [
+        (rank, stage.stage, (len(found.ranks) - 1) * lost)
+        for account in accounts
+        for found in [account.frontier]
+        for stage, by_rank in zip(found.stages, found.led_s.tolist(), strict=True)
+        for rank, lost in zip(found.ranks, by_rank, strict=True)
+        if lost > 0
+    ]
+    total = sum(waited for *_, waited in rows)
+    clear = {
+        (stage.leader, stage.stage)
+        for account in accounts
+        for stage in account.frontier.stages
+        if stage.label == "persistent"
+    }
+    return [
+        {
+            "rank": rank, "wait_caused_ns": round(1e9 * waited), "share": waited / total, "cause": stage,
+            "name": "", "line": "", "scope": "", "clear": (rank, stage) in clear,
+        }
+        for rank, stage, waited in sorted(rows, key=lambda row: -row[2])
+    ]  # fmt: skip
+
+
+def _account_wait(accounts: Sequence[Account]) -> dict[str, Any]:
+    """Return how long a run's ranks waited for each other; what of it was communication is not recorded."""
+    total = sum(row["wait_caused_ns"] for row in _account_blame(accounts))
+    return {"total_ns": total, "transfer_ns": None, "share_of_communication": None}
+
+
+def _account_what_if(accounts: Sequence[Account]) -> list[dict[str, Any]]:
+    """Return what a run's steps would take without each group's slowest rank, where they can be replayed."""
+    from stepscope.analyze.ranks.account import onset
+    from stepscope.analyze.ranks.what_if import TOLERANCE
+
+    found = []
+    for account in accounts:
+        seen = onset(account)
+        if seen is not None and account.off <= TOLERANCE:
+            found.append(
+                {
+                    "change": f"rank {seen.rank} like the median rank", "rank": seen.rank,
+                    "recorded_ns": 1e9 * seen.after_s, "predicted_ns": 1e9 * seen.without_s,
+                    "gain_ns": 1e9 * seen.delay_s,
+                }
+            )  # fmt: skip
+    return found
+
+
+def _path_data(path: RanksPath | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    return {
+        "steps": path.steps,
+        "step_ns": path.total_ns / path.steps if path.steps else None,
+        "refused": path.refused,
+        "switches": path.switches,
+        "ranks": {str(rank): ns for rank, ns in path.ranks.items()},
+        "pieces": [_fields(piece) for piece in path.pieces],
+    }
 
 
 def _stage_data(found: Frontier | None) -> list[dict[str, Any]]:
@@ -241,7 +356,11 @@ def _leaders(found: Frontier) -> list[dict[str, Any]]:
 def _wait_data(waits: Waits | None) -> dict[str, Any] | None:
     if waits is None:
         return None
-    return {"total_ns": waits.total_ns, "share_of_communication": waits.share_of_communication}
+    return {
+        "total_ns": waits.total_ns,
+        "transfer_ns": int(waits.transfer_ns.sum()),
+        "share_of_communication": waits.share_of_communication,
+    }
 
 
 def _what_if_data(replay: JobReplay | None) -> list[dict[str, Any]]:

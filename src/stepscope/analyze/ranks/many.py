@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.parameter_server import TaskStep, task_steps
-from stepscope.analyze.ranks.blame import Answers, Asked, asked_of, causes_of
-from stepscope.analyze.ranks.job import Job, JobParts, job_of
+from stepscope.analyze.ranks.blame import Answers, Asked, Doings, OwnStretches, asked_of, told_by
+from stepscope.analyze.ranks.job import HowRead, Job, JobParts, job_of
 from stepscope.analyze.ranks.own_work import Excess, OwnWork, joined, own_work
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
@@ -30,26 +30,6 @@ from stepscope.trace.ranks import load_directory, with_rank_of
 from stepscope.trace.tables import TABLES
 from stepscope.urls import join
 from stepscope.workers import spread
-
-Progress = Callable[[str, int, int, float], None]
-"""Told what is done, of how many, and how many seconds it took so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """How the files are read.
-
-    Attributes:
-        cache: Keep the columns in cache files beside them.
-        processes: How many here, by default one for each processor.
-        ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
-        progress: Told as files are done.
-    """
-
-    cache: bool = True
-    processes: int | None = None
-    ray: bool | str = False
-    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +56,17 @@ class _Question:
     file: _RankFile
     rank: int
     asked: Asked
+    stretches: OwnStretches | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     answers: Answers
+    doings: Doings
     error: str = ""
 
 
-def job_of_files(place: Path, where: Where, *, url: str = "") -> tuple[Job, Trace]:
+def job_of_files(place: Path, where: HowRead, *, url: str = "") -> tuple[Job, Trace]:
     """Return what the profiles in a directory tell of a job, and what was kept of them together.
 
     Args:
@@ -100,14 +82,14 @@ def job_of_files(place: Path, where: Where, *, url: str = "") -> tuple[Job, Trac
     read = _Files(place, where, url)
     trace = load_directory(place, read.digests)
     parts = JobParts(read.tasks, lambda: read.own(trace), lambda *found: read.causes(trace, *found))
-    found = job_of(trace, parts)
+    found = job_of(trace, parts, network_bytes_per_s=where.network_bytes_per_s)
     return replace(found, notes=(*found.notes, *read.notes)), trace
 
 
 class _Files:
     """The files of a job."""
 
-    def __init__(self, place: Path, where: Where, url: str) -> None:
+    def __init__(self, place: Path, where: HowRead, url: str) -> None:
         self._place, self._where, self._url = place, where, url
         self._files: list[_RankFile] = []
         self._own: dict[int, OwnWork] = {}
@@ -148,24 +130,29 @@ class _Files:
                 parts[rank_of[number]].append(replace(own, row=rows))
         return {rank: joined(of) for rank, of in parts.items()}
 
-    def causes(self, trace: Trace, waits: Waits, excess: Excess) -> Answers:
-        """Ask the files of the ranks that came last what they did instead of coming."""
+    def causes(
+        self, trace: Trace, waits: Waits, excess: Excess, stretches: Mapping[int, OwnStretches]
+    ) -> tuple[Answers, Doings]:
+        """Ask files what their ranks did instead of coming, and in stretches of their time."""
         files, rows = (np.array(column) for column in _places(trace))
         questions = []
         for at, rank in enumerate(waits.joint.ranks):
-            asked = asked_of(waits, at, excess)
+            asked, mine = asked_of(waits, at, excess), stretches.get(rank)
             for file in np.unique(files[asked.row]).tolist():
                 here = files[asked.row] == file
-                if (asked.kept_ns[here] > 0).any():
+                some = None if mine is None else _of_file(mine, files, rows, file)
+                if some is not None or (asked.kept_ns[here] > 0).any():
                     columns = {field.name: getattr(asked, field.name)[here] for field in fields(asked)}
                     question = Asked(**columns | {"row": rows[columns["row"]]})
-                    questions.append(_Question(self._files[file], rank, question))
+                    questions.append(_Question(self._files[file], rank, question, some))
         answers: Answers = {}
+        doings: Doings = {}
         for answer in self._spread("ask", answer_of, questions, _unanswered):
             answers |= answer.answers
+            doings |= answer.doings
             if answer.error:
                 self.notes.append(answer.error)
-        return answers
+        return answers, doings
 
     def _spread(self, what: str, call: Any, tasks: Sequence[Any], failed: Any) -> Iterator[Any]:
         where, begun = self._where, time.monotonic()
@@ -185,12 +172,21 @@ def _places(trace: Trace) -> tuple[list[int], list[int]]:
     return trace.flops.tolist(), trace.correlation.tolist()
 
 
+def _of_file(stretches: OwnStretches, files: Any, rows: Any, file: int) -> OwnStretches | None:
+    """Return the stretches before or after collectives of one file, in its rows; None where there is none."""
+    here = files[stretches.row] == file
+    if not here.any():
+        return None
+    columns = {field.name: getattr(stretches, field.name)[here] for field in fields(stretches)}
+    return OwnStretches(**columns | {"row": rows[columns["row"]]})
+
+
 def _undigested(file: _RankFile, why: str) -> _Digest:
     return _Digest(file.number, error=(why, "if memory ran out, record fewer steps, or give it more", False))
 
 
 def _unanswered(question: _Question, why: str) -> _Answer:
-    return _Answer({}, f"{Path(question.file.path).name}: what its rank did is not known: {why}")
+    return _Answer({}, {}, f"{Path(question.file.path).name}: what its rank did is not known: {why}")
 
 
 def digest_of(file: _RankFile) -> _Digest:
@@ -214,7 +210,7 @@ def answer_of(question: _Question) -> _Answer:
     ranks = trace.ranks
     # The rank of a file that does not say it was told by all files together.
     rank = question.rank if question.rank in ranks else ranks[0]
-    return _Answer(causes_of(trace, rank, question.asked))
+    return _Answer(*told_by(trace, rank, question.asked, question.stretches))
 
 
 def _loaded(file: _RankFile) -> Trace:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.links import DeviceLink, link_of
 from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.joint import Joint
 from stepscope.trace.model import Trace
@@ -106,10 +108,25 @@ class Bandwidth:
     """Median message bytes by median transfer; None without sizes."""
     bus_bytes_per_s: float | None
     """The same in bytes that each link carries; None for operations whose factor is not defined."""
+    link: str = ""
+    """The link between the ranks, such as ``NVLink 4`` or ``network``; empty where that is not known."""
+    link_bytes_per_s: float | None = None
+    """The most that it carries in one direction; None where that is not known."""
+    link_ratio: float | None = None
+    """Part of it that the transfers use; short messages never come near to 1."""
 
 
-def bandwidths(trace: Trace, waits: Waits) -> tuple[Bandwidth, ...]:
-    """Sum up transfers by operation and group, most waiting first."""
+def bandwidths(
+    trace: Trace, waits: Waits, *, network_bytes_per_s: float | None = None
+) -> tuple[Bandwidth, ...]:
+    """Sum up transfers by operation and group, most waiting first, beside what their links can carry.
+
+    Args:
+        trace: The ranks' profiles.
+        waits: The waits in them.
+        network_bytes_per_s: What a rank's network carries in one direction, for groups of several machines.
+    """
+    links = RankLinks(trace, network_bytes_per_s)
     joint = waits.joint
     sizes = np.full(len(trace), -1, np.int64)
     sizes[trace.collectives.row] = trace.collectives.bytes
@@ -127,14 +144,64 @@ def bandwidths(trace: Trace, waits: Waits) -> tuple[Bandwidth, ...]:
         seconds = float(np.median(longest[at])) / 1e9
         algorithm = size / seconds if size > 0 and seconds > 0 else None
         factor = _FACTORS.get(key[0])
+        bus = algorithm * factor(ranks) if algorithm is not None and factor is not None else None
+        taking = np.flatnonzero((joint.row[at] >= 0).any(axis=0)).tolist()
+        whole = len(taking) >= ranks
+        link = links.of([joint.ranks[column] for column in taking]) if whole else None
         found.append(
             Bandwidth(
                 key[0], key[1], ranks, int(at.sum()), size, int(np.median(longest[at])),
-                int(waits.wait_ns[at].sum()), algorithm,
-                algorithm * factor(ranks) if algorithm is not None and factor is not None else None,
+                int(waits.wait_ns[at].sum()), algorithm, bus, link.name if link else "",
+                link.bytes_per_second if link else None,
+                bus / link.bytes_per_second if link and bus is not None else None,
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda row: -row.wait_ns))
+
+
+class RankLinks:
+    """The links between ranks: that of their devices on one machine, else the network, if its rate is given.
+
+    Ranks are on one machine where their profiles name one host. Where no profile names any, they are where
+    each saw as many devices as the job has ranks, and each worked on another one of them.
+    """
+
+    def __init__(self, trace: Trace, network_bytes_per_s: float | None) -> None:
+        self._network = None
+        if network_bytes_per_s is not None:
+            self._network = DeviceLink("network", network_bytes_per_s, "as given")
+        self._hosts = {source.rank: source.host for source in trace.sources if source.host}
+        self._names: dict[int, set[str]] = {}
+        seen: dict[int, int] = {}
+        for source in trace.sources:
+            known = source.facts.get("deviceProperties")
+            seen[source.rank] = len(known) if isinstance(known, list) else 0
+        names = {(device.rank, device.index): device.name for device in trace.devices}
+        rows = trace.collectives.row
+        rows = rows[trace.device[rows] >= 0]
+        used: dict[int, set[int]] = {}
+        for rank, index in set(zip(trace.rank[rows].tolist(), trace.device[rows].tolist(), strict=True)):
+            used.setdefault(rank, set()).add(index)
+            self._names.setdefault(rank, set()).add(names.get((rank, index), ""))
+        size = max((source.world_size for source in trace.sources), default=0)
+        size = max(size, len(trace.ranks))
+        apart = [index for indices in used.values() for index in indices]
+        self._one_machine = (
+            not self._hosts
+            and len(used) == len(trace.ranks)
+            and min(seen.get(rank, 0) for rank in trace.ranks) >= size
+            and len(set(apart)) == len(apart)
+        )
+
+    def of(self, ranks: Sequence[int]) -> DeviceLink | None:
+        """Return what joins some ranks, None where that is not known."""
+        hosts = {self._hosts.get(rank, "") for rank in ranks}
+        if len(hosts - {""}) > 1:
+            return self._network
+        if not self._one_machine and (len(hosts) > 1 or "" in hosts):
+            return None
+        kinds = {name for rank in ranks for name in self._names.get(rank, {""})}
+        return link_of(kinds.pop()) if len(kinds) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ def watch(
 
 def _mark_stages(watched: Watch) -> None:
     """Tell when the stages of each step begin, on every rank."""
+    from stepscope.integrations.torch.completion import device_stages
     from stepscope.integrations.torch.mesh import work_of
     from stepscope.integrations.torch.stages import StageMarks
 
@@ -122,7 +123,10 @@ def _mark_stages(watched: Watch) -> None:
     if stages is None:
         return
     try:
-        watched.add(StageMarks(stages, watched.model, watched.optimizers.values()))
+        # One that another watch has started sees the moments of all.
+        timed = stages.device is not None and not stages.device.stopped
+        timer = None if timed else device_stages(watched.model, watched.run)
+        watched.add(StageMarks(stages, watched.model, watched.optimizers.values(), timer))
         if stages.group is None and watched.model is not None:
             watched.run.rank_group(work_of(watched.model))
     except Exception as error:  # noqa: BLE001  modules and optimizers of any kind

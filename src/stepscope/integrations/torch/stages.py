@@ -2,7 +2,7 @@
 
 From the data's arrival to the model's forward pass a step is ``copy``, then ``forward``; what lies between it
 and the optimizer is ``backward``, the loss included; then ``optimizer``, and what follows is the rest. All is
-time of the host.
+time of the host; where the model is on a device that has events, they are timed there, too (``completion``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
+from stepscope.integrations.torch.completion import DeviceStages
 from stepscope.kernels.steps import Stages
 
 
@@ -25,11 +26,20 @@ class StageMarks:
         stages: Of the run.
         model: The outermost module; without one only the optimizer is told.
         optimizers: Those that train it.
+        timer: Times the stages on the model's device; None where that cannot be.
     """
 
-    def __init__(self, stages: Stages, model: nn.Module | None, optimizers: Iterable[Optimizer]) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        model: nn.Module | None,
+        optimizers: Iterable[Optimizer],
+        timer: DeviceStages | None = None,
+    ) -> None:
         self._stages = stages
-        self._before = stages.first
+        self._before, self._timer = stages.first, timer
+        if timer is not None:
+            stages.device = timer
         self._handles: list[RemovableHandle] = []
         if model is not None and seen(model):
             self._watch(model)
@@ -68,6 +78,8 @@ class StageMarks:
         for handle in handles:
             handle.remove()
         self._stages.first = self._before
+        if self._timer is not None:
+            self._timer.stop()  # what waits is still taken
 
 
 def seen(model: nn.Module) -> bool:

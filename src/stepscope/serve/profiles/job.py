@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
 from stepscope.analyze.ranks.job import Job, job_of
 from stepscope.analyze.ranks.stragglers import needed
 from stepscope.errors import EmptyTraceError
@@ -14,6 +15,12 @@ from stepscope.serve.profiles.job_types import (
     JobChange,
     JobClock,
     JobClocks,
+    JobCost,
+    JobCosts,
+    JobPath,
+    JobPathPiece,
+    JobShared,
+    JobSlowGroup,
     JobStraggler,
     JobSuspect,
     JobTask,
@@ -23,6 +30,10 @@ from stepscope.serve.reply import Refusal
 
 if TYPE_CHECKING:
     from stepscope.serve.profiles.open_profiles import OpenProfile
+
+
+MOST = 200
+"""Rows of sums and of the critical path; the rest is shorter."""
 
 
 def job(profile: OpenProfile) -> JobAnswer:
@@ -50,13 +61,28 @@ def answer_of(path: str, found: Job) -> JobAnswer:
         bandwidth=[
             JobBandwidth(
                 row.operation, row.group, row.ranks, row.count, row.bytes, float(row.transfer_ns),
-                row.bus_bytes_per_s,
+                row.bus_bytes_per_s, row.link, row.link_bytes_per_s, row.link_ratio,
             )
             for row in found.bandwidths
         ],
         blame=[
-            JobBlame(row.rank, row.wait_caused_ns, row.share, row.cause, row.name, row.line)
+            JobBlame(row.rank, row.wait_caused_ns, row.share, row.cause, row.name, row.line, row.scope)
             for row in found.blame
+        ],
+        costs=[
+            JobCosts(
+                by, [JobCost(row.what, row.wait_caused_ns, row.share, list(row.ranks)) for row in rows[:MOST]]
+            )
+            for by, rows in found.costs.items()
+        ],
+        critical_path=_path(found),
+        shared=_shared(found),
+        slow_groups=[
+            JobSlowGroup(
+                row.operation, row.group, list(row.ranks), float(row.transfer_ns), float(row.usual_ns),
+                row.others,
+            )
+            for row in found.slow_groups
         ],
         stragglers=[
             JobStraggler(row.rank, row.score, row.confidence, row.since, row.last, row.of)
@@ -70,12 +96,42 @@ def answer_of(path: str, found: Job) -> JobAnswer:
             JobSuspect(row.rank, row.reason, row.confidence, list(row.evidence))
             for row in (found.hang.suspects if found.hang else ())
         ],
-        tasks=[
-            JobTask(task.task, task.server, len(task.steps), task.receive_ratio, task.exposed_ratio)
-            for task in found.tasks
-        ],
+        tasks=_tasks(found),
         notes=list(found.notes),
     )  # fmt: skip
+
+
+def _path(found: Job) -> JobPath | None:
+    path = found.path
+    if path is None:
+        return None
+    pieces = [
+        JobPathPiece(
+            row.rank, row.cause, row.name, row.line, row.scope, row.time_ns, row.share
+        )
+        for row in path.pieces[:MOST]
+    ]  # fmt: skip
+    return JobPath(path.steps, path.total_ns, path.switches, path.refused, pieces)
+
+
+def _shared(found: Job) -> JobShared | None:
+    shared = found.shared
+    return JobShared(shared.cause, shared.share, shared.ranks) if shared else None
+
+
+def _tasks(found: Job) -> list[JobTask]:
+    worst = bottleneck(found.tasks)
+    rows = []
+    for task in found.tasks:
+        parts = parts_of(task)
+        rows.append(
+            JobTask(
+                task.task, task.server, len(task.steps), task.receive_ratio, task.exposed_ratio,
+                parts.compute if parts else None, parts.waiting if parts else None,
+                parts.transfer if parts else None, holds_of(task), task.task == worst,
+            )
+        )  # fmt: skip
+    return rows
 
 
 def _clocks(found: Job) -> JobClocks | None:

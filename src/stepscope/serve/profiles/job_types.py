@@ -55,6 +55,75 @@ class JobBandwidth(msgspec.Struct, frozen=True):
     """Of a message; -1 where it was not recorded."""
     transfer_ns: float
     bus_bytes_per_s: float | None
+    link: str
+    """The link between the ranks; empty where that is not known."""
+    link_bytes_per_s: float | None
+    """The most that it carries in one direction."""
+    link_ratio: float | None
+    """Part of it that the transfers use."""
+
+
+class JobCost(msgspec.Struct, frozen=True):
+    """Waiting that comes of one host, scope, source line or cause, over all ranks."""
+
+    what: str
+    """Empty where it was not recorded."""
+    wait_caused_ns: int
+    share: float
+    ranks: list[int]
+
+
+class JobCosts(msgspec.Struct, frozen=True):
+    """All waiting, summed by one thing; the rows sum to it."""
+
+    by: str
+    """``host``, ``scope``, ``line`` or ``cause``."""
+    rows: list[JobCost]
+
+
+class JobPathPiece(msgspec.Struct, frozen=True):
+    """A part of the critical path across ranks; all of them sum to the steps."""
+
+    rank: int
+    cause: str
+    """The doing of the rank; also ``transfer`` of a collective, and ``began later`` than the first rank."""
+    name: str
+    line: str
+    scope: str
+    time_ns: int
+    share: float
+
+
+class JobPath(msgspec.Struct, frozen=True):
+    """The chain of work and transfers, of whichever rank, that made the steps so long."""
+
+    steps: int
+    total_ns: int
+    """Of all steps, from the first rank's beginning to the last one's end."""
+    switches: int
+    """How often it goes over from one rank to another."""
+    refused: str | None
+    """Why there is none."""
+    pieces: list[JobPathPiece]
+
+
+class JobShared(msgspec.Struct, frozen=True):
+    """A cause that keeps changing ranks from coming, where none stands out."""
+
+    cause: str
+    share: float
+    ranks: int
+
+
+class JobSlowGroup(msgspec.Struct, frozen=True):
+    """A process group whose transfers take longer than those of all its likes."""
+
+    operation: str
+    group: str
+    ranks: list[int]
+    transfer_ns: float
+    usual_ns: float
+    others: int
 
 
 class JobBlame(msgspec.Struct, frozen=True):
@@ -68,6 +137,8 @@ class JobBlame(msgspec.Struct, frozen=True):
     """The kernel, operator or function that took most of that time; empty where none is known."""
     line: str
     """``file:line function`` where stacks were recorded, else empty."""
+    scope: str
+    """The module that took most of that time, empty where none was recorded."""
 
 
 class JobStraggler(msgspec.Struct, frozen=True):
@@ -109,6 +180,13 @@ class JobTask(msgspec.Struct, frozen=True):
     steps: int
     receive_ratio: float
     exposed_ratio: float
+    compute_ratio: float | None
+    """Of a worker's steps its own compute; this, waiting and transfer sum to 1."""
+    waiting_ratio: float | None
+    transfer_ratio: float | None
+    holds_ratio: float | None
+    """Of a server: share of the workers' steps in which it holds them up."""
+    bottleneck: bool
 
 
 class JobAnswer(msgspec.Struct, frozen=True):
@@ -123,6 +201,10 @@ class JobAnswer(msgspec.Struct, frozen=True):
     wait: JobWait | None
     bandwidth: list[JobBandwidth]
     blame: list[JobBlame]
+    costs: list[JobCosts]
+    critical_path: JobPath | None
+    shared: JobShared | None
+    slow_groups: list[JobSlowGroup]
     stragglers: list[JobStraggler]
     what_if: list[JobChange]
     suspects: list[JobSuspect]

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
-from stepscope.analyze.overlap import overlap_by_step
+from stepscope.analyze.overlap import blocking, overlap_by_step
 from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
 from stepscope.errors import EmptyTraceError, UsageError
@@ -129,7 +129,7 @@ def overlaps(profile: OpenProfile, steps: str = "") -> OverlapAnswer:
     Raises:
         Refusal: No such steps, or no work of a device was recorded.
     """
-    found = _asked(profile, steps, "overlap", overlap_by_step)
+    found = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
     return OverlapAnswer(
         path=profile.path,
         rows=[
@@ -144,6 +144,7 @@ def overlaps(profile: OpenProfile, steps: str = "") -> OverlapAnswer:
                 copy_ns=one.copy_ns,
                 exposed_communication_ns=one.exposed_communication_ns,
                 exposed_copy_ns=one.exposed_copy_ns,
+                blocking_communication_ns=one.blocking_communication_ns,
                 idle_ns=one.idle_ns,
                 overlap_ratio=one.overlap_ratio,
             )

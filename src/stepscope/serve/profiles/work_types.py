@@ -156,6 +156,8 @@ class DeviceOverlap(msgspec.Struct, frozen=True):
     """Nothing was computed meanwhile."""
     exposed_copy_ns: int
     """Nothing was computed or communicated meanwhile."""
+    blocking_communication_ns: int | None
+    """Of the exposed communication, what lies on the critical path; None where there is none."""
     idle_ns: int
     overlap_ratio: float | None
     """Share of communication behind computation; None where there is none."""

@@ -1,0 +1,218 @@
+"""The critical path across ranks: the chain of work and transfers, of whichever rank, that makes a step.
+
+It is found backwards. From the rank that ended a step last: what it did since it left its last collective,
+that collective's transfer, and then what the rank did that came last to it, until that one left its
+collective before, and so on to the step's beginning. So its pieces fill the step exactly, and nobody's
+waiting is on it: a rank that waits is not what the step waits for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.ranks.blame import UNKNOWN, Doing, Doings, OwnStretches, whole
+from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.waits import Waits
+from stepscope.trace.model import Trace
+
+Ints = npt.NDArray[np.int64]
+TRANSFER, LATER = "transfer", "began later"
+
+
+@dataclass(frozen=True, slots=True)
+class RankPiece:
+    """All pieces of the path of one rank that are of one kind."""
+
+    rank: int
+    cause: str
+    """As of blame; also ``transfer`` of a collective, and ``began later`` than the first rank did."""
+    name: str
+    line: str
+    scope: str
+    time_ns: int
+    """Over all steps."""
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RanksPath:
+    """The critical path of all ranks' steps."""
+
+    steps: int
+    total_ns: int
+    """From the first rank's beginning to the last one's end, over all steps; the pieces sum to it."""
+    pieces: tuple[RankPiece, ...]
+    """Longest first."""
+    ranks: Mapping[int, int]
+    """Time on the path by rank, transfers left out; longest first."""
+    switches: int
+    """How often the path goes over from one rank to another."""
+    refused: str | None = None
+    """Why it cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A stretch of one rank's own time that is on the path."""
+
+    rank: int
+    start_ns: int
+    end_ns: int
+    row: int
+
+
+class Walks:
+    """The ways back through the steps that all ranks recorded.
+
+    Args:
+        trace: The ranks' profiles, or of each its collectives and steps.
+        waits: The waits in them.
+        clocks: The ranks' clocks.
+
+    Attributes:
+        stretches: By rank, its own time that is on the path; of these it is asked what it did.
+        refused: Why there is no path.
+    """
+
+    def __init__(self, trace: Trace, waits: Waits, clocks: Clocks) -> None:
+        self.refused: str | None = None
+        self._walks: list[_Walk] = []
+        if clocks.refused is not None:
+            self.refused = f"the clocks cannot be aligned: {clocks.refused}"
+        elif not waits.joint.whole.all():
+            self.refused = "not all ranks of the process groups were recorded"
+        else:
+            steps = common_steps(trace, waits, clocks)
+            self._walks = [_Walk(trace, waits, *step) for step in steps]
+            self.refused = None if steps else "no step was recorded on all ranks"
+        self._works = [work for walk in self._walks for work in walk.works]
+        self.stretches = _asked(trace, self._works, clocks)
+
+    def path(self, doings: Doings) -> RanksPath:
+        """Return the path, given what the ranks did in their stretches of it."""
+        if self.refused is not None:
+            return RanksPath(0, 0, (), {}, 0, self.refused)
+        pieces: dict[tuple[int, str, str, str, str], float] = defaultdict(float)
+        ranks: dict[int, int] = defaultdict(int)
+        for number, work in enumerate(self._works):
+            length = work.end_ns - work.start_ns
+            ranks[work.rank] += length
+            for part in doings.get(number) or [Doing(UNKNOWN)]:
+                pieces[work.rank, part.cause, part.name, part.line, part.scope] += length * part.share
+        for walk in self._walks:
+            for (rank, cause, name), ns in walk.others.items():
+                pieces[rank, cause, name, "", ""] += ns
+        total = sum(walk.length_ns for walk in self._walks)
+        found = [
+            RankPiece(*key, each, exact / total)
+            for (key, exact), each in zip(pieces.items(), whole(pieces.values()), strict=True)
+            if exact > 0
+        ]
+        return RanksPath(
+            len(self._walks),
+            total,
+            tuple(sorted(found, key=lambda piece: (-piece.time_ns, piece.rank, piece.cause))),
+            dict(sorted(ranks.items(), key=lambda item: -item[1])),
+            sum(walk.switches for walk in self._walks),
+        )
+
+
+def common_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[tuple[int, Ints, Ints]]:
+    """Return the steps that all ranks recorded: number, each rank's beginning and end on the common clock."""
+    ranks, table = waits.joint.ranks, trace.steps
+    begin = clocks.aligned(table.start_ns, table.rank)
+    end = clocks.aligned(table.end_ns, table.rank)
+    found = []
+    for number in np.unique(table.number).tolist():
+        mine = np.flatnonzero((table.number == number) & np.isin(table.rank, ranks))
+        if len(mine) != len(ranks) or len(np.unique(table.rank[mine])) != len(ranks):
+            continue
+        mine = mine[np.argsort(table.rank[mine])]
+        found.append((number, begin[mine], end[mine]))
+    return found
+
+
+class _Walk:
+    """The way back through one step."""
+
+    def __init__(self, trace: Trace, waits: Waits, number: int, first: Ints, last: Ints) -> None:
+        row = waits.joint.row
+        inside = np.flatnonzero(np.where(row >= 0, trace.step[row] == number, False).any(1))
+        self._present = row[inside] >= 0
+        self._rows, self._last = row[inside], waits.last[inside]
+        length = np.where(self._present, trace.duration_ns[self._rows], 0)
+        nowhere = np.iinfo(np.int64).min
+        self._arrival = np.where(self._present, waits.arrival_ns[inside], nowhere)
+        self._leaves = np.where(self._present, waits.arrival_ns[inside] + length, nowhere)
+        self._names = [waits.joint.operation[at] for at in inside.tolist()]
+        self._ranks = waits.joint.ranks
+        self._gone = np.zeros(len(inside), bool)
+        self.works: list[_Work] = []
+        self.others: dict[tuple[int, str, str], int] = defaultdict(int)
+        self.switches = 0
+        ends = np.maximum(last, self._leaves.max(axis=0, initial=nowhere))
+        start, end = int(first.min()), int(ends.max())
+        self.length_ns = end - start
+        self._back(int(ends.argmax()), end, first, start)
+
+    def _back(self, at: int, time: int, first: Ints, start: int) -> None:
+        """Go back from a rank's column and a time to the beginning of the step."""
+        after = -1
+        while time > start:
+            number = self._before(at, time)
+            if number < 0:
+                break
+            self._gone[number] = True
+            leaves = max(int(self._leaves[number, at]), start)
+            row = int(self._rows[number, at])
+            self._worked(at, leaves, time, after if after >= 0 else row)
+            came, before = int(self._last[number]), at
+            begun = max(int(self._arrival[number].max()), start)
+            self._spent(at, TRANSFER, self._names[number], min(leaves, time) - min(begun, leaves))
+            # A rank whose clock has it leave before the last one came is followed from its own end.
+            at, time = came, min(begun, leaves)
+            after = int(self._rows[number, at])
+            self.switches += at != before
+        if time > start:
+            begins = min(max(int(first[at]), start), time)
+            self._worked(at, begins, time, after)
+            self._spent(at, LATER, "", begins - start)
+
+    def _before(self, at: int, time: int) -> int:
+        """Return the collective that a rank left last up to a time and came to before it; -1 without one."""
+        there = self._present[:, at] & ~self._gone
+        there &= (self._leaves[:, at] <= time) & (self._arrival[:, at] < time)
+        if not there.any():
+            return -1
+        numbers = np.flatnonzero(there)
+        return int(numbers[int(self._leaves[numbers, at].argmax())])
+
+    def _worked(self, at: int, start: int, end: int, row: int) -> None:
+        if end > start:
+            self.works.append(_Work(self._ranks[at], start, end, row))
+
+    def _spent(self, at: int, cause: str, name: str, ns: int) -> None:
+        if ns > 0:
+            self.others[self._ranks[at], cause, name] += ns
+
+
+def _asked(trace: Trace, works: list[_Work], clocks: Clocks) -> dict[int, OwnStretches]:
+    """Return the stretches of each rank, on its own clock; without those of steps without collectives."""
+    found = {}
+    for rank in sorted({work.rank for work in works}):
+        mine = [number for number, work in enumerate(works) if work.rank == rank and work.row >= 0]
+        rows = np.array([works[number].row for number in mine], np.int64)
+        start, end = (
+            clocks.recorded(np.array(times, np.int64), rank) - trace.start_ns[rows]
+            for times in (
+                [works[number].start_ns for number in mine],
+                [works[number].end_ns for number in mine],
+            )
+        )
+        found[rank] = OwnStretches(np.array(mine, np.int64), start, end, rows)
+    return found
