@@ -85,8 +85,7 @@ def test_the_slow_rank_and_its_stage_are_found(tmp_path, where):
     worst = max(account.frontier.stages, key=lambda stage: stage.beyond_median_s)
     assert (worst.stage, worst.leader, worst.label) == (where, SLOW, "persistent")
     assert worst.beyond_median_s == pytest.approx(DELAY_S * (STEPS - 1), rel=0.2)
-    if where != "optimizer":
-        line_is_named(tmp_path)
+    line_is_named(tmp_path)
 
 
 def line_is_named(folder):
@@ -103,3 +102,6 @@ def line_is_named(folder):
     # Nobody but the slow rank is what the steps wait for.
     assert next(iter(found.path.ranks)) == SLOW
     assert sum(piece.time_ns for piece in found.path.pieces) == found.path.total_ns
+    # Without its delay a step would be shorter by it.
+    like = next(change for change in found.replay.changes if change.rank == SLOW)
+    assert like.gain_ns == pytest.approx(1e9 * DELAY_S, rel=0.35)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.own_work import Excess
+from stepscope.analyze.ranks.own_work import Excess, among, ends_of
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
@@ -28,6 +28,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
+_IS_COMPUTATION, _IS_COMMUNICATION = among(_COMPUTES), among(_COMMUNICATES)
+_IS_NO_HOST_WORK = among((*_COMPUTES, *_COMMUNICATES, Kind.STEP))
 COMPUTING, LOADING = "computing", "data loading"
 ANOTHER, UNKNOWN = "another collective", "not recorded"
 _HOST = {
@@ -42,6 +44,7 @@ _HOST = {
     Kind.STEP: "host code",
     Kind.OTHER: "host code",
 }
+_HOST_CAUSES = {int(kind): cause for kind, cause in _HOST.items()}
 _LOADS, _FRAME = int(Kind.DATA_LOADING), int(Kind.PYTHON_FRAME)
 _SYNCS = ("Synchronize", "_local_scalar_dense", "::item")
 _DEEPEST_CHAIN = 8
@@ -279,12 +282,15 @@ class _Causes:
     def __init__(self, trace: Trace, rank: int, asked: Asked) -> None:
         self.trace, self.rank, self.asked = trace, rank, asked
         self._rows = np.flatnonzero(trace.rank == rank)
+        self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
         self._loading: dict[int, bool] = {}
         self._lines: dict[int, str] = {}
         self._scopes: dict[int, str] = {}
         self._syncs: dict[int, bool] = {}
+        self._names: dict[int, str] = {}
+        self._keys: dict[int, tuple[str, str, str]] = {}
 
     def of(self, at: int) -> list[Doing]:
         """Return what kept the rank from the collective that was asked in this place."""
@@ -306,7 +312,7 @@ class _Causes:
         trace = self.trace
         near, length = self._near(row, start, end), end - start
         busy = self._computing(row, near, start, end)
-        standing = near[np.isin(trace.kind[near], _COMMUNICATES)]
+        standing = near[_IS_COMMUNICATION[trace.kind[near]]]
         standing = np.array(
             [other for other in standing.tolist() if self._number_of.get(other, number) != number], np.int64
         )
@@ -356,13 +362,13 @@ class _Causes:
 
     def _before(self, time: int) -> int:
         """Return the row of the joint collective that the rank left last before a time, -1 without one."""
-        rows = self.asked.row[self.trace.end_ns[self.asked.row] <= time]
-        return int(rows[int(self.trace.end_ns[rows].argmax())]) if len(rows) else -1
+        rows = self.asked.row[ends_of(self.trace, self.asked.row) <= time]
+        return int(rows[int(ends_of(self.trace, rows).argmax())]) if len(rows) else -1
 
     def _near(self, row: int, start: int, end: int) -> Ints:
         """Return the rows of the rank's other events in a stretch of time."""
-        trace, rows = self.trace, self._rows
-        near = rows[(trace.start_ns[rows] < end) & (trace.end_ns[rows] > start)]
+        rows = self._rows
+        near = rows[(self._start < end) & (self._end > start)]
         return np.asarray(near[near != row])
 
     def _computing(self, row: int, near: Ints, start: int, end: int) -> Spans:
@@ -373,7 +379,7 @@ class _Causes:
         trace = self.trace
         if trace.device[row] < 0:
             return near[:0]
-        computes = np.isin(trace.kind[near], _COMPUTES) & (trace.device[near] == trace.device[row])
+        computes = _IS_COMPUTATION[trace.kind[near]] & (trace.device[near] == trace.device[row])
         return np.asarray(near[computes])
 
     def _computed(self, row: int, near: Ints, start: int, end: int, share: float) -> Doing:
@@ -386,16 +392,14 @@ class _Causes:
     def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Doing]:
         """Say what the host did in the time in which the rank's device had nothing to do."""
         trace = self.trace
-        host = near[
-            (trace.device[near] < 0) & ~np.isin(trace.kind[near], (*_COMPUTES, *_COMMUNICATES, Kind.STEP))
-        ]
+        host = near[(trace.device[near] < 0) & ~_IS_NO_HOST_WORK[trace.kind[near]]]
         launched_by = int(trace.launch[row])
         if launched_by >= 0:
             host = host[trace.lane[host] == trace.lane[launched_by]]
         elif len(host):
             host = host[trace.lane[host] == self._training_lane(near, host, idle)]
         took: dict[tuple[str, str, str], int] = defaultdict(int)
-        covered = idle.within(trace.start_ns[host], trace.end_ns[host])
+        covered = idle.within(trace.start_ns[host], ends_of(trace, host))
         inner = dict(zip(host.tolist(), covered.tolist(), strict=True))
         above = trace.parent
         for parent, within in zip(above[host].tolist(), covered.tolist(), strict=True):
@@ -407,7 +411,7 @@ class _Causes:
         events: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for event, own in inner.items():
             if own > 0:
-                key = (self._kind(event), trace.name_of(event), self._line_of(event))
+                key = self._keys.get(event) or self._key_of(event)
                 took[key] += own
                 events[key].append(event)
                 known += own
@@ -420,7 +424,7 @@ class _Causes:
         for cause, own in by_cause.items():
             most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
             rows = np.array(events[most])
-            spent = idle.intersect(Spans.of(trace.start_ns[rows], trace.end_ns[rows]))
+            spent = idle.intersect(Spans.of(trace.start_ns[rows], ends_of(trace, rows)))
             found.append(
                 Doing(
                     cause,
@@ -433,7 +437,7 @@ class _Causes:
             )
         rest = idle.measure_ns - known
         if rest > 0:
-            others = idle.minus(Spans.of(trace.start_ns[host], trace.end_ns[host]))
+            others = idle.minus(Spans.of(trace.start_ns[host], ends_of(trace, host)))
             found.append(Doing(UNKNOWN, "", self._sampled(others), rest / length))
         return found
 
@@ -452,22 +456,27 @@ class _Causes:
         steps = near[(trace.kind[near] == Kind.STEP) & np.isin(trace.lane[near], trace.lane[host])]
         rows = steps if len(steps) else host[trace.kind[host] != Kind.PYTHON_FRAME]
         rows = rows if len(rows) else host
-        inside = idle.within(trace.start_ns[rows], trace.end_ns[rows])
+        inside = idle.within(trace.start_ns[rows], ends_of(trace, rows))
         return int(np.bincount(trace.lane[rows], weights=inside).argmax())
 
-    def _kind(self, row: int) -> str:
-        if self._waits_for_device(int(self.trace.name[row])):
+    def _key_of(self, row: int) -> tuple[str, str, str]:
+        """Return the cause, name and line of an event of the host."""
+        number = int(self.trace.name[row])
+        name = self._names.get(number)
+        if name is None:
+            name = self._names[number] = str(self.trace.strings[number])
+        key = self._keys[row] = (self._kind(row, number, name), name, self._line_of(row))
+        return key
+
+    def _kind(self, row: int, number: int, name: str) -> str:
+        waits = self._syncs.get(number)
+        if waits is None:
+            waits = self._syncs[number] = any(part in name for part in _SYNCS)
+        if waits:
             return "waiting for its device"
         if self._loads(row):
             return LOADING
-        return _HOST.get(Kind(int(self.trace.kind[row])), "host code")
-
-    def _waits_for_device(self, name: int) -> bool:
-        found = self._syncs.get(name)
-        if found is None:
-            text = str(self.trace.strings[name])
-            found = self._syncs[name] = any(part in text for part in _SYNCS)
-        return found
+        return _HOST_CAUSES.get(int(self.trace.kind[row]), "host code")
 
     def _loads(self, row: int) -> bool:
         """Say whether an event, or one above it, loads data."""
@@ -524,9 +533,9 @@ class _Causes:
 
     def _longest(self, rows: Ints, start: int, end: int) -> tuple[str, int]:
         trace = self.trace
-        inside = np.minimum(trace.end_ns[rows], end) - np.maximum(trace.start_ns[rows], start)
+        inside = np.minimum(ends_of(trace, rows), end) - np.maximum(trace.start_ns[rows], start)
         row = int(rows[int(inside.argmax())])
         return trace.name_of(row), row
 
     def _spans(self, rows: Ints, start: int, end: int) -> Spans:
-        return Spans.of(self.trace.start_ns[rows], self.trace.end_ns[rows]).clip(start, end)
+        return Spans.of(self.trace.start_ns[rows], ends_of(self.trace, rows)).clip(start, end)

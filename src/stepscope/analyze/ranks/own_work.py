@@ -41,7 +41,8 @@ class OwnWork:
         before_ns: What each change saves before each collective, ``(n, k)``.
         step: Numbers of the steps, ``(m,)``.
         after_ns: What each change saves after the last collective of each step, ``(m, k)``.
-        own_ns: How long each stretch before a collective is, ``(n,)``.
+        own_ns: How long each stretch before a collective is, ``(n,)``; as the next two since the collective
+            before it, also where that was in the step before.
         computing_ns: For how long of it the device computed.
         loading_ns: For how long of it the thread that trains loaded, and the device had nothing to do.
     """
@@ -56,6 +57,18 @@ class OwnWork:
     loading_ns: Floats
 
 
+def among(kinds: Sequence[Kind]) -> npt.NDArray[np.bool_]:
+    """Return a table that says of each kind whether it is one of some: to look kinds up takes little time."""
+    table = np.zeros(max(Kind) + 1, bool)
+    table[list(kinds)] = True
+    return table
+
+
+def ends_of(trace: Trace, rows: Ints) -> Ints:
+    """Return when some rows end; all ends of a trace would be made anew."""
+    return np.asarray(trace.start_ns[rows] + trace.duration_ns[rows])
+
+
 class _RankRows:
     """The rows of a rank, and their kinds."""
 
@@ -65,7 +78,7 @@ class _RankRows:
 
     def of(self, kinds: Sequence[Kind], *, on_device: bool | None = None, in_step: bool = False) -> Ints:
         """Return the rows of some kinds."""
-        chosen = np.isin(self._kind, kinds)
+        chosen = among(kinds)[self._kind]
         if on_device is not None:
             chosen &= self._on_device == on_device
         return np.asarray(self.rows[chosen & self._in_step if in_step else chosen])
@@ -74,7 +87,7 @@ class _RankRows:
 def own_work(trace: Trace, rank: int) -> OwnWork:
     """Measure what changes would save in each stretch of a rank's own work in its steps."""
     mine = _RankRows(trace, np.flatnonzero(trace.rank == rank))
-    row, step, start, end, after = _stretches(trace, rank, mine)
+    row, step, start, end, after, since = _stretches(trace, rank, mine)
     working = _spans(trace, mine.of(_COMPUTES, on_device=True))
     busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
     loading = _loading(trace, mine)
@@ -83,7 +96,7 @@ def own_work(trace: Trace, rank: int) -> OwnWork:
     found += _operators(trace, mine, row, start, end, after)
     saved = [each for each in found if each[1].any()]
     table = np.array([times for _, times in saved], np.float32).reshape(len(saved), len(start)).T
-    spent = [end - start, working.within(start, end), exposed.within(start, end)]
+    spent = [end - since, working.within(since, end), exposed.within(since, end)]
     return OwnWork(
         tuple(name for name, _ in saved), row, table[~after], step[after], table[after],
         *(np.asarray(times[~after], np.float32) for times in spent),
@@ -132,25 +145,31 @@ def excess_of(row: Ints, last: Ints, own: Iterable[OwnWork], rows: int) -> Exces
 
 def _stretches(
     trace: Trace, rank: int, mine: _RankRows
-) -> tuple[Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-    """Return the collectives of a rank's steps; and of each stretch: step, start, end, whether it is last."""
+) -> tuple[Ints, Ints, Ints, Ints, npt.NDArray[np.bool_], Ints]:
+    """Return the collectives of a rank's steps; and of each stretch: step, start, end, whether it is last.
+
+    Also since when the rank has been by itself: before the first collective of a step that is since the last
+    one of the step before, where that was recorded.
+    """
     rows = mine.of([Kind.COLLECTIVE], in_step=True)
     rows = rows[trace.duration_ns[rows] > 0]
     rows = rows[np.lexsort((trace.start_ns[rows], trace.step[rows]))]
     table = trace.steps
-    kept, stretches = [], []
+    kept, stretches, before, free = [], [], None, None
     for at in np.flatnonzero(table.rank == rank).tolist():
         number, clock, last = int(table.number[at]), int(table.start_ns[at]), int(table.end_ns[at])
         low, high = np.searchsorted(trace.step[rows], [number, number + 1])
+        since = clock if free is None or before != number - 1 else min(free, clock)
         for each in rows[low:high].tolist():
             begin = int(trace.start_ns[each])
-            stretches.append((number, clock, max(clock, begin), 0))
-            clock = max(clock, begin + int(trace.duration_ns[each]))
+            stretches.append((number, clock, max(clock, begin), 0, since))
+            since = clock = max(clock, begin + int(trace.duration_ns[each]))
         kept.append(rows[low:high])
-        stretches.append((number, clock, max(clock, last), 1))
-    columns = np.array(stretches, np.int64).reshape(-1, 4)
+        stretches.append((number, clock, max(clock, last), 1, clock))
+        before, free = number, since
+    columns = np.array(stretches, np.int64).reshape(-1, 5)
     row = np.concatenate(kept) if kept else np.zeros(0, np.int64)
-    return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1
+    return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1, columns[:, 4]
 
 
 def _loading(trace: Trace, mine: _RankRows) -> Spans:
@@ -220,7 +239,7 @@ def _waits(trace: Trace, number: int) -> bool:
 
 
 def _spans(trace: Trace, rows: Ints) -> Spans:
-    return Spans.of(trace.start_ns[rows], trace.end_ns[rows])
+    return Spans.of(trace.start_ns[rows], ends_of(trace, rows))
 
 
 def combined(parts: Sequence[OwnWork]) -> tuple[str, ...]:

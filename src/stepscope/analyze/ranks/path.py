@@ -2,8 +2,9 @@
 
 It is found backwards. From the rank that ended a step last: what it did since it left its last collective,
 that collective's transfer, and then what the rank did that came last to it, until that one left its
-collective before, and so on to the step's beginning. So its pieces fill the step exactly, and nobody's
-waiting is on it: a rank that waits is not what the step waits for.
+collective before, and so on. Steps that follow each other are one way: what a rank does at the end of a step
+delays it in the next. So its pieces fill the steps exactly, and nobody's waiting is on it: a rank that waits
+is not what the step waits for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.blame import UNKNOWN, Doing, Doings, OwnStretches, whole
 from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.step_runs import StepRun, runs_of_steps
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.trace.model import Trace
 
@@ -87,9 +89,9 @@ class Walks:
         elif not waits.joint.whole.all():
             self.refused = "not all ranks of the process groups were recorded"
         else:
-            steps = common_steps(trace, waits, clocks)
-            self._walks = [_Walk(trace, waits, *step) for step in steps]
-            self.refused = None if steps else "no step was recorded on all ranks"
+            stretches = runs_of_steps(trace, waits, clocks)
+            self._walks = [_Walk(trace, waits, stretch) for stretch in stretches]
+            self.refused = None if stretches else "no step was recorded on all ranks"
         self._works = [work for walk in self._walks for work in walk.works]
         self.stretches = _asked(trace, self._works, clocks)
 
@@ -114,7 +116,7 @@ class Walks:
             if exact > 0
         ]
         return RanksPath(
-            len(self._walks),
+            sum(walk.steps for walk in self._walks),
             total,
             tuple(sorted(found, key=lambda piece: (-piece.time_ns, piece.rank, piece.cause))),
             dict(sorted(ranks.items(), key=lambda item: -item[1])),
@@ -122,27 +124,13 @@ class Walks:
         )
 
 
-def common_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[tuple[int, Ints, Ints]]:
-    """Return the steps that all ranks recorded: number, each rank's beginning and end on the common clock."""
-    ranks, table = waits.joint.ranks, trace.steps
-    begin = clocks.aligned(table.start_ns, table.rank)
-    end = clocks.aligned(table.end_ns, table.rank)
-    found = []
-    for number in np.unique(table.number).tolist():
-        mine = np.flatnonzero((table.number == number) & np.isin(table.rank, ranks))
-        if len(mine) != len(ranks) or len(np.unique(table.rank[mine])) != len(ranks):
-            continue
-        mine = mine[np.argsort(table.rank[mine])]
-        found.append((number, begin[mine], end[mine]))
-    return found
-
-
 class _Walk:
-    """The way back through one step."""
+    """The way back through steps that follow each other."""
 
-    def __init__(self, trace: Trace, waits: Waits, number: int, first: Ints, last: Ints) -> None:
-        row = waits.joint.row
-        inside = np.flatnonzero(np.where(row >= 0, trace.step[row] == number, False).any(1))
+    def __init__(self, trace: Trace, waits: Waits, steps: StepRun) -> None:
+        row, first, last = waits.joint.row, steps.begin_ns, steps.end_ns
+        self.steps = len(steps.numbers)
+        inside = np.flatnonzero(np.where(row >= 0, np.isin(trace.step[row], steps.numbers), False).any(1))
         self._present = row[inside] >= 0
         self._rows, self._last = row[inside], waits.last[inside]
         length = np.where(self._present, trace.duration_ns[self._rows], 0)
@@ -161,7 +149,7 @@ class _Walk:
         self._back(int(ends.argmax()), end, first, start)
 
     def _back(self, at: int, time: int, first: Ints, start: int) -> None:
-        """Go back from a rank's column and a time to the beginning of the step."""
+        """Go back from a rank's column and a time to the beginning of the first step."""
         after = -1
         while time > start:
             number = self._before(at, time)

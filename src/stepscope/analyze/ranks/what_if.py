@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.own_work import OwnWork, combined
+from stepscope.analyze.ranks.step_runs import StepRun, runs_of_steps
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.trace.model import Trace
 
@@ -54,11 +55,13 @@ class JobReplay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """One step of all ranks: own work before each collective and after the last, and its transfers.
+class _Chain:
+    """Steps of all ranks that follow each other: own work before each collective, transfers, and the end.
 
-    ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start; it is
-    below zero where collectives overlap. ``transfer[c, r]`` is from the last arrival to the rank's end.
+    ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start, also where
+    that was in the step before; it is below zero where collectives overlap. ``transfer[c, r]`` is from the
+    last arrival to the rank's end. ``tail[r]`` is what follows the last collective. ``recorded_ns`` is of all
+    steps together. ``numbers[c]`` is the step of each collective.
     """
 
     begin: Floats
@@ -67,7 +70,8 @@ class _Step:
     present: npt.NDArray[np.bool_]
     tail: Floats
     recorded_ns: float
-    number: int
+    steps: tuple[int, ...]
+    numbers: Ints
     rows: Ints
 
     def typical(self) -> tuple[Floats, float]:
@@ -77,8 +81,8 @@ class _Step:
         own = np.where(self.present, self.own, np.nan)
         return np.nanmedian(own, axis=1), float(np.median(self.tail))
 
-    def without(self, rank: int) -> _Step:
-        """Return the step of all ranks but one."""
+    def without(self, rank: int) -> _Chain:
+        """Return the steps of all ranks but one."""
         kept = np.arange(len(self.begin)) != rank
         return replace(
             self, begin=self.begin[kept], own=self.own[:, kept], transfer=self.transfer[:, kept],
@@ -105,8 +109,8 @@ def what_if(
     """Replay each step with each rank's own work replaced by the median rank's, and with every rank's.
 
     Also with a loader that is twice as fast and with each of the longest operators free, where the ranks' own
-    work is given. Only steps that all ranks recorded count. A step lasts from the first rank's start to the
-    last rank's end.
+    work is given. Only steps that all ranks recorded count. Those that follow each other are one chain, from
+    the first rank's start to the last rank's end: ranks that end a step apart begin the next one apart.
 
     Args:
         trace: The ranks' profiles, or of each its collectives and steps.
@@ -121,8 +125,8 @@ def what_if(
         return JobReplay(0.0, 0.0, (), "no step was recorded on all ranks")
     if not waits.joint.whole.all():
         return JobReplay(0.0, 0.0, (), "not all ranks of the process groups were recorded")
-    recorded = float(np.mean([step.recorded_ns for step in steps]))
-    replayed = float(np.mean([step.play(step.own, step.tail) for step in steps]))
+    recorded = _mean(steps, [step.recorded_ns for step in steps])
+    replayed = _mean(steps, [step.play(step.own, step.tail) for step in steps])
     if abs(replayed - recorded) > TOLERANCE * recorded:
         off = 100 * abs(replayed - recorded) / recorded
         return JobReplay(recorded, replayed, (), f"the replay of the unchanged steps is {off:.0f} % off")
@@ -152,8 +156,8 @@ def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> Wh
     steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)
     if not steps or not waits.joint.whole.all() or any((step.own < 0).any() for step in steps):
         return None
-    recorded = float(np.mean([step.recorded_ns for step in steps]))
-    replayed = float(np.mean([step.play(step.own, step.tail) for step in steps]))
+    recorded = _mean(steps, [step.recorded_ns for step in steps])
+    replayed = _mean(steps, [step.play(step.own, step.tail) for step in steps])
     if abs(replayed - recorded) > TOLERANCE * recorded:
         return None
     at = waits.joint.ranks.index(rank)
@@ -170,18 +174,23 @@ def _costly(waits: Waits) -> list[int]:
     return [at for at in np.argsort(-caused, kind="stable")[:MOST_RANKS].tolist() if caused[at] > 0]
 
 
-def _like_median(steps: list[_Step], typical: list[tuple[Floats, float]], at: int | slice) -> float:
+def _mean(chains: list[_Chain], times: list[float]) -> float:
+    """Return the time of a step, given that of each chain of steps."""
+    return sum(times) / sum(len(chain.steps) for chain in chains)
+
+
+def _like_median(steps: list[_Chain], typical: list[tuple[Floats, float]], at: int | slice) -> float:
     played = []
     for step, (own, tail) in zip(steps, typical, strict=True):
         changed, last = step.own.copy(), step.tail.copy()
         changed[:, at] = own[:, None] if isinstance(at, slice) else own
         last[at] = tail
         played.append(step.play(changed, last))
-    return float(np.mean(played))
+    return _mean(steps, played)
 
 
 def _savings(
-    steps: list[_Step], waits: Waits, own: Mapping[int, OwnWork], rows: int
+    steps: list[_Chain], waits: Waits, own: Mapping[int, OwnWork], rows: int
 ) -> Iterator[tuple[str, float]]:
     """Iterate over changes to the ranks' own work, with the mean step that each gives."""
     ranks = waits.joint.ranks
@@ -199,32 +208,28 @@ def _savings(
                 after |= {(at, step): saved for step, saved in ends}
         played = []
         for step in steps:
-            saved = np.clip(before[step.rows], 0.0, np.maximum(step.own, 0.0))
-            last = np.array([after.get((at, step.number), 0.0) for at in range(len(ranks))])
+            saved, last = before[step.rows], np.zeros(len(ranks))
+            for number in step.steps:
+                ended = np.array([after.get((at, number), 0.0) for at in range(len(ranks))])
+                later = np.flatnonzero(step.numbers > number)
+                if len(later):  # the end of a step delays what comes next
+                    saved[later[0]] += ended
+                else:
+                    last += ended
+            saved = np.clip(saved, 0.0, np.maximum(step.own, 0.0))
             played.append(step.play(step.own - saved, np.maximum(step.tail - last, 0.0)))
-        yield change, float(np.mean(played))
+        yield change, _mean(steps, played)
 
 
-def _steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[_Step]:
-    joint, table = waits.joint, trace.steps
-    begin = clocks.aligned(table.start_ns, table.rank)
-    end = clocks.aligned(table.end_ns, table.rank)
-    at = {rank: number for number, rank in enumerate(joint.ranks)}
-    found = []
-    for number in np.unique(table.number).tolist():
-        mine = np.flatnonzero((table.number == number) & np.isin(table.rank, joint.ranks))
-        if {int(rank) for rank in table.rank[mine]} != set(joint.ranks) or len(mine) != len(joint.ranks):
-            continue
-        order = np.argsort([at[int(rank)] for rank in table.rank[mine]])
-        first, last = begin[mine][order].astype(np.float64), end[mine][order].astype(np.float64)
-        found.append(_step(trace, waits, number, first, last))
-    return found
+def _steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[_Chain]:
+    return [_chain(trace, waits, stretch) for stretch in runs_of_steps(trace, waits, clocks)]
 
 
-def _step(trace: Trace, waits: Waits, number: int, first: Floats, last: Floats) -> _Step:
+def _chain(trace: Trace, waits: Waits, steps: StepRun) -> _Chain:
     joint = waits.joint
-    row = joint.row
-    inside = np.where(row >= 0, trace.step[row] == number, False).any(1)
+    row, first, last = joint.row, steps.begin_ns.astype(np.float64), steps.end_ns.astype(np.float64)
+    of_step = np.where(row >= 0, trace.step[row], -1).max(1)
+    inside = np.isin(of_step, steps.numbers)
     rows, arrival = row[inside], waits.arrival_ns[inside].astype(np.float64)
     present, transfer = rows >= 0, waits.transfer_ns[inside].astype(np.float64)
     length = np.where(present, trace.duration_ns[rows], 0)
@@ -242,4 +247,6 @@ def _step(trace: Trace, waits: Waits, number: int, first: Floats, last: Floats) 
         clock[here] = leaves[at, here]
     tail = np.maximum(last - clock, 0.0)
     recorded = float(np.maximum(last, clock).max() - first.min())
-    return _Step(first, own, transfer, present, tail, recorded, number, rows[order])
+    return _Chain(
+        first, own, transfer, present, tail, recorded, steps.numbers, of_step[inside][order], rows[order]
+    )  # fmt: skip

@@ -25,6 +25,7 @@ class Simulated:
         shape = (steps, buckets, ranks)
         self.compute = 1000 * (1 + noise * self.random.standard_normal(shape))  # us
         self.load = 50 * (1 + noise * self.random.standard_normal((steps, ranks)))
+        self.finish = np.zeros((steps, ranks))  # us; after the last collective of each step
         self.transfer = 100.0
         self.offset, self.drift = np.zeros(ranks), np.zeros(ranks)
         self.leave_out = ()
@@ -63,11 +64,14 @@ class Simulated:
                     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
                     self._kernel(events[rank], rank, name, arrive[rank], leaves, correlation + 1, more)
                 clock = np.full(self.ranks, end + self.exit)
-            ready = clock
+            for rank in np.flatnonzero(self.finish[step]).tolist():
+                name, length = "Optimizer.step#SGD.step", self.finish[step, rank]
+                self._event(events[rank], rank, name, "user_annotation", clock[rank], length)
+            ready = clock + self.finish[step]
             for rank in range(self.ranks):
                 self._event(events[rank], rank, f"ProfilerStep#{step}", "user_annotation", begin[rank],
                             ready[rank] - begin[rank] - 1)  # fmt: skip
-        self.step_us = float(ready[0]) / self.steps
+        self.step_us = float(ready.max()) / self.steps
         for rank in range(self.ranks):
             if rank in self.leave_out:
                 continue

@@ -51,6 +51,39 @@ def test_a_slow_loader_is_on_the_path_as_loading(simulated, tmp_path):
     assert on_path(job, 1, "data loading") == pytest.approx(2050e3 * planted.steps, rel=0.02)
 
 
+def test_what_a_rank_does_at_the_end_of_its_steps_delays_the_next(simulated, tmp_path):
+    """Others wait in the first collective of the next step for what it did after the last of this one."""
+    planted = simulated(noise=0.0, steps=10)
+    planted.finish[:, 1] = 1500
+    job = job_of(planted.write(tmp_path))
+    (straggler,) = job.stragglers
+    assert straggler.rank == 1
+    worst = job.blame[0]
+    assert (worst.rank, worst.cause, worst.name) == (1, "host code", "Optimizer.step#SGD.step")
+    assert worst.share > 0.95
+    # The last step's delays nobody that was recorded, but the job ends later by it.
+    assert on_path(job, 1, "host code") == pytest.approx(1500e3 * planted.steps, rel=0.02)
+    assert sum(piece.time_ns for piece in job.path.pieces) == job.path.total_ns
+    like = next(change for change in job.replay.changes if change.rank == 1)
+    assert like.gain_ns == pytest.approx(1500e3, rel=0.05)
+    assert like.recorded_ns == pytest.approx(1e3 * planted.step_us, rel=0.02)
+
+
+def test_steps_with_a_gap_between_them_are_ways_of_their_own(simulated, tmp_path):
+    planted = simulated(noise=0.0, steps=10)
+    planted.compute[:, :, 2] += 500
+    planted.write(tmp_path)
+    for rank in range(4):
+        path = tmp_path / f"rank{rank}.json"
+        document = json.loads(path.read_text())
+        kept = [each for each in document["traceEvents"] if each["name"] != "ProfilerStep#4"]
+        path.write_text(json.dumps({**document, "traceEvents": kept}))
+    job = job_of(load_trace(tmp_path, cache=False))
+    assert job.path.steps == 9
+    assert job.path.total_ns == pytest.approx(9e3 * planted.step_us, rel=0.01)
+    assert sum(piece.time_ns for piece in job.path.pieces) == job.path.total_ns
+
+
 def test_a_rank_that_begins_later_is_said_to(simulated, tmp_path):
     planted = simulated(noise=0.0, steps=6)
     planted.compute[:, :, 0] -= 900

@@ -1,0 +1,51 @@
+"""Steps that all ranks recorded, as far as they follow each other without one that is lacking.
+
+Ranks that end a step apart begin the next one apart, so what happens in one step shows in the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.analyze.ranks.clocks import Clocks
+from stepscope.analyze.ranks.waits import Waits
+from stepscope.trace.model import Trace
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """Steps that follow each other; times are on the common clock, of shape ``(R,)``.
+
+    Attributes:
+        numbers: Of the steps.
+        begin_ns: Each rank's beginning of the first.
+        end_ns: Its end of the last.
+    """
+
+    numbers: tuple[int, ...]
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[StepRun]:
+    """Return the steps that all ranks recorded once, in order, in runs without a gap."""
+    ranks, table = waits.joint.ranks, trace.steps
+    begin = clocks.aligned(table.start_ns, table.rank)
+    end = clocks.aligned(table.end_ns, table.rank)
+    found: list[StepRun] = []
+    for number in np.unique(table.number).tolist():
+        mine = np.flatnonzero((table.number == number) & np.isin(table.rank, ranks))
+        if len(mine) != len(ranks) or len(np.unique(table.rank[mine])) != len(ranks):
+            continue
+        mine = mine[np.argsort(table.rank[mine])]
+        if found and found[-1].numbers[-1] == number - 1:
+            before = found.pop()
+            found.append(StepRun((*before.numbers, number), before.begin_ns, end[mine]))
+        else:
+            found.append(StepRun((number,), begin[mine], end[mine]))
+    return found
