@@ -1,7 +1,8 @@
 """Longest tasks of the page's main thread while many charts load and are scrolled over.
 
-``python benchmarks/page_tasks.py [--charts N] [--rounds N]``. The browser itself reports tasks from 50 ms
-on; what is below is not seen and given as 0. One run with that many tags of 1,000 steps, 1440 x 900, no GPU.
+``python benchmarks/page_tasks.py [--charts N] [--rounds N] [--compare]``. The browser itself reports tasks
+from 50 ms on; what is below is not seen and given as 0. One run with that many tags of 1,000 steps, or, with
+``--compare``, two beside each other on Compare; 1440 x 900, no GPU.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--charts", type=int, default=637)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compare", action="store_true", help="two runs on Compare, not one on Scalars")
     arguments = parser.parse_args()
-    logdir, port = logs(1, arguments.charts, 1000), free_port()
+    page = "compare" if arguments.compare else "scalars"
+    logdir, port = logs(2 if arguments.compare else 1, arguments.charts, 1000), free_port()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as cache:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         command = [script("stepscope"), "serve", str(logdir), "--port", str(port), "--no-token"]
         with process(command, XDG_CACHE_HOME=cache):
             await_port(port)
-            rounds = [measure(browser, port) for _ in range(arguments.rounds)]
+            rounds = [measure(browser, port, page) for _ in range(arguments.rounds)]
         browser.close()
     for name in rounds[0]:
         found = [each[name] for each in rounds]
@@ -56,11 +59,11 @@ def main() -> None:
     print(json.dumps({"load": os.getloadavg()[0], "rounds": rounds}))
 
 
-def measure(browser: Browser, port: int) -> dict[str, float]:
+def measure(browser: Browser, port: int, view: str) -> dict[str, float]:
     """Return the longest task of one load and one scroll to the end, and the frames of the latter."""
     with context(browser) as page:
         page.add_init_script(WATCH)
-        page.goto(f"http://127.0.0.1:{port}/#/scalars", wait_until="commit")
+        page.goto(f"http://127.0.0.1:{port}/#/{view}", wait_until="commit")
         page.wait_for_function("() => window.__stepscope_test?.complete()", timeout=PATIENCE_MS)
         load = page.evaluate(TAKE)
         frames = sorted(page.evaluate(SCROLL))

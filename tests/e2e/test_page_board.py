@@ -83,10 +83,7 @@ def test_a_scatter_of_rate_against_loss_is_read_by_keyboard(opened):
     page = watched.page
     plot = page.locator("svg[data-dots]")
     watched.wait("() => document.querySelector('svg[data-dots]')?.dataset.dots === '8'")
-    assert (
-        "1 have no value that can lie here"
-        in page.get_by_role("region", name="Runs", exact=True).inner_text()
-    )
+    assert "1 cannot be drawn here" in page.get_by_role("region", name="Runs", exact=True).inner_text()
     assert "rank correlation −1.00" in page.get_by_role("region", name="Runs", exact=True).inner_text()  # noqa: RUF001
     across = page.locator("svg[data-dots] circle").evaluate_all(
         "dots => dots.map(dot => +dot.getAttribute('cx'))"
@@ -229,7 +226,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
     assert "100" in rate.inner_text()
     assert "\u22121.00" in rate.inner_text()
     assert "0.1, median 17" in rate.inner_text()
-    assert "not told from chance" in optimizer.inner_text()
+    assert "no clearer than chance" in optimizer.inner_text()
     assert "8 runs, each key alone; 1 run without a finite value left out" in page.inner_text(
         ".importance .head"
     )

@@ -133,6 +133,19 @@ def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known
     lead.get_by_text("better").wait_for()
 
 
+def test_a_run_that_has_just_begun_is_compared_over_the_steps_that_it_has(tmp_path, serve, watch):
+    for name, takes, steps in (("whole", 10.0, 2000), ("begun", 30.0, 60)):
+        writer = EventWriter(tmp_path / "log" / name, clock=lambda: 1.7e9)
+        for step in range(steps):
+            writer.scalar("speed/step_time_ms", takes + 0.1 * (step % 2), step, 1.7e9 + step)
+        writer.close()
+    page = watch(serve(tmp_path / "log", "--no-cache")).open("#/compare?a=run:whole&b=run:begun")
+    page.locator("[aria-label='Largest difference'][aria-busy='false']").wait_for()
+    text = page.get_by_role("region", name="Largest difference").inner_text()
+    assert re.search(r"10\S* → 30\S* ms, .* times A, worse", text)
+    assert re.search(r"steps [23]\d\S5\d", text)
+
+
 def test_steps_that_do_not_overlap_are_said_and_not_compared(opened):
     watched = opened("#/compare?a=run:early&b=run:late")
     watched.ready()

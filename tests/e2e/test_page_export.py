@@ -1,8 +1,12 @@
 """Every chart becomes a file that looks like it, and carries nothing of a log but text."""
 
+import re
 import struct
 
+import numpy as np
 import pytest
+
+import stepscope as ss
 
 HOSTILE = '</title><script>window.hacked=1</script>"onload="x'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -127,6 +131,48 @@ def test_a_view_is_one_file_that_needs_no_server(sweep, watch, chromium, tmp_pat
             return new Set(new Uint32Array(data.buffer)).size;
         }""")
         assert colours > 3
+    context.close()
+
+
+def test_a_saved_view_holds_the_rows_that_were_not_on_the_screen(tmp_path, written, serve, watch, chromium):
+    for run in range(150):
+        written(tmp_path / "runs" / f"run{run:03d}", {"train/loss": [1.0, 2.0]})
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/overview")
+    watched.ready()
+    names = page.get_by_role("row").filter(has_text="run0")
+    names.first.wait_for()
+    assert names.count() < 60
+    page.get_by_role("button", name="Saved views").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    path = tmp_path / "seen.html"
+    download.value.save_as(path)
+    watched.wait("() => document.querySelectorAll('[role=row], tr').length < 100")
+    seen = chromium.new_page()
+    seen.goto(path.as_uri())
+    found = set(re.findall(r"run\d{3}", seen.locator("main").inner_text()))
+    assert len(found) == 150
+    seen.close()
+
+
+def test_a_saved_view_has_its_sound(tmp_path, serve, watch, chromium):
+    with ss.Run(tmp_path / "runs" / "a") as run:
+        run.audio("beep", np.sin(np.arange(800) / 5), 0, sample_rate=8000)
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/media?q=run:a")
+    page.locator("audio").first.wait_for()
+    page.get_by_role("button", name="Saved views").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    path = tmp_path / "seen.html"
+    download.value.save_as(path)
+    context = chromium.new_context(offline=True)
+    seen = context.new_page()
+    seen.goto(path.as_uri())
+    seconds = "() => new Promise(done => { const one = document.querySelector('audio');"
+    seconds += " one.onloadedmetadata = () => done(one.duration); one.preload = 'auto'; one.load(); })"
+    assert seen.evaluate(seconds) == pytest.approx(0.1)
     context.close()
 
 

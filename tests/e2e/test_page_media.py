@@ -135,7 +135,7 @@ def test_a_point_is_picked_with_the_pointer(opened):
     )
     page.mouse.click(*place)
     watched.wait("() => /point=[0-9]/.test(location.hash)")
-    page.get_by_role("button", name="Let go").click()
+    page.get_by_role("button", name="Clear").click()
     watched.wait("() => !location.hash.includes('point=')")
 
 

@@ -83,7 +83,7 @@ def test_rates_stand_below_the_roof_and_without_a_peak_of_the_whole_it_is_said(o
     page.get_by_role("img", name="Achieved operations per second over intensity of 3 operators").wait_for()
     grid = page.get_by_role("grid", name="Work by shapes")
     grid.get_by_role("row", name="aten::addmm").get_by_text("launch").wait_for()
-    page.get_by_text("Not told: part of the work has no operations that are counted").wait_for()
+    page.get_by_text("Unknown: part of the work has no operations that are counted").wait_for()
     page.get_by_text("Left out: what was recorded does not tell the work of 318 calls").wait_for()
     page.get_by_role("button", name="Steps: the next one").click()
     watched.wait("() => location.hash.includes('steps=5')")

@@ -1,20 +1,10 @@
 """Pages whose parts come with answers of their own: what is already there hardly moves when they come."""
 
-import random
-import shutil
-
 import pytest
-from support.recordings import recorded
+from support.everything import PROFILE, write_all
 
-import stepscope as ss
-from stepscope.events import EventWriter
-from stepscope.events.framing import frame
-from stepscope.events.kinds.graph import Node, NodeCost
-from stepscope.events.telemetry import END, FACTS, FOLDER, SCHEMA, STAGED, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
-
-START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 4, 120, 2, 60
-PROFILE = "a100_ddp_rank0of2.json.gz"
+LATENCY_MS = 150
+"""Of every answer: each state in between is painted, as where the machine or the network is busy."""
 PAGES = {
     "compare?a=name:a&b=name:b": ".sheet-of-panels canvas",
     "compare?a=name:a&b=name:b&part=figures": "table",
@@ -27,60 +17,10 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory):
-    """Two runs, one with a graph, a profile, and a job of four ranks of which one is slow."""
+def server(tmp_path_factory, serve_long):
     log_dir = tmp_path_factory.mktemp("shift")
-    nodes, costs, last = [Node("x", "Input")], [], "x"
-    for layer in range(12):
-        name = f"net/layer{layer % 4}/linear_{layer}"
-        nodes.append(Node(name, "linear", [last], [(8, 8)]))
-        costs.append(NodeCost(name, 0, 10 + layer, 256))
-        last = name
-    for name, scale in (("a", 1.0), ("b", 1.5)):
-        with ss.Run(log_dir / name, config={"lr": scale}) as run:
-            for step in range(200):
-                for tag in ("train/loss", "eval/loss", "train/accuracy", "grad_norm", "memory_bytes"):
-                    run.scalar(tag, scale * (1 + 1 / (1 + step)), step)
-            if name == "a":
-                run.graph(nodes, costs=costs, tag="step 1", step=0)
-    staged(log_dir / "job")
-    shutil.copy(recorded(f"traces/kineto/{PROFILE}"), log_dir)
-    return log_dir
-
-
-@pytest.fixture(scope="module")
-def server(log, serve_long):
-    return serve_long(log)
-
-
-def staged(directory):
-    """Ranks that record their stages, and a log of the job."""
-    noise = random.Random(4)
-    (directory / FOLDER).mkdir(parents=True)
-    writer = EventWriter(directory, clock=lambda: START)
-    writer.scalar("train/loss", 1.0, 0, START)
-    writer.close()
-    for rank in range(RANKS):
-        stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
-        facts = as_json(
-            rank=rank, world_size=RANKS, role="worker" if rank else "chief", attempt=1, host="node0",
-            started=START, **stages,
-        )  # fmt: skip
-        rows = []
-        for step in range(STEPS):
-            late = step >= SINCE
-            total = (0.15 if late else 0.1) + 0.001 * noise.random()
-            forward = 0.1 if late and rank == SLOW else 0.05
-            row = TelemetryRow(START + 0.1 * step, total, 0.0, 1.0, has_loss=True, ended=True)
-            row.spent = (0.0, forward, total - forward)
-            rows.append((step, row))
-        parts = [
-            frame(bytes([FACTS, SCHEMA]) + facts),
-            frame(encoded(STAGED, rows, (3e9, 6e10), 2)),
-            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
-        ]
-        name = Name("rank", rank, RANKS, 1, 0, "node0", 4000 + rank, 0)
-        (directory / FOLDER / str(name)).write_bytes(b"".join(parts))
+    write_all(log_dir)
+    return serve_long(log_dir)
 
 
 SHIFTS = """window.shifts = [];
@@ -98,6 +38,10 @@ def test_little_shifts(server, watch, hash_, width, height):
     page = watched.page
     page.set_viewport_size({"width": width, "height": height})
     page.add_init_script(SHIFTS)
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    slow = {"offline": False, "latency": LATENCY_MS, "downloadThroughput": -1, "uploadThroughput": -1}
+    network.send("Network.emulateNetworkConditions", slow)
     watched.open(f"#/{hash_.format(profile=PROFILE)}")
     page.locator(PAGES[hash_]).first.wait_for()
     page.wait_for_load_state("networkidle")

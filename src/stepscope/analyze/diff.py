@@ -1,18 +1,20 @@
 """Changes between two profiles, and whether the steps can tell.
 
 For each thing (step, part, kernel, operator, module scope) the times of A's steps and of B's are compared by
-:mod:`~stepscope.analyze.rank_test`. The verdict is
+:mod:`~stepscope.analyze.rank_test`. What differs is the mean of the steps, for means add up: those of the
+parts to the step, their differences to its difference. The verdict is
 
 - ``slower`` or ``faster`` where the test's p is at most 5 %, corrected for the number of things of a
   table that matter to the step (Benjamini and Hochberg 1995), and the shift above 1 % and the resolution
-- ``same`` where the shift lies within a margin with 95 % on either side: 3 % of the larger median or 0.1 % of
+- ``same`` where the shift lies within a margin with 95 % on either side: 3 % of the larger mean or 0.1 % of
   the step, whichever is more
-- ``unclear`` where the steps can tell neither; below two steps on a side there is nothing to tell it by
+- ``unclear`` where the steps can tell neither, or most steps went the other way than the mean, which few of
+  them then make; below two steps on a side there is nothing to tell it by
 - ``added`` and ``removed`` where a side does not have it
 
 Operators and scopes are told by the step's own time: what each instant of the step went to
-(:mod:`~stepscope.analyze.step_tree`). So the means of all operators add up to the mean step, and their
-differences to its difference. ``launched`` and ``kernels`` are the device's time, which overlaps itself.
+(:mod:`~stepscope.analyze.step_tree`), so they add up to it as parts do. ``launched`` and
+``kernels`` are the device's time, which overlaps itself.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ LEAST_RATIO = 0.01
 """Smaller differences are never a change."""
 
 SAME_RATIO, SAME_OF_STEP = 0.03, 0.001
-"""Differences within this part of the larger median, or of the step, are none."""
+"""Differences within this part of the larger mean, or of the step, are none."""
 
 PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
 """Rows for work outside all operators or scopes, so that a table adds up to the step."""
@@ -57,7 +59,7 @@ class Side:
     median_ns: float
     """Over all steps; a step without it counts as 0."""
     mean_ns: float
-    """Likewise. Means add up where medians do not."""
+    """Likewise."""
     spread_ns: float | None
     """Standard deviation of the steps; None for one step."""
     calls_per_step: float
@@ -72,9 +74,9 @@ class Change:
     """None where A does not have it."""
     b: Side | None
     difference_ns: float
-    """B less A: positive is slower."""
+    """Mean of B less mean of A: positive is slower."""
     ratio: float | None
-    """B / A; None where A has none."""
+    """B / A, of the means; None where A has none."""
     verdict: str
     """``slower faster same``, ``added removed``, or ``unclear`` where the steps cannot tell."""
     p_value: float | None
@@ -104,6 +106,8 @@ class Diff:
     scopes: tuple[Change, ...]
     """The step's time by module scope, each with all scopes below."""
     notes: tuple[str, ...]
+    steps_ns: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Duration of every step of A and of B, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,8 @@ def diff(a: Trace, b: Trace) -> Diff:
     """Compare two profiles; what is in only one of them is ``added`` or ``removed``."""
     resolution = max(a.resolution_ns, b.resolution_ns)
     sides = [_Profile(trace) for trace in (a, b)]
-    step = max(float(np.median(_step_table(side).time[0])) for side in sides)
+    steps = [_step_table(side).time[0] for side in sides]
+    step = max(float(np.median(each)) for each in steps)
 
     def compare(table: Callable[[_Profile], _Table]) -> tuple[Change, ...]:
         return _compare(table(sides[0]), table(sides[1]), resolution, step)
@@ -132,6 +137,7 @@ def diff(a: Trace, b: Trace) -> Diff:
         launched=compare(_launched_table),
         scopes=compare(_scope_table),
         notes=tuple(_notes(sides)),
+        steps_ns=(tuple(steps[0].tolist()), tuple(steps[1].tolist())),
     )
 
 
@@ -214,7 +220,7 @@ def change(
         limit: The greatest p that is believed.
         least_ns: A difference of no more than this does not matter.
     """
-    before, after = (side.median_ns if side else 0.0 for side in (a, b))
+    before, after = (side.mean_ns if side else 0.0 for side in (a, b))
     low, high = (test.interval if test else None) or (None, None)
     return Change(
         name=name,
@@ -240,9 +246,12 @@ def _verdict(test: RankTest | None, before: float, after: float, limit: float, l
         return "unclear"
     larger = max(before, after)
     if test.p_value <= limit and abs(test.shift) > max(least_ns, LEAST_RATIO * larger):
+        if (test.shift > 0) != (after > before):
+            return "unclear"
         return "slower" if test.shift > 0 else "faster"
     margin = max(least_ns, SAME_RATIO * larger)
-    same = test.inner is not None and -margin <= test.inner[0] and test.inner[1] <= margin
+    near = abs(after - before) <= margin
+    same = near and test.inner is not None and -margin <= test.inner[0] and test.inner[1] <= margin
     return "same" if same else "unclear"
 
 

@@ -61,6 +61,7 @@ def diff_sources(a: ProfileSource, b: ProfileSource, steps_a: str = "", steps_b:
 
 def _lines(found: Diff) -> Iterator[str]:
     yield from (f"note: {note}" for note in found.notes)
+    yield "means per step, which add up"
     yield from _table("step", [found.step])
     yield from _told(found.step)
     for name in ("parts", "scopes", "launched", "operators", "kernels"):
@@ -89,7 +90,7 @@ def _table(heading: str, changes: Sequence[Change]) -> Iterator[str]:
         return
     yield f"\n{heading:<12}{'A':>10}{'B':>12}{'B - A':>12}{'B / A':>8}  {'verdict':<8}  name"
     for one in shown:
-        a, b = (units.time(side.median_ns) if side else "-" for side in (one.a, one.b))
+        a, b = (units.time(side.mean_ns) if side else "-" for side in (one.a, one.b))
         ratio = f"{one.ratio:.2f}" if one.ratio is not None else "-"
         sign = "+" if one.difference_ns > 0 else ""
         difference = sign + units.time(one.difference_ns)

@@ -193,12 +193,16 @@ def steps_of(make, durations, name="k"):
         ([1000, 1010, 1005], [2000, 2010, 2005], "unclear"),  # three against three are never certain
         ([1000, 1010], [2000, 2010, 2005], "unclear"),
         ([1000], [2000, 2010, 2005, 2001], "unclear"),
+        # One step that lasts makes the mean go the other way than all others, or makes it differ alone.
+        ([*range(1000, 1011), 9000], range(1100, 1112), "unclear"),
+        ([*range(1000, 1012)], [*range(1000, 1011), 9000], "unclear"),
+        ([*range(1000, 1012)], [*range(1000, 1012)], "same"),
     ],
 )
 def test_changes_are_judged_by_the_spread(make, a, b, verdict):
     (kernel,) = diff(steps_of(make, a), steps_of(make, b)).kernels
     assert kernel.verdict == verdict
-    assert kernel.difference_ns == np.median(b) - np.median(a)
+    assert kernel.difference_ns == np.mean(b) - np.mean(a)
 
 
 def test_what_is_on_one_side_only(make):
@@ -216,8 +220,12 @@ def test_what_is_on_one_side_only(make):
     assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == ()
 
 
-def test_operators_add_up_to_the_step(make):
+def test_operators_and_parts_add_up_to_the_step(make):
     found = diff(steps_of(make, [1000, 3000, 2000, 2500]), steps_of(make, [5000] * 5))
+    for table in (found.operators, found.parts):
+        assert sum(one.difference_ns for one in table) == pytest.approx(found.step.difference_ns)
+    assert [len(side) for side in found.steps_ns] == [4, 5]
+    assert sum(found.steps_ns[1]) / 5 == found.step.b.mean_ns
     for side in ("a", "b"):
         whole = getattr(found.step, side).mean_ns
         every = [getattr(one, side) for one in found.operators]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import Answer, view
 from stepscope.analyze.views.memory import memory_report
 from stepscope.analyze.views.steps import trace_steps
@@ -54,6 +55,29 @@ def test_loading_owns_what_it_spends_whatever_operators_do_it(make: SimpleNamesp
         "aten::stack": 0,
     }  # fmt: skip
     assert values(answer, "host_ns")["aten::stack"] == 580
+
+
+def test_a_node_has_the_part_of_the_step_that_took_most_of_it(make: SimpleNamespace) -> None:
+    events = [
+        make.event("ProfilerStep#0", Kind.STEP, 0, 1000, step=0),
+        make.event("enumerate(DataLoader)", Kind.DATA_LOADING, 0, 600, scope="net"),
+        make.event("aten::stack", Kind.HOST_OP, 10, 580, scope="net"),
+        make.event("aten::mm", Kind.HOST_OP, 600, 300, scope="net"),
+    ]
+    answers = {name: view(name, make.build(events)) for name in ("op", "scope")}
+    parts = {
+        name: {
+            line.name: PARTS[answer.tree.part[line.node]] if answer.tree.part[line.node] >= 0 else None
+            for line in answer.lines
+        }
+        for name, answer in answers.items()
+    }
+    assert parts["op"] == {
+        "(all)": "data_loading", "enumerate(DataLoader)": "data_loading", "aten::mm": "other",
+        "(nothing recorded)": "idle", "aten::stack": None,
+    }  # fmt: skip
+    assert parts["scope"]["net"] == "data_loading"
+    assert parts["scope"]["net/aten::mm"] == "other"
 
 
 def test_threads_that_wait_and_frames_outside_of_steps_take_nothing_of_the_step(

@@ -2,10 +2,11 @@
 
 /** What the file may do: show its own pictures and styles. */
 const POLICY =
-  "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+  "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 /** What does nothing in a file, or would reach out of it. */
 const LEFT_OUT = "script, link, base, noscript, template, iframe, object, embed, meta[http-equiv]";
-const PLAYED = "audio, video";
+/** Bytes of sound and film that a file holds; what is beyond is named. */
+const MOST_PLAYED = 64 << 20;
 
 /** The page as it looks now.
  *
@@ -19,17 +20,18 @@ export async function frozen(said: string, address: string): Promise<string> {
     const [from, to] = [root.getElementsByTagName(name), [...copy.getElementsByTagName(name)]];
     return to.map((twin, at) => [from[at]!, twin] as const);
   };
-  // What was scrolled away stays out of view: only scripts could scroll a file.
+  // What was scrolled away stays out of view: only scripts could scroll a file. Lists hold every row, and begin at the first.
   const scrolled = [...root.querySelectorAll<HTMLElement>("*")].map((from) => [
     from.scrollLeft,
     from.scrollTop,
   ]);
   [...copy.querySelectorAll<HTMLElement>("*")].forEach((twin, at) => {
     const [left, top] = scrolled[at] ?? [0, 0];
-    if ((left || top) && twin.firstElementChild instanceof HTMLElement)
+    if ((left || top) && twin.dataset["rows"] === undefined && twin.firstElementChild instanceof HTMLElement)
       twin.firstElementChild.style.margin = `${-top!}px 0 0 ${-left!}px`;
   });
   const [canvases, images] = [twins("canvas"), twins("img")];
+  const [sounds, films] = [twins("audio"), twins("video")];
   for (const [from, twin] of canvases) twin.replaceWith(pictureOf(from));
   for (const [from, twin] of twins("input")) {
     twin.setAttribute("value", from.value);
@@ -46,10 +48,20 @@ export async function frozen(said: string, address: string): Promise<string> {
       twin.removeAttribute("srcset");
     }),
   );
-  for (const played of copy.querySelectorAll(PLAYED)) {
+  let room = MOST_PLAYED;
+  for (const [from, twin] of [...sounds, ...films]) {
+    const blob = from.src ? await blobOf(from.src) : null;
+    if (blob && blob.size <= room) {
+      room -= blob.size;
+      twin.src = await asData(blob);
+      twin.controls = true;
+      continue;
+    }
     const note = document.createElement("p");
-    note.textContent = "Sound and film are not part of this file";
-    played.replaceWith(note);
+    note.textContent = blob
+      ? "Too large to be part of this file"
+      : "Could not be read when this file was saved";
+    twin.replaceWith(note);
   }
   for (const link of copy.querySelectorAll("a[href]")) {
     const target = link.getAttribute("href")!;
@@ -94,19 +106,26 @@ function pictureOf(canvas: HTMLCanvasElement): HTMLImageElement {
 }
 
 async function dataOf(address: string): Promise<string | null> {
+  const blob = await blobOf(address);
+  return blob && asData(blob);
+}
+
+async function blobOf(address: string): Promise<Blob | null> {
   try {
     const answer = await fetch(address);
-    if (!answer.ok) return null;
-    const blob = await answer.blob();
-    return await new Promise((done) => {
-      const reader = new FileReader();
-      reader.onload = () => done(String(reader.result));
-      reader.onerror = () => done(null);
-      reader.readAsDataURL(blob);
-    });
+    return answer.ok ? await answer.blob() : null;
   } catch {
     return null;
   }
+}
+
+function asData(blob: Blob): Promise<string> {
+  return new Promise((done, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => done(String(reader.result));
+    reader.onerror = () => fail(reader.error ?? new Error("not readable"));
+    reader.readAsDataURL(blob);
+  });
 }
 
 /** The style sheets as they were written: rules that are read back lose shorthands that hold variables. */

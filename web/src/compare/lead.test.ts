@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sides";
-import { leadOf, ordered, withoutLead } from "./lead";
+import { leadOf, ordered, sharedOf, withoutLead } from "./lead";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   id: title,
@@ -30,6 +30,27 @@ const side = (...runs: ((step: number) => number)[]): SideLine =>
     (run) => run,
   )!;
 const noisy = (mean: number, by: number) => (step: number) => mean + (step % 20 ? by : -by);
+
+describe("what two sides share", () => {
+  it("is asked for by itself where one is far behind, and seldom anew while it goes on", () =>
+    expect(
+      [
+        [1234, 9000],
+        [1239, 9000],
+        [99, 9000],
+        [12, 9000],
+      ].map(sharedOf),
+    ).toEqual([1200, 1200, 99, 12]));
+  it("is in what is there where both have come as far, and is nothing where a side has hardly begun", () =>
+    expect(
+      [
+        [1000, 1000],
+        [600, 1000],
+        [0, 1000],
+        [7, 1000],
+      ].map(sharedOf),
+    ).toEqual([null, null, null, null]));
+});
 
 describe("the difference that leads", () => {
   it("is beyond the spread of the steps, and says how that is known", () => {

@@ -8,6 +8,8 @@ import { deltaOf, type Delta } from "../series/reading";
 const LEAST_PLACES = 8;
 /** A difference of less than this part of A is none. */
 const LEAST_RATIO = 0.01;
+/** A side that has come less far than this part of the other's steps is far behind. */
+const BEHIND = 0.5;
 
 /** Kinds that are set rather than found, or that only count. */
 const SET: ReadonlySet<MetricKind> = new Set<MetricKind>(["schedule", "counter", "bytes"]);
@@ -65,6 +67,17 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
     steps,
     how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
   };
+}
+
+/** The last step that two sides share, to two digits as a side may go on; null: neither is far behind the other.
+ *
+ * @param steps: The last step of each.
+ */
+export function sharedOf(steps: readonly number[]): number | null {
+  const [least, most] = [Math.min(...steps), Math.max(...steps)];
+  if (least < LEAST_PLACES || least >= BEHIND * most) return null;
+  const unit = Math.max(1, 10 ** (Math.floor(Math.log10(least)) - 1));
+  return Math.floor(least / unit) * unit;
 }
 
 /** What is said where no difference leads: of how many series that is known, and of how many nothing is. */

@@ -94,6 +94,7 @@ describe("figures", () => {
   it("keeps the size of what a column cannot hold", () => {
     expect(inColumn(1e-9, 4)).toBe("1.0×10⁻⁹");
     expect(inColumn(0.12345, 4)).toBe("0.1235");
+    expect(inColumn(0.00247, 2)).toBe("0.0025");
   });
   it("never writes minus zero", () => expect(fixed(-0.0004, 2)).toBe("0.00"));
   it("groups thousands and keeps decimals", () => expect(fixed(-1234567.891, 2)).toBe("−1,234,567.89"));
@@ -162,7 +163,7 @@ describe("a table of one unit", () => {
   it("has the unit of its largest value in all its cells", () =>
     expect([35.6e6, 12_300, null, 250e6].map((ns) => alike(ns, 250e6, "ns"))).toEqual([
       `35.6${G}ms`,
-      `1.2×10⁻²${G}ms`,
+      `0.012${G}ms`,
       "–",
       `250.0${G}ms`,
     ]));

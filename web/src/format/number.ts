@@ -173,11 +173,11 @@ function trimmed(value: number, digits: number): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A value in a column of the same decimals; one too small or too large for them keeps its size. */
+/** A value in a column of the same decimals; one too small or too large for them keeps two digits of its own. */
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
   if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 4);
-  return Math.abs(value) < 0.5 * 10 ** -decimals ? power(value, 2) : fixed(value, decimals);
+  return Math.abs(value) < 0.5 * 10 ** -decimals ? figure(value, 2) : fixed(value, decimals);
 }
 
 /** Where several lines end: one figure, or the least and the largest; and that some are not numbers.

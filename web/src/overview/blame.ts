@@ -1,7 +1,7 @@
 /** The one sentence that says what is wrong with a run: since when, how much, in which line; and where it is seen. */
 import type { Capture, Chart, RunFinding, RunFindings } from "../server/api";
 import type { Family } from "../runs/catalog";
-import { lowered } from "../runs/findings";
+import { lowered, summaryOf } from "../runs/findings";
 import type { Change } from "../view/view";
 import { count } from "../format/number";
 import { glanceOf, lineOf, type Advice } from "./captures";
@@ -72,7 +72,7 @@ export function blameOf(
   const rules = new Set(found.findings.filter((one) => one.closed_step === null).map((one) => one.rule));
   return {
     finding,
-    sentence: `Since step ${count(finding.since_step)}: ${lowered(finding.summary)}`,
+    sentence: `Since step ${count(finding.since_step)}: ${lowered(summaryOf(finding))}`,
     line,
     look,
     others: rules.size - 1,

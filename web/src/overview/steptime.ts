@@ -20,6 +20,33 @@ export function stepCharts(charts: readonly Chart[]): StepCharts {
   return found;
 }
 
+/** Places before an onset that say what was usual then. */
+const LEAST_BEFORE = 3;
+/** What changed by less than this part is not said to have changed. */
+const CHANGED = 0.05;
+
+/** Medians of what was recorded before a step, in seconds; null where too little was, or the step took as long then. */
+export function stepTimeBefore(
+  { time, wait }: StepCharts,
+  trend: (chart: string) => Trend | undefined,
+  onset: number,
+  now: StepTime,
+): StepTime | null {
+  const usual = (chart: Chart | undefined): number | null => {
+    const line = chart && trend(chart.id)?.line;
+    if (!line) return null;
+    const values = [...line.raw.subarray(0, line.end)]
+      .filter((value, at) => line.x[at]! < onset && Number.isFinite(value))
+      .sort((a, b) => a - b);
+    return values.length < LEAST_BEFORE
+      ? null
+      : values[values.length >> 1]! * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
+  };
+  const step = usual(time);
+  if (step === null || Math.abs(now.step - step) <= CHANGED * step) return null;
+  return { step, wait: usual(wait) };
+}
+
 /** The newest smoothed values, in seconds. */
 export function stepTimeOf(
   { time, wait }: StepCharts,

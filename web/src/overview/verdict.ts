@@ -1,6 +1,6 @@
 /** How a run stands, in one line each, from what is recorded and nothing else. */
 import type { RunFinding, RunFindings, RunSummary, Severity } from "../server/api";
-import { lowered, sentence } from "../runs/findings";
+import { lowered, sentence, summaryOf } from "../runs/findings";
 import { count, counted, partOf, percent } from "../format/number";
 import { stateName, stateTone, type Tone } from "../runs/state";
 import { duration } from "../format/time";
@@ -85,7 +85,7 @@ export function verdictOf(judged: RunFindings): Verdict {
       text: lowered(worst.title),
       tone: SEVERITY_TONES[worst.severity],
       finding: worst,
-      title: `Since step ${count(worst.since_step)}: ${worst.summary}; ${more}`,
+      title: `Since step ${count(worst.since_step)}: ${summaryOf(worst)}; ${more}`,
     };
   return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };
 }
@@ -110,7 +110,7 @@ export function checks(judged: RunFindings | null): Phrase[] {
 export function evidence({ run, now, stepTime, judged }: Recorded): string {
   if (run.reason) return run.reason;
   const worst = worstOpen(judged);
-  if (worst) return sentence(worst.summary);
+  if (worst) return sentence(summaryOf(worst));
   if (run.state === "stalled" && run.updated !== null)
     return `Nothing was written for ${duration(now - run.updated)}`;
   if (stepTime?.wait !== null && stepTime && stepTime.step > 0) {

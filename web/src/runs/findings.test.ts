@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunFinding, RunFindings } from "../server/api";
-import { countsOf, detailsOf, lowered, placeOf, rowsOf, whenOf } from "./findings";
+import { countsOf, detailsOf, lowered, placeOf, rowsOf, summaryOf, whenOf } from "./findings";
 import { findingOf as finding } from "./fixtures";
 
 function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
@@ -33,6 +33,18 @@ test("a finding says when it was and where", () => {
   expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe(
     "a/eval: train/loss, rank 3, and 2 more",
   );
+});
+
+test("when it was is said once", () => {
+  const said = (summary: string, extra: object = {}): string =>
+    summaryOf(finding({ summary, since_step: 1200, ...extra }));
+  expect(said("rank 2 holds 3 others up in data since step 1,200: 5 ms of each step")).toBe(
+    "rank 2 holds 3 others up in data: 5 ms of each step",
+  );
+  expect(said("since step 1,200 a step takes 9 ms")).toBe("a step takes 9 ms");
+  expect(said("slow from step 1,200 to 1,264: 5 ms", { closed_step: 1264 })).toBe("slow: 5 ms");
+  for (const other of ["since step 1,200,000", "since step 12,001", "since step 1,2001", "since 1,200 steps"])
+    expect(said(other)).toBe(other);
 });
 
 test("checks are counted", () => {

@@ -1,7 +1,7 @@
 /** What the page says of a run's findings: one row for each rule, however many layers or ranks it concerns. */
 import type { RunFinding, RunFindings, Severity } from "../server/api";
 import { ask } from "../server/client";
-import { count } from "../format/number";
+import { count, fixed } from "../format/number";
 
 export interface Row {
   first: RunFinding;
@@ -39,6 +39,16 @@ export function sentence(text: string): string {
 /** With a small letter at its beginning, unless it begins with an acronym. */
 export function lowered(text: string): string {
   return /^.[A-Z/]/.test(text) ? text : text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+/** What was found, without the steps at which it was where {@link whenOf} stands beside it. */
+export function summaryOf({ summary, since_step, closed_step }: RunFinding): string {
+  const when =
+    closed_step === null
+      ? `since step ${fixed(since_step, 0)}`
+      : `from step ${fixed(since_step, 0)} to ${fixed(closed_step, 0)}`;
+  // Step 60 is not in "since step 600", nor step 6 in "since step 6,000".
+  return summary.replace(new RegExp(`(^| )${when}(?![,.]?\\d)`, "i"), "").trim();
 }
 
 /** `Step 2,500`, or the steps between which it was open. */

@@ -69,14 +69,18 @@ function middleRange(values: Numbers[], positive: boolean): Range | null {
   return { min: Math.max(sorted[0]!, low - more), max: Math.min(sorted.at(-1)!, high + more) };
 }
 
-/** A little air; a constant gets a range around it. */
+/** Values of float32 that differ by no more, of their size, are one. */
+const ALIKE = 2e-7;
+const AIR = 0.06;
+
+/** A little air. A constant is drawn against 0: a range around it would have ticks that only say how flat it is. */
 function pad({ min, max }: Range): Range {
-  if (min === max) {
-    if (min === 0) return { min: 0, max: 1 };
-    const around = Math.abs(min) * 0.1;
-    return { min: min - around, max: max + around };
+  const size = Math.max(Math.abs(min), Math.abs(max));
+  if (max - min <= ALIKE * size) {
+    if (size === 0) return { min: 0, max: 1 };
+    return min < 0 ? { min: min * (1 + AIR), max: 0 } : { min: 0, max: max * (1 + AIR) };
   }
-  const air = (max - min) * 0.06;
+  const air = (max - min) * AIR;
   // Values that start at zero, such as rates and shares, keep it as their floor.
   return { min: min >= 0 && min < air ? 0 : min - air, max: max + air };
 }

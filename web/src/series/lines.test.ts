@@ -79,9 +79,16 @@ describe("limits", () => {
     expect(xLimits([line], false, false)).toEqual({ min: 0, max: 4 });
     expect(xLimits([line], false, true)).toEqual({ min: 0, max: 5 });
   });
-  it("give a constant a range", () => {
-    const { min, max } = yLimits([lineOf("a", [0, 1], [5, 5])], null, all)!;
-    expect([min, max]).toEqual([4.5, 5.5]);
+  it("draw a constant against 0, as float32 too", () => {
+    const range = (...values: number[]): number[] => {
+      const { min, max } = yLimits([lineOf("a", [0, 1], values)], null, all)!;
+      return [min, max].map((value) => Number(value.toFixed(3)));
+    };
+    expect(range(5, 5)).toEqual([0, 5.3]);
+    expect(range(-5, -5)).toEqual([-5.3, 0]);
+    expect(range(0, 0)).toEqual([0, 1]);
+    expect(range(Math.fround(0.01) * 100, 1)).toEqual([0, 1.06]);
+    expect(range(5, 5.01)[0]).toBeGreaterThan(4.9);
   });
   it("of a log axis are positive", () =>
     expect(yLimits([lineOf("a", [0, 1, 2], [-1, 0, 10])], null, { ...all, log: true })!.min).toBeGreaterThan(

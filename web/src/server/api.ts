@@ -1350,6 +1350,8 @@ export interface TreeRow {
   values: (number | null)[];
   /** Values that are not numbers: devices, types, shapes. */
   words: string[];
+  /** The part of the step that took most of its time, named as in `parts_ns`; null: not known. */
+  part?: string | null;
 }
 
 /** Answer of `GET api/v1/view?path=&view=`: tfprof's views, with its options by name. */
@@ -1386,8 +1388,9 @@ export interface DiffRow {
   /** null where A does not have it. */
   a: DiffSide | null;
   b: DiffSide | null;
-  /** B less A: positive is slower. */
+  /** Mean of B less mean of A: positive is slower. Those of parts and operators add up to the step's. */
   difference_ns: number;
+  /** B / A, of the means. */
   ratio: number | null;
   /** `slower faster same added removed`, or `unclear` where the steps cannot tell. */
   verdict: string;
@@ -1425,6 +1428,8 @@ export interface DiffProfile {
   ranks: number[];
   format: string;
   devices: string[];
+  /** Duration of every step that was compared; of more than 4,000 as many, evenly chosen by duration. */
+  steps_ns: number[];
 }
 
 /** Answer of `GET api/v1/profile/diff?a=&b=&steps_a=&steps_b=`. */

@@ -18,10 +18,16 @@ class Figures {
   /** Keeps the values of some charts up to date; returns what ends it.
    *
    * @param upTo: Points up to this step only; null: all.
+   * @param reader: Who reads up to that step: each may ask for another one.
    */
-  follow(charts: readonly Chart[], families: readonly Family[], upTo: number | null = null): () => void {
+  follow(
+    charts: readonly Chart[],
+    families: readonly Family[],
+    upTo: number | null = null,
+    reader: Reader = "upto",
+  ): () => void {
     const ids = charts.map((chart) => {
-      const id = this.#id(chart.id, upTo);
+      const id = idOf(chart.id, upTo, reader);
       const lines = linesOf(chart, families).map(({ run, tag }) => ({ run, tag }));
       this.#followed.set(id, (this.#followed.get(id) ?? 0) + 1);
       if (lines.length)
@@ -49,7 +55,7 @@ class Figures {
     lower: boolean | null,
     upTo: number | null = null,
   ): (number | null)[] {
-    const found = this.#lines(track.chart.id, upTo);
+    const found = this.#lines(idOf(track.chart.id, upTo));
     if (!found) return [];
     const families = [...new Set(lines.map((line) => line.family))];
     return families.map((family) =>
@@ -63,31 +69,39 @@ class Figures {
   }
 
   /** The points of some lines of a chart, at most 32 of each; none where they have not come. */
-  lines(chart: string, lines: readonly LineOf[]): DrawLine[] {
-    const found = this.#lines(chart, null);
+  lines(
+    chart: string,
+    lines: readonly LineOf[],
+    upTo: number | null = null,
+    reader: Reader = "upto",
+  ): DrawLine[] {
+    const found = this.#lines(idOf(chart, upTo, reader));
     return found ? lines.flatMap((line) => found.get(key(line)) ?? []) : [];
   }
 
   /** Whether the values of a chart have come. */
-  has(chart: string, upTo: number | null = null): boolean {
-    return feed.entries.has(this.#id(chart, upTo));
+  has(chart: string, upTo: number | null = null, reader: Reader = "upto"): boolean {
+    return feed.entries.has(idOf(chart, upTo, reader));
   }
 
-  #lines(chart: string, upTo: number | null): Map<string, DrawLine[]> | undefined {
-    const entry = feed.entries.get(this.#id(chart, upTo));
+  #lines(id: string): Map<string, DrawLine[]> | undefined {
+    const entry = feed.entries.get(id);
     if (!entry) return undefined;
     let lines = known.get(entry);
     if (!lines) known.set(entry, (lines = grouped(drawLines(entry.chart))));
     return lines;
   }
-
-  #id(chart: string, upTo: number | null): string {
-    return upTo === null ? `figures:${chart}` : upToId(chart);
-  }
 }
 
-/** Id of the request for the points of a chart up to a step. */
-export const upToId = (chart: string): string => `upto:${chart}`;
+type Reader = "upto" | "shared";
+
+/** Id of the request for the points of a chart, all or up to a step. */
+function idOf(chart: string, upTo: number | null, reader: Reader = "upto"): string {
+  return upTo === null ? `figures:${chart}` : `${reader}:${chart}`;
+}
+
+/** Id of the request for the points of a chart up to the step of the table. */
+export const upToId = (chart: string): string => idOf(chart, 0);
 
 const key = ({ run, tag }: { run: string; tag: string }): string => `${run}\n${tag}`;
 

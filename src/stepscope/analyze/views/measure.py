@@ -35,12 +35,14 @@ class Stretches:
         row: i8[m], the event that each stretch went to.
         window: i8[m], in which of the counted steps it lies.
         length_ns: i8[m].
+        part: i8[m], the place of its part of the step in :data:`~stepscope.analyze.step_tree.PARTS`.
         nothing_ns: i8[windows], what of each step no stretch covers: nothing was recorded then.
     """
 
     row: Ints
     window: Ints
     length_ns: Ints
+    part: Ints
     nothing_ns: Ints
 
 
@@ -139,6 +141,7 @@ def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
         row=every.row[inside],
         window=place[every.window[inside]],
         length_ns=every.length_ns[inside],
+        part=every.part[inside],
         nothing_ns=nothing.astype(np.int64),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views.measure import Bools, Ints, Measures, Stretches
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
@@ -31,6 +32,8 @@ class Tree:
         total: The same with all below it.
         spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
+        part: i8[n], the place in :data:`~stepscope.analyze.step_tree.PARTS` of the part of the step that took
+            most of the node's time, with all below it; -1 where it has none of the step's time.
     """
 
     names: Sequence[str]
@@ -40,6 +43,7 @@ class Tree:
     total: dict[str, Floats]
     spread: dict[str, Floats] = field(default_factory=dict)
     node: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    part: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -111,6 +115,7 @@ def grow(
         return np.bincount(place, weights=values, minlength=size + 1)[:size].astype(np.float64, copy=False)
 
     own: dict[str, Floats] = {"calls": summed(called)}
+    part: Ints = np.full(size, -1, np.int64)
     spread: dict[str, Floats] = {}
     for name, column in (("device_ns", measures.device_ns), ("host_ns", measures.host_ns)):
         own[name] = summed(column) if column.any() else np.zeros(size)
@@ -125,6 +130,7 @@ def grow(
         at = _step_nodes(trace, kept, places, size)
         own["step_ns"] = np.bincount(at, weights=kept.length_ns, minlength=size).astype(np.float64)
         own["step_ns"][size - 1] += kept.nothing_ns.sum()
+        part = _parts(kept, at, parent)
         if windows > 1 and size * windows <= _MOST_CELLS:
             spread["step_ns"] = _spread(below_added(_by_window(kept, at, size, windows), parent))
     flops = trace.flops if measures.flops is None else measures.flops
@@ -133,7 +139,7 @@ def grow(
             own[name] = summed(np.maximum(column, 0))
             own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
     total = {name: below_added(sums, parent) for name, sums in own.items()}
-    return Tree(names, parent, depths(parent), own, total, spread, node)
+    return Tree(names, parent, depths(parent), own, total, spread, node, part)
 
 
 REST = ("(Python)", "(not in this view)", "(nothing recorded)")
@@ -156,6 +162,17 @@ def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Flo
     spent = spent.reshape(size, windows)
     spent[size - 1] += stretches.nothing_ns
     return spent
+
+
+def _parts(stretches: Stretches, node: Ints, parent: Ints) -> Ints:
+    """Return the part of the step that took most of each node and all below it, -1 for none."""
+    size, parts = len(parent), len(PARTS)
+    cell = node * parts + stretches.part
+    spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * parts).astype(np.float64)
+    spent = spent.reshape(size, parts)
+    spent[size - 1, PARTS.index("idle")] += stretches.nothing_ns.sum()
+    total = below_added(spent, parent)
+    return np.where(total.any(axis=1), total.argmax(axis=1), -1)
 
 
 def _step_nodes(trace: Trace, stretches: Stretches, places: Ints, size: int) -> Ints:

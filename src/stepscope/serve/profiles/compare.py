@@ -13,6 +13,8 @@ from stepscope.serve.reply import Refusal
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 1000
+MOST_STEPS = 4000
+"""Steps whose durations are drawn; more are not told apart."""
 TABLES = ("parts", "scopes", "launched", "operators", "kernels")
 """In the order of the page."""
 
@@ -37,8 +39,8 @@ def compare(a: OpenProfile, b: OpenProfile, steps_a: str = "", steps_b: str = ""
     except UsageError as error:
         raise Refusal(400, error.message, error.hint) from None
     return DiffAnswer(
-        a=side_of(a.path, before, steps_a),
-        b=side_of(b.path, after, steps_b),
+        a=side_of(a.path, before, steps_a, found.steps_ns[0]),
+        b=side_of(b.path, after, steps_b, found.steps_ns[1]),
         step=row_of(found.step, None),
         tables=list(tables_of(found)),
         on_device=bool(len(before.device_work()) or len(after.device_work())),
@@ -47,7 +49,7 @@ def compare(a: OpenProfile, b: OpenProfile, steps_a: str = "", steps_b: str = ""
     )
 
 
-def side_of(path: str, trace: Trace, steps: str) -> DiffProfile:
+def side_of(path: str, trace: Trace, steps: str, steps_ns: Sequence[float]) -> DiffProfile:
     """Return what a side is."""
     return DiffProfile(
         path=path,
@@ -56,7 +58,16 @@ def side_of(path: str, trace: Trace, steps: str) -> DiffProfile:
         ranks=list(trace.ranks),
         format=trace.format,
         devices=sorted({device.name for device in trace.devices}),
+        steps_ns=thinned(steps_ns),
     )
+
+
+def thinned(steps_ns: Sequence[float]) -> list[float]:
+    """Return all of them, or of too many the shortest, the longest and as many of those between, evenly."""
+    if len(steps_ns) <= MOST_STEPS:
+        return list(steps_ns)
+    ordered = sorted(steps_ns)
+    return [ordered[round(at * (len(ordered) - 1) / (MOST_STEPS - 1))] for at in range(MOST_STEPS)]
 
 
 def tables_of(found: Diff) -> Iterator[DiffTable]:

@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Mapping
 
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
+from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import view
+from stepscope.analyze.views.tree import Tree
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.tfprof_tree import of_tfprof
@@ -53,13 +55,25 @@ def tree(profile: OpenProfile, name: str, given: Mapping[str, str], steps: str =
         notes=answer.notes,
         columns=columns,
         rows=[
-            TreeRow(line.name, line.depth, [number(float(column[at])) for column in values], [])
+            TreeRow(
+                name=line.name,
+                depth=line.depth,
+                values=[number(float(column[at])) for column in values],
+                words=[],
+                part=part_of(answer.tree, line.node),
+            )
             for at, line in enumerate(answer.lines)
         ],
         command=command(profile.path, name, given, steps),
         source="trace",
         words=[],
     )
+
+
+def part_of(tree: Tree, node: int) -> str | None:
+    """Return the part of the step that took most of a node's time."""
+    part = int(tree.part[node])
+    return PARTS[part] if part >= 0 else None
 
 
 def asked(name: str, given: Mapping[str, str]) -> dict[str, str]:

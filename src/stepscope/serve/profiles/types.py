@@ -420,6 +420,8 @@ class TreeRow(msgspec.Struct, frozen=True):
     values: list[float | None]
     words: list[str]
     """Values that are not numbers: devices, types, shapes."""
+    part: str | None = None
+    """The part of the step that took most of its time, named as in ``parts_ns``; None: not known."""
 
 
 class TreeAnswer(msgspec.Struct, frozen=True):
@@ -460,8 +462,9 @@ class DiffRow(msgspec.Struct, frozen=True):
     """None where A does not have it."""
     b: DiffSide | None
     difference_ns: float
-    """B less A: positive is slower."""
+    """Mean of B less mean of A: positive is slower. Those of parts and operators add up to the step's."""
     ratio: float | None
+    """B / A, of the means."""
     verdict: str
     """``slower faster same added removed``, or ``unclear`` where the steps cannot tell."""
     p_value: float | None
@@ -500,6 +503,8 @@ class DiffProfile(msgspec.Struct, frozen=True):
     ranks: list[int]
     format: str
     devices: list[str]
+    steps_ns: list[float]
+    """Duration of every step that was compared; of more than 4,000 as many, evenly chosen by duration."""
 
 
 class DiffAnswer(msgspec.Struct, frozen=True):

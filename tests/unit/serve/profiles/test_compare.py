@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from stepscope.analyze.diff import Change, Side
-from stepscope.serve.profiles.compare import MOST_ROWS, compare, explained, outermost
+from stepscope.serve.profiles.compare import MOST_ROWS, MOST_STEPS, compare, explained, outermost, thinned
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
@@ -67,6 +67,13 @@ def test_steps_of_one_profile_are_compared(make):
     assert (gemm.difference_ns, gemm.verdict, gemm.p_value) == (2.5, "unclear", None)
     assert found.notes
     assert found.command.endswith("--steps-a 0 --steps-b 2-3")
+
+
+def test_every_step_is_given_and_of_many_the_shortest_and_the_longest(make):
+    assert len(compare(profile(make, "a", 200), profile(make, "b", 200, steps=7)).b.steps_ns) == 7
+    many = thinned([float(at) for at in range(3 * MOST_STEPS, 0, -1)])
+    assert (len(many), many[0], many[-1]) == (MOST_STEPS, 1.0, 3.0 * MOST_STEPS)
+    assert thinned([3.0, 1.0]) == [3.0, 1.0]
 
 
 def test_nothing_changed_explains_nothing(make):

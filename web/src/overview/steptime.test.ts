@@ -1,0 +1,31 @@
+import { describe, expect, it } from "vitest";
+import type { Chart } from "../server/api";
+import { lineOf } from "../runs/fixtures";
+import type { Trend } from "../runs/trend";
+import { stepTimeBefore } from "./steptime";
+
+const chart = (id: string): Chart => ({ id, unit: "ms" }) as unknown as Chart;
+const charts = { time: chart("time"), wait: chart("wait") };
+const steps = Array.from({ length: 20 }, (_, at) => at * 10);
+function trends(time: (step: number) => number, wait: (step: number) => number): (id: string) => Trend {
+  return (id) => {
+    const value = id === "time" ? time : wait;
+    return { line: lineOf("a", steps, steps.map(value)), last: 0, lastStep: 190 };
+  };
+}
+const slow = trends(
+  (step) => (step === 0 ? 1500 : step < 100 ? 10 : 36),
+  (step) => (step < 100 ? 0.5 : 26),
+);
+
+describe("what a step took before", () => {
+  it("is the median before the onset: one step that compiles does not count", () =>
+    expect(stepTimeBefore(charts, slow, 100, { step: 0.036, wait: 0.026 })).toEqual({
+      step: 0.01,
+      wait: 0.0005,
+    }));
+  it("is not said of a step that takes as long as then", () =>
+    expect(stepTimeBefore(charts, slow, 100, { step: 0.0102, wait: 0 })).toBeNull());
+  it("is not said where hardly anything was recorded before", () =>
+    expect(stepTimeBefore(charts, slow, 15, { step: 0.036, wait: 0.026 })).toBeNull());
+});
