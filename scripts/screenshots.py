@@ -33,6 +33,7 @@ FLAGS = [
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 ONE, DIVERGED, JOB = "slow-disk", "diverged", "dlrm"
+BEFORE, AFTER = "step100.json.gz", "step350.json.gz"
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "traces"
 VIEWS = {
     "overview-many": "overview",
@@ -47,12 +48,15 @@ VIEWS = {
     "profile": f"profile?q=name:{ONE}",
     "timeline": f"profile?q=name:{ONE}&show=timeline",
     "operations": f"profile?q=name:{ONE}&show=operations",
+    "difference": f"profile?prof={ONE}/profiles/{AFTER}&show=diff&with={ONE}/profiles/{BEFORE}",
     "ranks": "ranks",
     "profile-ranks": f"profile?prof={JOB}&show=job",
     "compare": f"compare?a=name:{ONE}&b=name:{DIVERGED}",
+    "compare-figures": f"compare?a=name:{ONE}&b=name:{DIVERGED}&part=figures",
 }
 DOCUMENTED = ("overview", "scalars", "distributions", "timeline")
 THEMES = ("light", "dark")
+ANSWERED = "() => !document.querySelector('main :is(progress, .reading, .blank[role=status])')"
 QUIET = "() => !window.__stepscope_test || window.__stepscope_test.complete()"
 
 
@@ -128,6 +132,8 @@ def picture(page: Any, path: Path, pointed: bool = False) -> None:
     """Write one picture once the page has what it asked for."""
     with contextlib.suppress(Error):  # a page that polls may never be idle: it is taken as it is
         page.wait_for_load_state("networkidle", timeout=3_000)
+    with contextlib.suppress(Error):
+        page.wait_for_function(ANSWERED, timeout=20_000)
     if "data-chart" in page.content():
         with contextlib.suppress(Error):
             page.wait_for_function(QUIET, timeout=5_000)
@@ -149,6 +155,9 @@ def record(folder: Path) -> Path:
     diverge(folder / DIVERGED, numbers)
     slow(folder / ONE, numbers)
     (folder / ONE / "profiles").mkdir()
+    for name, workers in ((BEFORE, 4), (AFTER, 0)):
+        path = RECORDED / "kineto" / f"resnet50_v100_workers{workers}.json.gz"
+        shutil.copy(path, folder / ONE / "profiles" / name)
     shutil.copy(
         RECORDED / "kineto" / "a100_ddp_rank0of2.json.gz", folder / ONE / "profiles" / "step400.json.gz"
     )

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import threading
 
@@ -138,7 +139,18 @@ def test_a_difference_says_what_explains_it(opened):
     page = watched.page
     region = page.get_by_role("region", name="A/B difference")
     region.get_by_text("Faster", exact=True).first.wait_for()
-    region.get_by_text("58.75 ms, 99").wait_for()
+    region.get_by_text("B is 35.14 ms a step faster, most of all in loading data").wait_for()
+    region.get_by_text("58.08 ms, 100 % of all parts that became faster").wait_for()
+    fall = page.get_by_role("region", name="What the difference is made of")
+    told = fall.locator("header .cut").inner_text().replace("\u2212 ", "-").replace("+ ", "")
+    *terms, total = (float(term) for term in re.findall(r"-?[\d.]+", told))
+    assert len(terms) == 7, "the step of A and six parts"
+    assert sum(terms) == pytest.approx(total, abs=0.5), "the rest is rounding"
+    dots = page.get_by_role("region", name="Every step").get_by_role("img")
+    assert re.fullmatch(
+        r"A: 6 steps, mean 174.8\sms, sd \S+\sms; B: 6 steps, mean 139.7\sms, sd \S+\sms",
+        dots.get_attribute("aria-label"),
+    )
     grid = page.get_by_role("grid", name="Differences")
     page.get_by_role("button", name="Operators, step").click()
     page.get_by_role("button", name="Changed", exact=True).click()
@@ -146,6 +158,7 @@ def test_a_difference_says_what_explains_it(opened):
     assert grid.get_by_text("Unclear", exact=True).count() == 0
     assert grid.get_by_text("Same", exact=True).count() == 0
     page.get_by_role("button", name="Swap").click()
+    region.get_by_text("B is 35.14 ms a step slower").wait_for()
     region.get_by_text("Slower", exact=True).first.wait_for()
     watched.wait(f"() => location.hash.includes('prof={RESNET}')")
 

@@ -15,7 +15,8 @@ const MOST_PLAYED = 64 << 20;
  */
 export async function frozen(said: string, address: string): Promise<string> {
   const root = document.documentElement;
-  const copy = root.cloneNode(true) as HTMLElement;
+  // In a document that shows nothing, so that nothing in it loads while it is made.
+  const copy = document.implementation.createHTMLDocument("").importNode(root, true);
   const twins = <K extends keyof HTMLElementTagNameMap>(name: K) => {
     const [from, to] = [root.getElementsByTagName(name), [...copy.getElementsByTagName(name)]];
     return to.map((twin, at) => [from[at]!, twin] as const);

@@ -22,10 +22,10 @@ export function stepCharts(charts: readonly Chart[]): StepCharts {
 
 /** Places before an onset that say what was usual then. */
 const LEAST_BEFORE = 3;
-/** What changed by less than this part is not said to have changed. */
-const CHANGED = 0.05;
+/** A step that takes longer by less than this part is not said to. */
+const LONGER = 0.1;
 
-/** Medians of what was recorded before a step, in seconds; null where too little was, or the step took as long then. */
+/** Medians of what was recorded before a step, in seconds; null where too little was, or the step does not take longer now. */
 export function stepTimeBefore(
   { time, wait }: StepCharts,
   trend: (chart: string) => Trend | undefined,
@@ -43,7 +43,7 @@ export function stepTimeBefore(
       : values[values.length >> 1]! * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
   };
   const step = usual(time);
-  if (step === null || Math.abs(now.step - step) <= CHANGED * step) return null;
+  if (step === null || now.step - step <= LONGER * step) return null;
   return { step, wait: usual(wait) };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { RunFinding, RunFindings } from "../server/api";
-import { countsOf, detailsOf, lowered, placeOf, rowsOf, summaryOf, whenOf } from "./findings";
+import { countsOf, detailsOf, lowered, placeOf, rowsOf, sentence, summaryOf, whenOf } from "./findings";
 import { findingOf as finding } from "./fixtures";
 
 function found(findings: RunFinding[], more: Record<string, number> = {}): RunFindings {
@@ -33,6 +33,11 @@ test("a finding says when it was and where", () => {
   expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe(
     "a/eval: train/loss, rank 3, and 2 more",
   );
+});
+
+test("percent is written as everywhere on the page", () => {
+  expect(sentence("in 12% of 5% steps")).toBe("In 12\u00a0% of 5\u00a0% steps");
+  expect(summaryOf(finding({ summary: "71% of the step" }))).toBe("71\u00a0% of the step");
 });
 
 test("when it was is said once", () => {

@@ -1,7 +1,7 @@
 /** What the page says of a run's findings: one row for each rule, however many layers or ranks it concerns. */
 import type { RunFinding, RunFindings, Severity } from "../server/api";
 import { ask } from "../server/client";
-import { count, fixed } from "../format/number";
+import { GAP, count, fixed } from "../format/number";
 
 export interface Row {
   first: RunFinding;
@@ -31,10 +31,12 @@ export function toneOf(severity: Severity): string {
   return TONES[severity];
 }
 
-/** With a capital letter at its beginning. */
+/** With a capital letter at its beginning, and percent as the page writes it. */
 export function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return spaced(text.charAt(0).toUpperCase() + text.slice(1));
 }
+
+const spaced = (text: string): string => text.replace(/(\d)%/g, `$1${GAP}%`);
 
 /** With a small letter at its beginning, unless it begins with an acronym. */
 export function lowered(text: string): string {
@@ -48,7 +50,7 @@ export function summaryOf({ summary, since_step, closed_step }: RunFinding): str
       ? `since step ${fixed(since_step, 0)}`
       : `from step ${fixed(since_step, 0)} to ${fixed(closed_step, 0)}`;
   // Step 60 is not in "since step 600", nor step 6 in "since step 6,000".
-  return summary.replace(new RegExp(`(^| )${when}(?![,.]?\\d)`, "i"), "").trim();
+  return spaced(summary.replace(new RegExp(`(^| )${when}(?![,.]?\\d)`, "i"), "").trim());
 }
 
 /** `Step 2,500`, or the steps between which it was open. */

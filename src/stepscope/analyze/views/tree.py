@@ -33,7 +33,7 @@ class Tree:
         spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
         part: i8[n], the place in :data:`~stepscope.analyze.step_tree.PARTS` of the part of the step that took
-            most of the node's time, with all below it; -1 where it has none of the step's time.
+            most of the node's time, with all below it; -1 where it has none but idle time.
     """
 
     names: Sequence[str]
@@ -165,13 +165,20 @@ def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Flo
 
 
 def _parts(stretches: Stretches, node: Ints, parent: Ints) -> Ints:
-    """Return the part of the step that took most of each node and all below it, -1 for none."""
+    """Return the part of the step that took most of each node and all below it, -1 for none.
+
+    That a device idles meanwhile says nothing of a node: only what nobody recorded is idle.
+    """
     size, parts = len(parent), len(PARTS)
     cell = node * parts + stretches.part
     spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * parts).astype(np.float64)
     spent = spent.reshape(size, parts)
-    spent[size - 1, PARTS.index("idle")] += stretches.nothing_ns.sum()
+    idle = PARTS.index("idle")
+    spent[:, idle] = 0.0
+    spent[size - 1, idle] = stretches.nothing_ns.sum()
     total = below_added(spent, parent)
+    # All of the root may be idle; what is named is one of the others.
+    total[0, idle] = 0.0
     return np.where(total.any(axis=1), total.argmax(axis=1), -1)
 
 
