@@ -140,6 +140,20 @@ def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
     return stepping
 
 
+def _with_sampled_frames(trace: Trace, rows: Ints) -> Ints:
+    """Return the threads that run steps; where steps are marked on a separate lane, with that of the frames.
+
+    A sampler's clock is not that of the marks, so the two do not nest and lie on two lanes.
+    """
+    stepping = stepping_lanes(trace, rows)
+    host = rows[trace.device[rows] < 0]
+    marked = host[np.isin(trace.lane[host], stepping)]
+    frames = host[trace.kind[host] == Kind.PYTHON_FRAME]
+    if not len(frames) or not np.isin(trace.kind[marked], (Kind.STEP, Kind.DATA_LOADING)).all():
+        return stepping
+    return np.union1d(stepping, np.argmax(np.bincount(trace.lane[frames], weights=trace.self_ns[frames])))
+
+
 def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints, Times, Times, Ints, Ints]:
     """Return window, start, end, row and part of one rank's stretches."""
     places = np.flatnonzero(every.rank == rank)
@@ -148,7 +162,7 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
     first, last = every.start_ns[places], every.end_ns[places]
     mine = (trace.rank == rank) & (trace.start_ns < last.max()) & (trace.end_ns > first.min())
     rows = np.flatnonzero(mine & ~np.isin(trace.kind, _BESIDE))
-    stepping = stepping_lanes(trace, np.flatnonzero(trace.rank == rank))
+    stepping = _with_sampled_frames(trace, np.flatnonzero(trace.rank == rank))
     layer = _row_layers(trace, rank, rows, stepping, phase)
     rows = rows[layer[rows] < _NEVER]
     # Of one layer the stepping threads come first, then all others in the order of their lanes.

@@ -36,7 +36,7 @@ from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
 
 MAGIC = b"SSTRACE\0"
-VERSION = 7
+VERSION = 8
 """Raised whenever an importer gives other columns for the same file."""
 SUFFIX = ".stepscope-trace"
 _HEAD = struct.Struct("<8sIQI")

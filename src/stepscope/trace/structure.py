@@ -304,11 +304,14 @@ class _Build:
         """Return i8[steps]: when the last event ended that began in the step, -1 where nothing did.
 
         Neither what encloses steps nor the recorder's own work tells, nor frames of other threads: they wait.
+        Where steps are marked on a lane of their own, as beside sampled frames, those are the steps' own.
         """
         tells = ~np.isin(self.kind, (Kind.STEP, Kind.OVERHEAD, Kind.SYNC))
         tells &= ~recorder_rows(self.strings, self.name, self.kind, self.parent)
         stepping = np.unique(self.lane[steps.row[steps.row >= 0]])
-        tells &= (self.kind != Kind.PYTHON_FRAME) | np.isin(self.lane, stepping)
+        on_step = np.isin(self.lane, stepping)
+        beside = bool(np.isin(self.kind[on_step], (Kind.STEP, Kind.DATA_LOADING)).all())
+        tells &= (self.kind != Kind.PYTHON_FRAME) | on_step | beside
         rows = np.flatnonzero(tells)
         start, end = self.start_ns[rows], self.start_ns[rows] + self.duration_ns[rows]
         found = np.full(len(steps), -1, np.int64)
