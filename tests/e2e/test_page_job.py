@@ -46,6 +46,28 @@ def test_profiles_of_all_ranks_say_who_is_waited_for_and_lead_to_it(opened):
     watched.wait("() => /show=timeline/.test(location.hash) && /find=Distributed/.test(location.hash)")
 
 
+def test_waiting_is_summed_by_module_and_cause_and_the_path_leads_across_ranks(opened):
+    page = opened("#/profile?prof=dlrm&show=job").page
+    blame = page.get_by_role("region", name="Blame")
+    switch = blame.get_by_role("group", name="Summed by")
+    switch.get_by_role("button", name="Module").wait_for()
+    assert switch.get_by_role("button").all_inner_texts() == [
+        "Rank",
+        "Module",
+        "Cause",
+    ]  # no stacks, one host
+    switch.get_by_role("button", name="Cause").click()
+    blame.get_by_role("columnheader", name="Cause").wait_for()
+    cells = [row.inner_text().split("\t") for row in blame.get_by_role("row").all()[1:]]
+    shares = [float(row[-1].replace("%", "").replace("\u202f", "").strip()) for row in cells]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+    assert shares == sorted(shares, reverse=True)
+    path = page.get_by_role("region", name="Critical path across ranks")
+    assert path.get_by_role("row").nth(1).inner_text().split("\t")[1] == "7"
+    transfers = page.get_by_role("region", name="Waiting and transferring")
+    transfers.get_by_text("NVLink 2 carries 150 GB/s in one direction").wait_for()
+
+
 def test_dumps_of_a_hang_say_the_finding_and_nothing_else(opened):
     watched = opened("#/profile?prof=hang")
     page = watched.page
