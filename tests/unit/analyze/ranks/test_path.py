@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.recordings import recorded
 
 from stepscope.analyze.links import link_of
+from stepscope.analyze.ranks.clocks import align_clocks
 from stepscope.analyze.ranks.job import job_of
+from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.path import LATER, TRANSFER
 from stepscope.job import load_ranks
 from stepscope.trace.load import load_trace
@@ -245,3 +248,22 @@ def test_eight_devices_of_one_machine_are_told_by_what_each_rank_saw():
     assert all(0 < row.link_ratio < 1 for row in rows)
     assert sum(piece.time_ns for piece in job.path.pieces) == job.path.total_ns
     assert next(iter(job.path.ranks)) == 7
+
+
+def test_clocks_of_a_recorded_job_that_are_skewed_are_put_right_within_microseconds():
+    """Offsets of -10 ms to 0.8 s and drifts of up to 50 ppm."""
+    trace = load_trace(recorded("traces/dlrm_8xv100"), cache=False)
+    before = align_clocks(trace, joint_collectives(trace))
+    expected = before.aligned(trace.start_ns, trace.rank)
+    offset = np.array([0, -10e6, 0.8e9, 3e6, -2e6, 4e8, 1e5, -9e6])
+    drift = np.array([0, 50e-6, -50e-6, 20e-6, -10e-6, 3e-6, 40e-6, -40e-6])
+
+    def skewed(times):
+        shift = offset[trace.rank] + drift[trace.rank] * (times - before.middle_ns)
+        return np.rint(times + shift).astype(np.int64)
+
+    start, end = skewed(trace.start_ns), skewed(trace.start_ns + trace.duration_ns)
+    trace = replace(trace, start_ns=start, duration_ns=end - start)
+    clocks = align_clocks(trace, joint_collectives(trace))
+    assert clocks.refused is None
+    assert np.abs(clocks.aligned(trace.start_ns, trace.rank) - expected).max() < 5_000
