@@ -1,5 +1,6 @@
 """The Ranks page: the slow rank is named, with the step from which on, in words, picture and table."""
 
+import json
 import random
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, STAGED, Name
+from stepscope.events.telemetry import END, FACTS, FOLDER, HANG, ROWS, SCHEMA, STAGED, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
@@ -190,7 +191,6 @@ def test_a_cell_leads_to_the_nearest_profile_of_its_rank(tmp_path, serve, watch,
 @pytest.fixture
 def make_capture():
     """Leaves a captured profile in a run as a rank does."""
-    import json
 
     def make(run, *, rank, steps):
         folder = run / "profiles"
@@ -295,3 +295,38 @@ def test_a_stage_is_shown_by_rank_and_step_and_accuses_nobody(waiting, serve, wa
     assert pressed.get_attribute("aria-pressed") == "true"
     pressed.click()
     page.get_by_role("heading", name="Step time by rank and step").wait_for()
+
+
+def stall(log, seconds=35.0):
+    """Have the ranks say that their step does not end: rank 5 loads, the others exchange gradients."""
+    for rank in range(RANKS):
+        late = rank == SLOW
+        frames = [
+            {"file": "/job/train.py", "line": 12 if late else 30, "function": "main"},
+            {"file": "/job/data.py", "line": 7, "function": "read"} if late
+            else {"file": "/lib/site-packages/torch/distributed.py", "line": 9, "function": "all_reduce"},
+        ]  # fmt: skip
+        facts = {
+            "rank": rank, "world_size": RANKS, "host": "node0", "pid": 4000 + rank, "step": STEPS,
+            "stage": "data" if late else "backward", "stalled_s": seconds, "wall": START,
+            "threads": [{"name": "MainThread", "trains": True, "frames": frames}], "recorder": None,
+        }  # fmt: skip
+        (log / "job" / FOLDER / f"{HANG}{rank:05d}.{4000 + rank}.json").write_text(json.dumps(facts))
+
+
+def test_who_is_stuck_where_is_said_while_the_page_is_open(waiting, serve, watch):
+    watched = watch(serve(waiting))
+    watched.open("#/ranks")
+    page = watched.page
+    page.get_by_role("region", name="Frontier").locator(".onset").wait_for()
+    assert page.get_by_role("region", name="Stuck ranks").count() == 0
+    stall(waiting)
+    panel = page.get_by_role("region", name="Stuck ranks")
+    panel.wait_for()
+    assert "No step has ended for 35 s" in " ".join(panel.inner_text().split())
+    assert f"rank {SLOW}: elsewhere than the others" in panel.inner_text()
+    first = panel.get_by_role("row").nth(1).inner_text()
+    assert first.split()[0] == str(SLOW)
+    assert "read (/job/data.py:7)" in first
+    assert "data" in first
+    assert "all_reduce" in panel.get_by_role("row").nth(2).inner_text()

@@ -81,6 +81,8 @@ class RankList(msgspec.Struct, frozen=True):
     size: int | None
     attempts: list[int]
     ranks: list[RankSummary]
+    stalled_at: float | None = None
+    """When a rank last wrote that its step does not end; null where none did."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ class RankAnswers:
         run = query["run"]
         ranks = self.ranks(run, log)
         summaries = [summary_of(rank) for rank in ranks.members()]
-        return encoded(RankList(run, ranks.size(), ranks.attempts(), summaries))
+        return encoded(RankList(run, ranks.size(), ranks.attempts(), summaries, ranks.stalled_at()))
 
     def steps(self, query: Mapping[str, str], log: Log | None) -> bytes:
         """Return a fact rank by step as a frame.

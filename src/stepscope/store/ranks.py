@@ -305,6 +305,17 @@ class Ranks:
                 found.append(facts)
         return found
 
+    def stalled_at(self) -> float | None:
+        """Return when a rank last wrote that its step does not end, in seconds since the epoch, else None."""
+        try:
+            with os.scandir(self.folder) as entries:
+                found = [entry for entry in entries if entry.name.startswith(HANG)]
+            return max(
+                (entry.stat().st_mtime for entry in found if entry.name.endswith(".json")), default=None
+            )
+        except OSError:  # no folder, or a step that has ended meanwhile: asked again soon
+            return None
+
     def release(self) -> None:
         """Let go of what was read; it is read again when it is asked for."""
         with self._lock:

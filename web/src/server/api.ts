@@ -547,6 +547,8 @@ export interface RankList {
   size: number | null;
   attempts: number[];
   ranks: RankSummary[];
+  /** When a rank last wrote that its step does not end; null where none did. */
+  stalled_at?: number | null;
 }
 
 /** The JSON header of `GET api/v1/ranks/steps`: one fact, rank by step. */
