@@ -131,13 +131,28 @@ function ySize(narrow: boolean, place: number) {
   return (u: uPlot, values: string[] | null): number => {
     const least = narrow ? 40 : 48;
     if (!values) return least;
-    u.ctx.save();
-    u.ctx.font = u.axes[place]!.font as unknown as string;
-    const font = u.axes[place]!.font as unknown;
-    if (Array.isArray(font)) u.ctx.font = String(font[0]);
+    const own = u.axes[place]!.font as unknown;
+    const font = String(Array.isArray(own) ? own[0] : own);
     const widest =
-      Math.max(...values.map((value) => u.ctx.measureText(value ?? "").width), 0) / devicePixelRatio;
-    u.ctx.restore();
+      Math.max(...values.map((value) => widthOf(u.ctx, font, value ?? "")), 0) / devicePixelRatio;
     return Math.max(least, Math.ceil(widest) + 14);
   };
+}
+
+const MOST_WIDTHS = 4_000;
+/** Widths of labels by font and text: most charts have the same few, and to measure one takes longer than to draw it. */
+const widths = new Map<string, number>();
+
+function widthOf(c: CanvasRenderingContext2D, font: string, text: string): number {
+  const key = `${font}\n${text}`;
+  let width = widths.get(key);
+  if (width === undefined) {
+    c.save();
+    c.font = font;
+    width = c.measureText(text).width;
+    c.restore();
+    if (widths.size >= MOST_WIDTHS) widths.clear();
+    widths.set(key, width);
+  }
+  return width;
 }
