@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.health import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
 from stepscope.events import EventFile
 from stepscope.health import RULES, Finding, Verdict
 

@@ -1,6 +1,7 @@
 """Imports go one way (docs/architecture.md). Read from the source, so imports inside functions count."""
 
 import ast
+import subprocess
 import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -246,3 +247,78 @@ def test_every_package_is_in_the_table():
     packages = {path.name for path in ROOT.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
     assert packages - {"demo"} <= MAY_IMPORT.keys()
     assert "stepscope" in sys.modules
+
+
+BEFORE_THREADS = {
+    "events",
+    "store",
+    "store.annotations",
+    "record.roles",
+    "record.statistics",
+    "record.summaries",
+}
+"""Packages that are whole before a second thread imports anything: a server opens its log first, a program
+makes its run."""
+
+
+def eager_packages() -> set[str]:
+    """Packages whose own modules are imported with them."""
+    found = set()
+    for path in ROOT.rglob("*/__init__.py"):
+        package = ".".join(path.parent.relative_to(ROOT).parts)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"stepscope.{package}."):
+                found.add(package)
+    return found - BEFORE_THREADS
+
+
+def test_no_thread_can_be_held_up_by_two_imports() -> None:
+    """Python takes a module's lock before its package's: a package that imports its modules waits for them.
+
+    Where one thread imports the package and another one of its modules first, the two wait for each other,
+    and one of the imports fails. The command line has one thread.
+    """
+    packages = eager_packages()
+    assert "health.rules" in packages
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if name.startswith("cli."):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                wrong += [
+                    f"{name}:{node.lineno} imports {node.module}; import it from stepscope.{package}"
+                    for package in packages
+                    if node.module.startswith(f"stepscope.{package}.") and not name.startswith(f"{package}.")
+                ]
+    assert not wrong
+
+
+def test_modules_of_a_package_are_imported_by_threads_at_once() -> None:
+    code = """
+import threading
+from importlib import import_module
+
+names = ["stepscope.analyze.health.report", "stepscope.analyze.health.forecast", "stepscope.analyze.health",
+         "stepscope.trace.model", "stepscope.trace.load", "stepscope.trace", "stepscope.analyze.views",
+         "stepscope.analyze.views.choose", "stepscope.capture.hook", "stepscope.capture"]
+ready, failed = threading.Barrier(len(names)), []
+
+def run(name):
+    ready.wait()
+    try:
+        import_module(name)
+    except BaseException as error:
+        failed.append(f"{name}: {error!r}")
+
+threads = [threading.Thread(target=run, args=(name,)) for name in names]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert not failed, failed
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import WRAPPERS
-from stepscope.analyze.advise import Advice, Facts, advise
-from stepscope.analyze.advise.finding import Abstain
+from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from stepscope.capture.hook import LambdaProfilerHook as LambdaProfilerHook
-from stepscope.capture.hook import ProfilerHook as ProfilerHook
+from typing import TYPE_CHECKING
 
-__all__ = ["LambdaProfilerHook", "ProfilerHook"]
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.capture.hook import LambdaProfilerHook as LambdaProfilerHook
+    from stepscope.capture.hook import ProfilerHook as ProfilerHook
+
+_HOMES = {
+    "LambdaProfilerHook": "hook",
+    "ProfilerHook": "hook",
+}
+
+__all__ = [
+    "LambdaProfilerHook",
+    "ProfilerHook",
+]
+
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

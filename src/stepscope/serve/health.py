@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stepscope.analyze.health import AttemptSeries, HealthReport, JudgedPoints, judge
+from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.slow_rank import TITLES
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.finding import as_shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.health import AttemptSeries, JudgedPoints, judge
+from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
 
 
 def found(rule, series):

@@ -335,4 +335,4 @@ def ordered(findings: list[Finding]) -> list[Finding]:
     return sorted(findings, key=key)
 
 
-__all__ = ["RULES", "Abstention", "Advice", "Facts", "Finding", "advise"]
+__all__ = ["RULES", "Abstain", "Abstention", "Advice", "Facts", "Finding", "advise"]

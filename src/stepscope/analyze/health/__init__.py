@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
-from stepscope.analyze.health.report import HealthReport
+from typing import TYPE_CHECKING
 
-__all__ = ["AttemptSeries", "HealthReport", "JudgedPoints", "judge"]
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.analyze.health.judge import AttemptSeries as AttemptSeries
+    from stepscope.analyze.health.judge import JudgedPoints as JudgedPoints
+    from stepscope.analyze.health.report import HealthReport as HealthReport
+
+_HOMES = {
+    "AttemptSeries": "judge",
+    "HealthReport": "report",
+    "JudgedPoints": "judge",
+}
+
+__all__ = [
+    "AttemptSeries",
+    "HealthReport",
+    "JudgedPoints",
+]
+
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

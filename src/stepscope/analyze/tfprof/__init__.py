@@ -7,6 +7,22 @@ included, so that numbers from old notes, scripts and papers can be met. Other s
 
 from __future__ import annotations
 
-from stepscope.analyze.tfprof.report import TfprofReport, profile
+from typing import TYPE_CHECKING
 
-__all__ = ["TfprofReport", "profile"]
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.analyze.tfprof.report import TfprofReport as TfprofReport
+    from stepscope.analyze.tfprof.report import profile as profile
+
+_HOMES = {
+    "TfprofReport": "report",
+    "profile": "report",
+}
+
+__all__ = [
+    "TfprofReport",
+    "profile",
+]
+
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

@@ -7,6 +7,31 @@ a peak is a peak, not a sum of peaks; what was not recorded is missing, not 0.
 
 from __future__ import annotations
 
-from stepscope.analyze.views.answer import VIEWS, Answer, AnswerLine, losses, view
+from typing import TYPE_CHECKING
 
-__all__ = ["VIEWS", "Answer", "AnswerLine", "losses", "view"]
+from stepscope import lazy
+
+if TYPE_CHECKING:
+    from stepscope.analyze.views.answer import VIEWS as VIEWS
+    from stepscope.analyze.views.answer import Answer as Answer
+    from stepscope.analyze.views.answer import AnswerLine as AnswerLine
+    from stepscope.analyze.views.answer import losses as losses
+    from stepscope.analyze.views.answer import view as view
+
+_HOMES = {
+    "Answer": "answer",
+    "AnswerLine": "answer",
+    "VIEWS": "answer",
+    "losses": "answer",
+    "view": "answer",
+}
+
+__all__ = [
+    "VIEWS",
+    "Answer",
+    "AnswerLine",
+    "losses",
+    "view",
+]
+
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

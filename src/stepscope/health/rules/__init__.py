@@ -25,7 +25,7 @@ from stepscope.health.rules.plateau import Plateau
 from stepscope.health.rules.poor_initialization import PoorInitialization
 from stepscope.health.rules.rank_divergence import RankDivergence
 from stepscope.health.rules.saturated_activation import SaturatedActivation
-from stepscope.health.rules.stalled import StalledTraining
+from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.rules.step_outliers import StepOutliers
 from stepscope.health.rules.unchanged_tensor import UnchangedTensor
 from stepscope.health.rules.update_ratio import UpdateRatio
@@ -70,3 +70,5 @@ RULES: dict[str, type[Rule]] = {
     )
 }
 """Every rule by its id."""
+
+__all__ = ["NO_LIFE", "RULES", "StalledTraining"]

@@ -13,7 +13,7 @@ from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
 from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.origins import SPIKES
-from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
+from stepscope.health.rules import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
 from stepscope.kernels.frames import line_of, stack
 from stepscope.record.clock import NO_DEADLINE, Deadline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from stepscope.analyze.advise.finding import Abstain, Finding
+from stepscope.analyze.advise import Abstain, Finding
 from stepscope.analyze.breakdown import Breakdown
 from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.operators import operator_table
