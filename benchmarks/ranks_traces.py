@@ -24,7 +24,11 @@ from profiles import shared
 
 OURS = """
 import sys, time
-import stepscope.analyze.ranks.job, stepscope.trace.chrome_file, stepscope.trace.load, stepscope.trace.ranks
+import importlib, numpy.ma, pkgutil
+import stepscope.analyze.ranks, stepscope.analyze.sampled, stepscope.analyze.parameter_server
+import stepscope.trace.chrome_file, stepscope.trace.load, stepscope.trace.ranks
+for each in pkgutil.iter_modules(stepscope.analyze.ranks.__path__, "stepscope.analyze.ranks."):
+    importlib.import_module(each.name)
 from stepscope.job import load_ranks
 start = time.perf_counter()
 found = load_ranks(sys.argv[1])
