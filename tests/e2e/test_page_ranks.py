@@ -5,10 +5,11 @@ import random
 import re
 
 import pytest
+from support.everything import staged
 
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, FOLDER, HANG, ROWS, SCHEMA, STAGED, Name
+from stepscope.events.telemetry import END, FACTS, FOLDER, HANG, ROWS, SCHEMA, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
@@ -222,31 +223,7 @@ def test_the_frontier_says_who_delays_the_others_by_how_much(opened):
 @pytest.fixture
 def waiting(tmp_path):
     """Eight ranks that wait for each other in backward: they take alike long, though rank 5 is late there."""
-    folder = tmp_path / "log" / "job" / FOLDER
-    folder.mkdir(parents=True)
-    writer = EventWriter(tmp_path / "log" / "job", clock=lambda: START)
-    writer.scalar("train/loss", 1.0, 0, START)
-    writer.close()
-    for rank in range(RANKS):
-        stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
-        facts = as_json(
-            rank=rank, world_size=RANKS, role="worker" if rank else "chief", attempt=1, host="node0",
-            started=START, **stages,
-        )  # fmt: skip
-        rows = []
-        for step in range(STEPS):
-            late = SLOW if step >= SINCE else None
-            total = 0.15 if late is not None else 0.1
-            forward = 0.1 if rank == late else 0.05
-            row = TelemetryRow(START + 0.1 * step, total, 0.0, 1.0, has_loss=True, ended=True)
-            row.spent = (0.0, forward, total - forward)
-            rows.append((step, row))
-        parts = [
-            frame(bytes([FACTS, SCHEMA]) + facts),
-            frame(encoded(STAGED, rows, (3e9, 6e10), 2)),
-            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
-        ]
-        (folder / str(Name("rank", rank, RANKS, 1, 0, "node0", 4000 + rank, 0))).write_bytes(b"".join(parts))
+    staged(tmp_path / "log" / "job", ranks=RANKS, slow=SLOW, since=SINCE, noise_s=0.0)
     return tmp_path / "log"
 
 

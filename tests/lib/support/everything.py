@@ -38,24 +38,26 @@ def write_all(log_dir: Path) -> None:
     shutil.copy(recorded(f"traces/kineto/{PROFILE}"), log_dir)
 
 
-def staged(directory: Path) -> None:
-    """Ranks that record their stages, and a log of the job."""
+def staged(
+    directory: Path, *, ranks: int = RANKS, slow: int = SLOW, since: int = SINCE, noise_s: float = 0.001
+) -> None:
+    """Ranks that record their stages, one of which is late from a step on, and a log of the job."""
     noise = random.Random(4)
     (directory / FOLDER).mkdir(parents=True)
     writer = EventWriter(directory, clock=lambda: START)
     writer.scalar("train/loss", 1.0, 0, START)
     writer.close()
-    for rank in range(RANKS):
+    for rank in range(ranks):
         stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
         facts = as_json(
-            rank=rank, world_size=RANKS, role="worker" if rank else "chief", attempt=1, host="node0",
+            rank=rank, world_size=ranks, role="worker" if rank else "chief", attempt=1, host="node0",
             started=START, **stages,
         )  # fmt: skip
         rows = []
         for step in range(STEPS):
-            late = step >= SINCE
-            total = (0.15 if late else 0.1) + 0.001 * noise.random()
-            forward = 0.1 if late and rank == SLOW else 0.05
+            late = step >= since
+            total = (0.15 if late else 0.1) + noise_s * noise.random()
+            forward = 0.1 if late and rank == slow else 0.05
             row = TelemetryRow(START + 0.1 * step, total, 0.0, 1.0, has_loss=True, ended=True)
             row.spent = (0.0, forward, total - forward)
             rows.append((step, row))
@@ -64,5 +66,5 @@ def staged(directory: Path) -> None:
             frame(encoded(STAGED, rows, (3e9, 6e10), 2)),
             frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
         ]
-        name = Name("rank", rank, RANKS, 1, 0, "node0", 4000 + rank, 0)
+        name = Name("rank", rank, ranks, 1, 0, "node0", 4000 + rank, 0)
         (directory / FOLDER / str(name)).write_bytes(b"".join(parts))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, events_of, place_of_rank
 from stepscope.analyze.advise.remedy import quoted
-from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.units import share, time
 
 RULE = "busy-machine"
@@ -19,15 +18,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     looked = [waited for waited in facts.waited if waited.queued_ns is not None]
     if not looked:
         raise Abstain("nothing tells how long the training thread waited for a processor")
-    busiest = max(looked, key=queued_ratio)
-    part = queued_ratio(busiest)
+    busiest = max(looked, key=lambda waited: waited.queued_ratio)
+    part = busiest.queued_ratio
     if part < BUSY:
         return
     queued = round((busiest.queued_ns or 0) / busiest.count)
     on_rank = f" of rank {busiest.rank}" if len(facts.waited) > 1 else ""
     evidence = {"queued_ns": queued, "queued_ratio": part}
     if len(looked) > 1:
-        evidence["busy_ranks"] = sum(queued_ratio(one) >= BUSY for one in looked)
+        evidence["busy_ranks"] = sum(one.queued_ratio >= BUSY for one in looked)
     yield Finding(
         RULE,
         "info",
@@ -42,8 +41,3 @@ def check(facts: Facts) -> Iterator[Finding]:
         command=f"stepscope glance {quoted(facts)}",
         withdrawn=f"it waited for a processor for less than {BUSY:.0%} of the steps",
     )
-
-
-def queued_ratio(waited: Waited) -> float:
-    """Return the share of the steps in which the training thread waited for a processor, 0 if unknown."""
-    return min((waited.queued_ns or 0) / waited.wall_ns, 1.0)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.busy import BUSY, queued_ratio
+from stepscope.analyze.advise.busy import BUSY
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -251,7 +251,7 @@ def _ran(waited: Waited) -> float:
 
     The time of Python is without such waits, so that its share is one of the steps without them.
     """
-    return 1 - queued_ratio(waited)
+    return 1 - waited.queued_ratio
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:

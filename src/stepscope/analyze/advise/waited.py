@@ -320,13 +320,18 @@ class Waited:
             return Worth(cost, cost, "replay" if gain >= KNOWN * cost else "bound")
         return Worth(cost if host or device is not None else gain, gain, "replay")
 
-    @property
+    @cached_property
     def queued_ns(self) -> int | None:
         """How long the training thread waited for a processor while no device worked, None where unknown."""
         sampled = self.sampled
         if sampled is None or sampled.lane != self.lane or sampled.samples.queued_ns is None:
             return None
         return sampled.queued_ns(self.dry if self.has_device else self.spans)
+
+    @property
+    def queued_ratio(self) -> float:
+        """The share of the steps in which the training thread waited for a processor, 0 where unknown."""
+        return min((self.queued_ns or 0) / self.wall_ns, 1.0)
 
     def without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.

@@ -125,7 +125,7 @@ Doings = dict[int, list[Doing]]
 
 @dataclass(frozen=True, slots=True)
 class OwnStretches:
-    """OwnStretches of one rank's own time, of which it is asked what it did.
+    """Stretches of one rank's own time, of which it is asked what it did.
 
     Attributes:
         number: To tell them apart.
