@@ -140,6 +140,8 @@ class _Walk:
         self._names = [waits.joint.operation[at] for at in inside.tolist()]
         self._ranks = waits.joint.ranks
         self._gone = np.zeros(len(inside), bool)
+        self._orders: dict[int, list[int]] = {}
+        """By column, the collectives that may come before, the latest at the end."""
         self.works: list[_Work] = []
         self.others: dict[tuple[int, str, str], int] = defaultdict(int)
         self.switches = 0
@@ -173,12 +175,18 @@ class _Walk:
 
     def _before(self, at: int, time: int) -> int:
         """Return the collective that a rank left last up to a time and came to before it; -1 without one."""
-        there = self._present[:, at] & ~self._gone
-        there &= (self._leaves[:, at] <= time) & (self._arrival[:, at] < time)
-        if not there.any():
-            return -1
-        numbers = np.flatnonzero(there)
-        return int(numbers[int(self._leaves[numbers, at].argmax())])
+        order = self._orders.get(at)
+        if order is None:
+            there = np.flatnonzero(self._present[:, at])
+            # Of those left at once the first one is the last here.
+            order = self._orders[at] = there[np.lexsort((-there, self._leaves[there, at]))].tolist()
+        while order:
+            number = order[-1]
+            left = self._leaves[number, at] <= time and self._arrival[number, at] < time
+            if left and not self._gone[number]:
+                return int(number)
+            order.pop()  # the way only goes back: what is later than now is later than all that follows
+        return -1
 
     def _worked(self, at: int, start: int, end: int, row: int) -> None:
         if end > start:
