@@ -1,13 +1,18 @@
-"""Paths below a log directory: whether one lies in it, and where a run of some name does.
+"""Paths below a log directory: whether one lies in it, where a run of some name does, and what a file holds.
 
-What writes, moves or deletes asks here first.
+What writes, moves or deletes asks here first, and so does what reads a file that somebody else may have put
+there: a pipe in its place would be waited for, and one without end would take all memory.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
+import stat
 from pathlib import Path
+from typing import Any
 
 from stepscope.errors import LogDirectoryError
 
@@ -49,3 +54,29 @@ def run_directory(root: Path, run: str) -> Path:
         return place
     raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), os.fsencode(run))
     return root / os.fsdecode(raw)
+
+
+def regular_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+    """Return the content of a regular file that has no more than so many bytes.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or has more bytes.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(handle, "rb") as file:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if facts.st_size > most_bytes:
+            raise OSError(errno.EFBIG, f"more than {most_bytes:,} bytes")
+        return file.read(most_bytes)
+
+
+def json_object(path: str | os.PathLike[str], most_bytes: int) -> dict[str, Any] | None:
+    """Return the JSON object in a regular file of so many bytes at most, None where there is none."""
+    try:
+        text = regular_bytes(path, most_bytes).decode("utf-8", "surrogatepass")
+        found = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,9 +17,11 @@ from typing import Any
 from stepscope.capture.capture_record import ENDING, SUMMARY
 from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.errors import LogDirectoryError
-from stepscope.inside import inside
+from stepscope.inside import inside, json_object
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
+MOST_BYTES = 16 << 20
+"""Of a request, or of what is known of a profile: whoever may write to the log directory may leave one."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,4 @@ def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object of a file, empty where there is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return json_object(path, MOST_BYTES) or {}

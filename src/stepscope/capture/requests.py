@@ -22,7 +22,7 @@ from stepscope.capture.keep import read_json
 
 FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"
-MOST_STEPS = 100
+MOST_STEPS, MOST_SECS = 100, 1e12
 PATIENCE_SECS = 10.0
 """How far ahead a plan may lie at most where it is not known how long its steps will be."""
 LIFE_SECS = 600.0
@@ -83,7 +83,8 @@ def read_request(path: Path) -> PendingCapture | None:
     wall = found.get("wall", 0.0)
     return PendingCapture(
         name, ranks, number, at_step, found.get("memory") is True, str(found.get("by", ""))[:100],
-        float(wall) if isinstance(wall, int | float) else 0.0, found.get("stacks") is True,
+        float(wall) if isinstance(wall, int | float) and abs(wall) < MOST_SECS else 0.0,
+        found.get("stacks") is True,
     )  # fmt: skip
 
 

@@ -25,6 +25,12 @@ OLD_STYLE = {4: "images", 5: "histograms", 6: "audio"}
 RUN_GRAPH, META_GRAPH, LOG_MESSAGE = "__run_graph__", "__meta_graph__", "__log_message__"
 SCALARS, TENSOR = "scalars", 8
 GRAPHS, RUN_METADATA = "graphs", "graph_tagged_run_metadata"
+MOST_TAGS = 1 << 20
+"""Of one file. A tag takes some kilobytes where it is read, and ten bytes in the file."""
+MOST_ROWS, MOST_NOTES = 1 << 22, 1 << 20
+"""Scalars, and other values, of one event."""
+UNCHECKED_BYTES = 16 << 20
+"""Values from this size on are not looked into before somebody asks for them."""
 
 
 @dataclass
@@ -90,13 +96,25 @@ class TagColumns:
             done = scalars.decode(block, work.starts, work.lengths, done, count, base, self._tags, rows)
             if rows.noted:
                 self._read_notes(block, rows, status)
-            if done < count and rows.needed:
+            if done < count and rows.needed and self._tags.count >= MOST_TAGS:
+                status.beyond += 1
+                done += 1
+            elif done < count and rows.needed:
                 self._tags.grow(rows.needed)
             elif done < count and rows.count:
                 self._group(rows)
+            elif done == before < count and len(rows.note_wall) >= MOST_NOTES:
+                status.undecodable += 1
+                done += 1
             elif done == before < count:
-                work.rows = rows = scalars.Rows(2 * len(rows.tag), 2 * len(rows.note_wall))
+                notes = min(8 * len(rows.note_wall), MOST_NOTES)
+                work.rows = rows = scalars.Rows(min(2 * len(rows.tag), MOST_ROWS), notes)
         status.records += count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what waits to become a batch takes much memory."""
+        return len(self._others) >= MOST_NOTES
 
     def batch(self, work: Workspace, status: FileStatus, *, replaced: bool, late: bool) -> Batch:
         """Return what was added since the last batch."""
@@ -205,6 +223,8 @@ class TagColumns:
 
     def _holds(self, tag: int, plugin: str, kind: int, block: memoryview, start: int, length: int) -> bool:
         """Return whether a value is what its plugin says."""
+        if length > UNCHECKED_BYTES:
+            return True
         if self._checks is None:
             from stepscope.events.kinds.reading import Checks  # who records reads no values
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepscope.errors import EventFileError
-from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
+import google_crc32c
+
+from stepscope.events.framing import FOOTER_BYTES, HEADER_BYTES, OVERHEAD_BYTES, footer, payload_length
 from stepscope.events.source import EventSource, aligned
 from stepscope.kernels import records
 
@@ -14,6 +15,33 @@ HOLE_ZEROS = 16
 """So many zero bytes in a row make a hole of a place without a record; an event of a scalar has fewer."""
 MOST_WAITING = 256 << 20
 """A longer stretch is not waited for: nothing has so much under way, and each look would read it anew."""
+
+
+class Effort:
+    """Bounds what looking for records costs, to some times the bytes of the file.
+
+    A header with a right checksum that begins no record does not come by chance: somebody wrote it. In a file
+    of nothing but such headers each would have all that follows it checked, for days.
+
+    Attributes:
+        is_spent: There is nothing left: what follows in the file is not looked at.
+    """
+
+    def __init__(self) -> None:
+        self._spent, self.is_spent = 0, False
+
+    def allows(self, cost: int, size: int) -> bool:
+        """Spend so many bytes of checking in a file of some size; return whether there were so many left."""
+        self._spent += cost + LOOK_BYTES
+        self.is_spent = self._spent > EFFORT * size + FREE_BYTES
+        return not self.is_spent
+
+
+EFFORT = 8
+"""Times its own bytes that a file may have checked beside those of its records."""
+FREE_BYTES = 256 << 20
+LOOK_BYTES = 4 << 10
+"""Cost of a look at a header, in bytes of checking."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +75,24 @@ def survey(source: EventSource, start: int, end: int) -> Stretch:
     return Stretch(start, end, tuple(sums), zeros)
 
 
-def next_record(source: EventSource, at: int, end: int) -> int | None:
+def next_record(source: EventSource, at: int, end: int, effort: Effort) -> int | None:
     """Return where the next whole record begins, after a place where none begins.
 
     Args:
         source: The file.
         at: The place; where a header is right there, the record after it counts by its header alone.
         end: Records do not go beyond.
+        effort: What may be spent on it; once it is, there is no next record.
     """
     length = payload_length(source.bytes(at, HEADER_BYTES))
     if length is not None:
         after = at + OVERHEAD_BYTES + length
         if after + OVERHEAD_BYTES <= end and payload_length(source.bytes(after, HEADER_BYTES)) is not None:
             return after
-    return _search(source, at + 1, end)
+    return _search(source, at + 1, end, effort)
 
 
-def _search(source: EventSource, at: int, end: int) -> int | None:
+def _search(source: EventSource, at: int, end: int, effort: Effort) -> int | None:
     buffer = aligned(WINDOW_BYTES)
     while at + OVERHEAD_BYTES <= end:
         # Zeros are no header, but the last of them may be the first bytes of one.
@@ -71,6 +100,9 @@ def _search(source: EventSource, at: int, end: int) -> int | None:
         block = source.block(buffer, at, min(end, at + WINDOW_BYTES))
         found = records.find(block, 0, end - at)
         if found >= 0:
+            length = payload_length(source.bytes(at + found, HEADER_BYTES)) or 0
+            if not effort.allows(length, source.size):
+                return None
             if is_record(source, at + found):
                 return at + found
             at += found + 1
@@ -86,8 +118,11 @@ def is_record(source: EventSource, at: int) -> bool:
     length = payload_length(source.bytes(at, HEADER_BYTES))
     if length is None or at + OVERHEAD_BYTES + length > source.size:
         return False
-    try:
-        unframe(source.bytes(at, OVERHEAD_BYTES + length))
-    except EventFileError:
-        return False
-    return True
+    crc, place, end = 0, at + HEADER_BYTES, at + HEADER_BYTES + length
+    while place < end:  # a part at a time: a record may be as long as memory
+        part = source.bytes(place, min(WINDOW_BYTES, end - place))
+        if not part:
+            return False
+        crc = google_crc32c.extend(crc, part)
+        place += len(part)
+    return source.bytes(end, FOOTER_BYTES) == footer(crc)

@@ -13,6 +13,8 @@ What is no record waits, is left out, or is read later:
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from typing import Any
 from stepscope.errors import EventFileError
 from stepscope.events.batch import Batch
 from stepscope.events.columns import TagColumns
-from stepscope.events.damage import MOST_WAITING, Stretch, next_record, survey
+from stepscope.events.damage import MOST_WAITING, Effort, Stretch, next_record, survey
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
 from stepscope.events.messages import Event, decode_event
 from stepscope.events.source import EventSource, aligned, stamp
@@ -30,6 +32,13 @@ from stepscope.kernels import records
 
 MARK_BYTES = 64
 """So much of the first and of the last record is compared, to see that the file still is what it was."""
+LARGE_BYTES = 32 << 20
+"""Records from this size on are read one at a time, whatever the number of files that are read at once."""
+_one_at_a_time = threading.Lock()
+
+
+def _turn(nbytes: int) -> AbstractContextManager[object]:
+    return _one_at_a_time if nbytes > LARGE_BYTES else nullcontext()
 
 
 class EventFile:
@@ -66,6 +75,7 @@ class EventFile:
         self._tail: Stretch | None = None
         self._marks: list[tuple[int, bytes]] = []
         self._stamp: tuple[int, ...] = ()
+        self._effort = Effort()
 
     def state(self) -> dict[str, Any]:
         """Return what ``resume`` needs to go on from here: plain numbers, text, bytes and lists of them."""
@@ -123,13 +133,17 @@ class EventFile:
         try:
             with EventSource(self.path) as source:
                 length = payload_length(source.bytes(position, HEADER_BYTES))
-                record = b"" if length is None else source.bytes(position, OVERHEAD_BYTES + length)
+                with _turn(length or 0):
+                    return self._event(source, position, length)
         except OSError as error:
             raise EventFileError(
                 f"the file cannot be read: {error.strerror}",
                 path=self.path,
                 hint="let this user read the file, and check that its disk or network is available",
             ) from error
+
+    def _event(self, source: EventSource, position: int, length: int | None) -> Event:
+        record = b"" if length is None else source.bytes(position, OVERHEAD_BYTES + length)
         try:
             return decode_event(unframe(record))
         except EventFileError as error:
@@ -148,7 +162,7 @@ class EventFile:
         try:
             late = self._read_holes(source, work)
             self._cursor = self.position
-            if self._read_range(source, work, source.size, stop):
+            if self._read_range(source, work, source.size, stop, portions=max_bytes is not None):
                 self._stamp = source.stamp
         except OSError as problem:
             error = problem.strerror or str(problem)
@@ -186,7 +200,14 @@ class EventFile:
         return self.status.records > before
 
     def _read_range(
-        self, source: EventSource, work: Workspace, end: int, stop: int, *, closed: bool = False
+        self,
+        source: EventSource,
+        work: Workspace,
+        end: int,
+        stop: int,
+        *,
+        closed: bool = False,
+        portions: bool = False,
     ) -> bool:
         """Read records from the cursor on.
 
@@ -196,29 +217,37 @@ class EventFile:
             end: Where the bytes end.
             stop: No record is read that begins here or later.
             closed: Nothing that begins before the end goes beyond it.
+            portions: Stop also where what was read takes much memory, whatever its bytes in the file.
 
         Returns:
             Whether there is nothing more to read before the end.
         """
-        usual = size = min(BLOCK_BYTES, stop - self._cursor)
-        buffer = work.buffer
+        usual = min(BLOCK_BYTES, stop - self._cursor)
+        size = usual
         while (at := self._cursor) < stop:
-            block = source.block(buffer, at, min(end, at + size))
-            count, read, found = records.scan(block, work.starts, work.lengths)
+            if portions and self._columns.is_full:
+                return False
+            with _turn(size):
+                buffer = work.buffer if size <= BLOCK_BYTES else aligned(size)
+                block = source.block(buffer, at, min(end, at + size))
+                count, read, found = records.scan(block, work.starts, work.lengths)
+                if count:
+                    self._columns.add(block, count, at, work, self.status)
+                    self._mark(block, at, work.starts[count - 1] - HEADER_BYTES, read)
+                needed, had = _needed(block), len(block)
+                del block, buffer
             if count:
-                self._columns.add(block, count, at, work, self.status)
-                self._mark(block, at, work.starts[count - 1] - HEADER_BYTES, read)
                 self._advance(at + read, closed)
-                size, buffer = usual, work.buffer
+                size = usual
                 continue
-            needed = _needed(block)
             if needed is None:
                 found = records.BAD_HEADER
-            elif found == records.INCOMPLETE and len(block) < needed <= end - at:
-                if len(block) < size:
+            elif found == records.INCOMPLETE and had < needed <= end - at:
+                if had < size:
                     return False  # it was cut just now
-                size, buffer = needed, buffer if needed <= BLOCK_BYTES else aligned(needed)
+                size = needed
                 continue
+            size = usual
             if (found == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
                 return True
         return self._cursor >= end
@@ -237,7 +266,13 @@ class EventFile:
 
     def _pass(self, source: EventSource, end: int, closed: bool) -> bool:
         """Go to the next record behind what is none; return False where all that is left has to wait."""
-        after = next_record(source, self._cursor, end)
+        length = payload_length(source.bytes(self._cursor, HEADER_BYTES)) or 0
+        after = None
+        if self._effort.allows(length, source.size):
+            after = next_record(source, self._cursor, end, self._effort)
+        if after is None and self._effort.is_spent and not closed:
+            self._tail = Stretch(self._cursor, end, (), False)
+            return False
         if after is None and closed:
             after = end
         stretch = survey(source, self._cursor, end if after is None else after)

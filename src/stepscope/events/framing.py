@@ -41,12 +41,17 @@ def frame_parts(payload: list[bytes]) -> list[bytes]:
     crc = 0
     for part in payload:
         for start in range(0, len(part), PIECE_BYTES):
-            piece = part if len(part) <= PIECE_BYTES else part[start : start + PIECE_BYTES]
+            whole = type(part) is bytes and len(part) <= PIECE_BYTES
+            piece = part if whole else bytes(part[start : start + PIECE_BYTES])
             crc = google_crc32c.extend(crc, piece)
             if len(piece) == PIECE_BYTES:
                 time.sleep(0)
-    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    return [header(sum(map(len, payload))), *payload, _CRC.pack(masked)]
+    return [header(sum(map(len, payload))), *payload, footer(crc)]
+
+
+def footer(crc: int) -> bytes:
+    """Return what stands behind a payload, of its CRC-32C."""
+    return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def frame(payload: bytes) -> bytes:

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.events.damage import Effort
+from stepscope.events.framing import HEADER_BYTES, payload_length
+from stepscope.events.source import EventSource
 from stepscope.events.telemetry import (
     END,
     FACTS,
@@ -62,6 +65,10 @@ ROWS_OF = np.dtype(
 assert HEADS.itemsize == HEAD.size
 assert ROWS_OF.itemsize == ROW.size
 LEAST_RECORD_BYTES = 18
+PORTION_BYTES = 64 << 20
+"""So much of a file is read at once; no record is longer."""
+MOST_RECORDS = 1 << 20
+"""Taken at once."""
 Array = NDArray[Any]
 
 
@@ -137,7 +144,7 @@ class RankFile:
         self._forget()
 
     def _forget(self) -> None:
-        self._position = 0
+        self._position, self._effort = 0, Effort()
         self._heads: list[Array] = []
         self._rows: list[Array] = []
         self._shares: list[Array] = []
@@ -155,36 +162,69 @@ class RankFile:
         try:
             if stat.st_size < self._position or (before and before.st_ino != stat.st_ino):
                 self._forget()
-            with open(self.path, "rb", buffering=0) as file:  # noqa: PTH123  one call per file and look
-                file.seek(self._position)
-                data = file.read(stat.st_size - self._position) or b""
+            with EventSource(self.path) as source:
+                while self._read(source):
+                    pass
         except OSError as error:
             self.error, self.seen = error.strerror or str(error), before
             return False
         self.error = None
-        self._take(data)
         self._steps = self._digest = None
         return True
 
-    def _take(self, data: bytes) -> None:
-        at = 0
+    def _read(self, source: EventSource) -> bool:
+        """Read some of what is new; return whether there is more."""
+        written = source.data_from(self._position)
+        if written - self._position > PORTION_BYTES:  # nothing but zeros, which nobody wrote
+            self.skipped += 1
+            self._position = written
+        data = source.bytes(self._position, PORTION_BYTES)
+        whole = self._position + len(data) < source.size
+        taken = self._take(data, source.size, whole=whole)
+        self._position += taken
+        self.torn_bytes = source.size - self._position
+        return whole and taken > 0
+
+    def _take(self, data: bytes, size: int, *, whole: bool) -> int:
+        """Take the records in some bytes; return how many bytes are done with.
+
+        Args:
+            data: The bytes.
+            size: Of the file.
+            whole: More bytes follow, so that a record that does not end in so many is none.
+        """
+        at, view = 0, memoryview(data)
         while at < len(data):
-            block = memoryview(data)[at:]
-            room = len(block) // LEAST_RECORD_BYTES + 1
+            block = view[at:]
+            room = min(len(block) // LEAST_RECORD_BYTES, MOST_RECORDS) + 1
             starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
             count, read, found = records.scan(block, starts, lengths)
             if count:
                 self._take_records(block, starts[:count], lengths[:count])
             at += read
-            if found == records.INCOMPLETE:
+            if found == records.FULL:
+                continue
+            if found == records.INCOMPLETE and (at or not whole):
                 break
-            after = records.find(memoryview(data), at + 1, len(data)) if found != records.FULL else at
-            if after < 0:
+            after = self._next(view, at + 1, size)
+            if after is None:
+                at = len(data) if whole or self._effort.is_spent else at
                 break
-            self.skipped += found != records.FULL
+            self.skipped += 1
             at = after
-        self._position += at
-        self.torn_bytes = len(data) - at
+        return at
+
+    def _next(self, data: memoryview, at: int, size: int) -> int | None:
+        """Return where the next whole record begins."""
+        one = np.empty(1, np.int64)
+        while (at := records.find(data, at, len(data))) >= 0:
+            length = payload_length(bytes(data[at : at + HEADER_BYTES])) or 0
+            if not self._effort.allows(length, size):
+                return None
+            if records.scan(data[at:], one, one.copy())[0]:
+                return at
+            at += 1
+        return None
 
     def _take_records(self, block: memoryview, starts: Array, lengths: Array) -> None:
         data = np.frombuffer(block, np.uint8)
@@ -210,7 +250,7 @@ class RankFile:
     def _take_words(self, kind: int, text: bytes) -> None:
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             self.skipped += 1

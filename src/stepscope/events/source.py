@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+from stat import S_ISREG
 from types import TracebackType
 
 PAGE_BYTES = mmap.PAGESIZE
@@ -30,8 +31,12 @@ class EventSource:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = os.open(path, os.O_RDONLY)
+        # A pipe would be waited for until somebody writes to it.
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         found = os.fstat(self._file)
+        if not S_ISREG(found.st_mode):
+            os.close(self._file)
+            raise OSError(errno.EINVAL, "not a regular file")
         self.size, self.identity, self.stamp = found.st_size, identity(found), stamp(found)
 
     def __enter__(self) -> EventSource:

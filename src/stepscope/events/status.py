@@ -20,6 +20,7 @@ class FileStatus:
         malformed: Values left out that are not what their plugin says: scalars that are not numbers,
             histograms with more limits than counts, tensors of a type or shape that no value of the plugin
             has.
+        beyond: Records left out because the file holds more tags than are read.
         torn_bytes: At the end, an incomplete record: waiting for the rest.
         zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
         replaced: Times that another file stood in its place, or its beginning was rewritten.
@@ -42,6 +43,7 @@ class FileStatus:
     truncated: int = 0
     version: str | None = None
     problem: str | None = None
+    beyond: int = 0
 
     def describe(self, *, broken_tail: bool = False, error: str = "") -> None:
         """Say in ``problem`` what the counters mean to a user.
@@ -76,6 +78,8 @@ class FileStatus:
             parts.append(f"{counted(self.resyncs, 'broken stretch', 'broken stretches')} skipped")
         if self.malformed:
             parts.append(f"{counted(self.malformed, 'value')} left out that are not what their plugin says")
+        if self.beyond:
+            parts.append(f"{counted(self.beyond, 'record')} left out, of more tags than are read of one file")
         if self.undecodable:
             parts.append(f"{counted(self.undecodable, 'record')} skipped that hold no event")
         return parts

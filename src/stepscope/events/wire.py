@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from stepscope.errors import DAMAGED_RECORD, UNUSUAL_SUMMARY, EventFileError
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 LARGE_BYTES = 1 << 16  # from here on a copy costs more than a part of its own
 MAX_DEPTH = 100  # as protobuf's own parsers: a message nested deeper is refused, not followed
+MOST_PARTS = 1 << 24
+"""Numbers, texts and unknown fields of one message with all in it; a message in it counts as MESSAGE_PARTS.
+
+Two bytes make a message of Python's that takes a hundred times as many: without a bound a file of some
+megabytes takes all memory.
+"""
+MESSAGE_PARTS = 16
 _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 _SHORT = [bytes((value,)) for value in range(128)]
 M = TypeVar("M", bound="Message")
@@ -148,8 +156,8 @@ def _encode_value(kind: WireKind, value: Any) -> Sequence[bytes]:
     if isinstance(value, Message):
         inner = encode_parts(value)
         return [varint(sum(map(len, inner))), *inner]
-    if isinstance(value, bytes) and len(value) >= LARGE_BYTES:
-        return varint(len(value)), value
+    if isinstance(value, bytes | memoryview) and len(value) >= LARGE_BYTES:
+        return varint(len(value)), cast("bytes", value)
     return (kind.put(value),)
 
 
@@ -196,12 +204,32 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         shift += 7
 
 
+class _Room(threading.local):
+    """Parts that the message may still have that a thread decodes."""
+
+    left = MOST_PARTS
+
+    def take(self, parts: int) -> None:
+        self.left -= parts
+        if self.left < 0:
+            raise EventFileError(
+                f"not read: a message of more than {MOST_PARTS:,} parts", hint=UNUSUAL_SUMMARY
+            )
+
+
+_room = _Room()
+
+
 def decode(cls: type[M], data: bytes, *, depth: int = 0) -> M:
     """Return the message in some bytes.
 
     Raises:
-        EventFileError: The bytes are not a message at all. Unknown fields are not errors.
+        EventFileError: The bytes are not a message at all, or one of too many parts. Unknown fields are not
+            errors.
     """
+    if depth == 0:
+        _room.left = MOST_PARTS
+    _room.take(MESSAGE_PARTS)
     found = cls()
     merge(found, data, depth)
     return found
@@ -211,14 +239,16 @@ def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
     """Return the messages of a repeated field of a message one by one: all of them at once are many objects.
 
     Raises:
-        EventFileError: The bytes are not a message at all.
+        EventFileError: The bytes are not a message at all, or there are too many.
     """
     field = next(field for field in cls.table.values() if field.name == name)
-    at = 0
+    at = count = 0
     while at < len(data):
         key, at = read_varint(data, at)
         value, at = read_value(data, at, key & 7, key)
         if key >> 3 == field.number and key & 7 == BYTES:
+            count += MESSAGE_PARTS
+            _room.left = MOST_PARTS - count
             yield field.kind.get(value, 0)
 
 
@@ -242,8 +272,10 @@ def merge(found: Message, data: bytes, depth: int = 0) -> None:
         else:
             value, at = read_value(data, at, wire_type, key)
         if field is None or not _accepts(field, wire_type):
+            _room.take(1)
             unknown.append(data[start:at])
         elif field.repeated and wire_type == field.kind.wire:
+            _room.take(1)
             getattr(found, field.name).append(field.kind.get(value, depth))
         else:
             _store(found, field, wire_type, value, depth)
@@ -330,9 +362,11 @@ def _unpack(kind: WireKind, data: bytes) -> Any:
                 f"not a protocol-buffer message: {len(data)} bytes are not a list of {width}-byte numbers",
                 hint=DAMAGED_RECORD,
             )
+        _room.take(len(data) // width)
         return struct.unpack(f"<{len(data) // width}{kind.pack}", data)
     values, at = [], 0
     while at < len(data):
+        _room.take(1)
         value, at = read_varint(data, at)
         values.append(kind.get(value, 0))
     return values

@@ -46,5 +46,7 @@ def workspace() -> Iterator[Workspace]:
     try:
         yield lent
     finally:
+        if len(lent.rows.tag) > ROWS or len(lent.rows.note_wall) > NOTES:  # of one large event
+            lent.rows = scalars.Rows(ROWS, NOTES)
         lent.rows.clear()
         _idle.append(lent)

@@ -97,9 +97,10 @@ def scan(
 
 
 def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available: cython.longlong) -> int:
-    """Return the offset of the first record at or after an offset, -1 where there is none.
+    """Return the offset of the first header of a record at or after an offset, -1 where there is none.
 
-    A record that is not wholly in the data counts by its header alone.
+    Whether a record with a right checksum follows is for the caller to find out: where somebody wrote many
+    such headers, that of one may be within that of another.
 
     Args:
         data: Some bytes of a file.
@@ -117,7 +118,7 @@ def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available
                     at += 8
             elif (
                 length <= cython.cast(cython.ulonglong, available - at - OVERHEAD)
-                and _check(p, at, size) <= INCOMPLETE
+                and _check(p, at, at + 12) == INCOMPLETE
             ):
                 break
             at += 1

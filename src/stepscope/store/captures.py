@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownTagError, UsageError
-from stepscope.inside import inside
+from stepscope.inside import inside, json_object
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
@@ -28,6 +28,8 @@ FOLDER, ENDING = "profiles", ".profile.json"
 REQUESTS, REQUEST, PLAN = "capture", ".request.json", ".plan.json"
 MOST_STEPS = 100
 MAX_SUMMARY_BYTES = 4 << 20
+MOST_NUMBER = 1e300
+"""An integer beyond what a float holds is nothing that a run wrote."""
 
 
 @dataclass(frozen=True)
@@ -102,26 +104,12 @@ def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:
 
 def read(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file, None where there is none."""
-    try:
-        if path.stat().st_size > MAX_SUMMARY_BYTES:
-            return None
-        return parsed(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def parsed(text: str) -> dict[str, Any] | None:
-    """Return a JSON object, None where the text holds none."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+    return json_object(path, MAX_SUMMARY_BYTES)
 
 
 def number(value: Any) -> float:
     """Return a number, 0 where there is none."""
-    return float(value) if isinstance(value, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) < MOST_NUMBER else 0.0
 
 
 # --- asking --------------------------------------------------------------------------------------------

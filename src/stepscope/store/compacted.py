@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
@@ -25,6 +26,7 @@ from isal import isal_zlib
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import FileStatus
 from stepscope.events.ending import Ending
+from stepscope.inside import regular_bytes
 from stepscope.store.index import sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints
@@ -42,6 +44,11 @@ READ_BYTES = 8 << 20
 ROW_COLUMNS = ("step", "wall", "value")
 PLACES = ("<i8", "<f8", "<i8", "<i4")
 """Types of step, wall time, position and number in the event."""
+COLUMN_TYPES = ("<i4", "<i8", "<f4", "<f8")
+"""Types that the columns of an event file have, of which a series may have had any."""
+MOST_INDEX_BYTES = 1 << 30
+ROW_BYTES = 24
+"""Memory that one row takes where it is read."""
 
 
 class Extent(msgspec.Struct, array_like=True):
@@ -142,14 +149,41 @@ def load_index(path: Path) -> CompactedIndex:
         EventFileError: It is none of this version, or damaged.
         OSError: It cannot be read.
     """
-    data = path.read_bytes()
+    data = regular_bytes(path, MOST_INDEX_BYTES)
     again = "compact the original log again, or take its event files"
     if not data.startswith(MAGIC):
         raise EventFileError("not an index of a compacted log of this version", hint=again, path=path)
     found = unsealed(MAGIC, data, _decoder)
     if found is None:
         raise EventFileError("the index of a compacted log is damaged", hint=again, path=path)
+    if wrong := contradiction(found):
+        raise EventFileError(f"the index of a compacted log is damaged: {wrong}", hint=again, path=path)
     return found
+
+
+def contradiction(index: CompactedIndex) -> str:
+    """Return what in an index cannot be so, nothing where all can be: its checksum may be its author's."""
+    for name in (index.name, *(piece.name for piece in index.pieces)):
+        if name != os.path.basename(name) or name in ("", ".", "..") or "\0" in name:  # noqa: PTH119  text alone
+            return f"{name!r:.100} is not the name of a file beside it"
+    for part in index.parts:
+        for tag, series in part.tags.items():
+            rows = series.rows
+            if any(
+                not 0 <= each.file < len(index.points) or min(each.start, each.count) < 0 for each in rows
+            ):
+                return f"the rows of {tag!r:.100} are in no file"
+            if sum(each.count for each in rows) != series.facts.size or not rows:
+                return f"{tag!r:.100} has another number of rows than of points"
+            if any(kind not in COLUMN_TYPES for kind in series.types):
+                return f"{tag!r:.100} has columns of a type that there is not"
+        for tag, records in part.records.items():
+            counts = {
+                len(data) / np.dtype(kind).itemsize for data, kind in zip(records.places, PLACES, strict=True)
+            }
+            if len(counts) != 1 or not counts.pop().is_integer():
+                return f"the values of {tag!r:.100} have places of unlike number"
+    return ""
 
 
 class CompactedFile(FollowedFile):
@@ -224,7 +258,8 @@ class CompactedFile(FollowedFile):
 
     def _size_of(self, piece: PackedFile) -> int | None:
         try:
-            return (self._folder / piece.name).stat().st_size
+            found = (self._folder / piece.name).stat()
+            return found.st_size if S_ISREG(found.st_mode) else None
         except OSError:
             there = self._store.elsewhere.get(self._name_there(piece)) if self._store else None
             return there.size if there else None
@@ -269,14 +304,20 @@ class CompactedFile(FollowedFile):
             LogDirectoryError: They cannot be.
         """
         assert self._index is not None
+        if series.facts.size * ROW_BYTES > memory_bytes():
+            raise LogDirectoryError(
+                f"{tag!r} has {series.facts.size:,} points, more than this machine has memory for",
+                hint="read it on a larger machine",
+                path=self.index_path,
+            )
         try:
             found = [
                 read_rows(self._ready(self._index.points[rows.file], rows), rows.start, rows.count)
                 for rows in series.rows
             ]
-        except LogDirectoryError:
+        except (LogDirectoryError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:  # Polars panics at some damage, which is no Exception
             raise LogDirectoryError(
                 f"cannot read {tag!r}: {error}",
                 hint="compact the original log again, or take its event files",
@@ -362,6 +403,14 @@ def places_of(stored: CompactedRecords) -> Records:
         np.frombuffer(data, kind) for data, kind in zip(stored.places, PLACES, strict=True)
     )
     return Records(About(*stored.about), len(places.step), lambda: places)
+
+
+def memory_bytes() -> int:
+    """Return how much memory this machine has; where it does not say, as much as there can be."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
 
 
 def finite(seconds: float) -> float | None:

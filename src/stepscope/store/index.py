@@ -107,7 +107,7 @@ def unsealed(magic: bytes, data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> 
         return None
     try:
         return decoder.decode(data[head:])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

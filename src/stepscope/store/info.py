@@ -17,6 +17,9 @@ QUIET_SECONDS = 60.0
 GONE_MARGIN_S = 1.0
 """By so much the clocks of a file system and of this machine may differ."""
 
+MOST_BYTES = 16 << 20
+"""Of what a run says of itself."""
+
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 
 
@@ -60,8 +63,8 @@ def parse_info(text: bytes) -> RunInfo | None:
     A field of another type than expected counts as not recorded: a later schema must not hide a run.
     """
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json.loads(text) if len(text) <= MOST_BYTES else None
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
+from stepscope.events.columns import MOST_TAGS
 from stepscope.events.status import counted
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
@@ -19,8 +20,8 @@ class Problem:
     """Something that could not be read or was not kept.
 
     Attributes:
-        kind: ``corrupt broken undecodable malformed debugger torn hole cut truncated replaced unreadable
-            unrecorded unlisted refused`` or ``cache``.
+        kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
+            unreadable unrecorded unlisted refused`` or ``cache``.
         count: How many of them, or how many bytes.
         file: The path, None where it concerns no single file.
         text: One sentence.
@@ -64,6 +65,12 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
         counted(status.malformed, "value was", "values were")
         + " left out that are not what their plugins say: scalars that are not numbers, histograms whose "
         "limits and counts differ in number, tensors of another type or shape",
+    )
+    add(
+        "beyond",
+        status.beyond,
+        counted(status.beyond, "record was", "records were")
+        + f" left out: no more than {MOST_TAGS:,} tags are read of one file",
     )
     if status.records and now - source.written > TORN_SECONDS:
         torn, zeros = status.torn_bytes, status.zero_bytes

@@ -5,6 +5,7 @@ What a config names is read only where it lies under the log directory: a log is
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
-from stepscope.inside import run_directory
+from stepscope.inside import regular_bytes, run_directory
 from stepscope.scrub import printable
 from stepscope.store.log import Log
 
@@ -27,6 +28,10 @@ WRITE_ANEW = "write it with torch's SummaryWriter.add_embedding, or with TensorB
 """The next action where a projector's config cannot be read."""
 MAX_NUMBERS = 1 << 28
 """Numbers of one matrix: 1 GiB as float32."""
+MAX_TEXTS = 1 << 24
+"""Labels of all points in all columns: each is an object of Python, of a hundred bytes."""
+BLOCK_BYTES, MAX_LINE_BYTES = 256 << 10, 64 << 20
+"""Of numbers as text: how much is read at once, and the longest line."""
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|(?P<word>[\w.+-]+)|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[{}<>:;,\[\]])"""
 )
@@ -237,10 +242,12 @@ def read(root: Path, path: Path, most: int = MAX_FILE_BYTES) -> bytes:
         EventFileError: It cannot be read, or is too large.
     """
     try:
-        if path.stat().st_size > most:
-            raise EventFileError(f"{path.name} has more than {most:,} bytes", hint="record fewer points")
-        return path.read_bytes()
+        return regular_bytes(path, most)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise EventFileError(
+                f"{path.name} has more than {most:,} bytes", hint="record fewer points"
+            ) from None
         raise EventFileError(
             f"{path.name} cannot be read: {error.strerror or error}",
             hint="let this user read the file, and check that it is still there",
@@ -295,19 +302,48 @@ def from_lines(data: bytes, name: str) -> NDArray[np.float32]:
         raise EventFileError(
             f"{name} is empty", hint="write the embedding again; a copy may have been cut short"
         )
-    try:
-        found = np.loadtxt(io.BytesIO(data), np.float32, comments=None, ndmin=2)
-    except ValueError as error:
-        raise EventFileError(
-            f"{name} does not hold rows of numbers: {error}",
-            hint="write tab-separated numbers, one point a line",
-        ) from None
-    if found.size > MAX_NUMBERS:
-        raise EventFileError(
-            f"{name} holds {found.size:,} numbers, more than {MAX_NUMBERS:,}",
-            hint="embed fewer points, or fewer numbers of each",
-        )
-    return found
+    blocks, numbers, lines = list[NDArray[np.float32]](), 0, 0
+    for block in line_blocks(data, name):
+        try:
+            found = np.loadtxt(io.BytesIO(block), np.float32, comments=None, ndmin=2)
+            if blocks and found.shape[1] != blocks[0].shape[1]:
+                raise ValueError(f"{found.shape[1]} numbers in a line, {blocks[0].shape[1]} in those before")
+        except ValueError as error:
+            where = f", from line {lines + 1:,} on" if lines else ""
+            raise EventFileError(
+                f"{name} does not hold rows of numbers{where}: {error}",
+                hint="write tab-separated numbers, one point a line",
+            ) from None
+        numbers += found.size
+        lines += block.count(b"\n")
+        if numbers > MAX_NUMBERS:
+            raise EventFileError(
+                f"{name} holds more than {MAX_NUMBERS:,} numbers",
+                hint="embed fewer points, or fewer numbers of each",
+            )
+        blocks.append(found)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def line_blocks(data: bytes, name: str) -> Iterator[bytes]:
+    """Yield whole lines, some at a time, without blocks of nothing but empty ones.
+
+    All at once would keep every other thread of a server from its work for half a minute.
+    """
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", min(at + BLOCK_BYTES, len(data)), at + MAX_LINE_BYTES) + 1
+        if not end:
+            end = len(data)
+            if end - at > MAX_LINE_BYTES:
+                raise EventFileError(
+                    f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes",
+                    hint="write tab-separated numbers, one point a line",
+                )
+        block = data[at:end]
+        if block.strip():
+            yield block
+        at = end
 
 
 def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
@@ -321,7 +357,14 @@ def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
     if not embedding.metadata_path:
         return Labels()
     path = file_of(root, embedding.folder, embedding.metadata_path)
-    lines = read(root, path).decode("utf-8", "replace").split("\n")
+    data = read(root, path)
+    width = data.count(b"\t", 0, data.find(b"\n") + 1) + 1
+    if max((points + 2) * width, data.count(b"\n"), data.count(b"\t")) > MAX_TEXTS:
+        raise EventFileError(
+            f"{path.name} holds more than {MAX_TEXTS:,} labels",
+            hint="write one label a line for each point, in fewer columns",
+        )
+    lines = data.decode("utf-8", "replace").split("\n")
     rows = [line.rstrip("\r").split("\t") for line in (lines[:-1] if lines[-1] == "" else lines)]
     named = bool(rows) and len(rows[0]) > 1
     columns = rows[0] if named else ["label"]

@@ -6,7 +6,6 @@ file's name and size; a file is read when something is asked of its steps, and t
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, HANG, Name, parse_name
+from stepscope.inside import json_object
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
@@ -34,6 +34,8 @@ THREADS = 4
 MAX_COLUMNS = 4096
 FEWEST_TIMED = 20
 """Steps that the devices of all ranks must have timed, for the stages to be theirs."""
+MOST_HANG_BYTES = 64 << 20
+"""Of what a rank says of itself when its step does not end: all stacks of all its threads."""
 TURNED = 16
 """Ranks whose stages are put side by side at once: 64 bytes of each step."""
 
@@ -297,11 +299,8 @@ class Ranks:
         now = {f"{name.rank} {name.pid}" for name in newest(self.names())}
         found = []
         for path in sorted(Path(self.folder).glob(f"{HANG}*.json")):
-            try:
-                facts = json.loads(path.read_bytes())
-            except (OSError, ValueError):
-                continue
-            if isinstance(facts, dict) and f"{facts.get('rank')} {facts.get('pid')}" in now:
+            facts = json_object(path, MOST_HANG_BYTES)
+            if facts is not None and f"{facts.get('rank')} {facts.get('pid')}" in now:
                 found.append(facts)
         return found
 

@@ -51,6 +51,21 @@ def test_the_chief_takes_a_request_for_it_alone_at_its_next_step(tmp_path):
     }
 
 
+def test_what_somebody_left_for_a_request_does_not_hold_the_training(tmp_path):
+    """Whoever may write to the log directory may leave a pipe there, or numbers beyond all measure."""
+    chief = Rank(tmp_path)
+    request = captures.ask(tmp_path, num_steps=4)
+    folder = tmp_path / "capture"
+    os.mkfifo(folder / "aaaaaaa1.request.json")
+    with (folder / "aaaaaaa2.request.json").open("wb") as file:
+        file.truncate(1 << 40)
+    (folder / "aaaaaaa3.request.json").write_text("[" * 200_000)
+    (folder / "aaaaaaa4.request.json").write_text('{"num_steps": 3, "wall": 1%s}' % ("0" * 400))
+    chief.look()
+    assert request in {order.request for order in chief.orders}
+    assert {order.num_steps for order in chief.orders} <= {3, 4}
+
+
 def test_stacks_are_recorded_where_they_are_asked_for(tmp_path):
     chief = Rank(tmp_path)
     captures.ask(tmp_path, num_steps=1, stacks=True)

@@ -87,14 +87,15 @@ def test_a_length_beyond_all_memory_is_incomplete(kernel):
 
 def test_find_skips_what_is_no_record(kernel):
     record = frame(b"payload")
-    for before in (b"", b"junk", bytes(11), bytes(12), bytes(100), b"\x01" + bytes(40), record[:-1]):
+    for before in (b"", b"junk", bytes(11), bytes(12), bytes(100), b"\x01" + bytes(40), record[1:]):
         data = before + record + b"more"
         assert kernel.find(data, 0, len(data)) == len(before)
         assert kernel.find(data, len(before) + 1, len(data)) == -1
 
 
-def test_find_counts_a_record_by_its_header_where_the_rest_is_not_there(kernel):
+def test_find_counts_a_record_by_its_header(kernel):
     record = frame(b"payload")
+    assert kernel.find(b"junk" + record[:-1] + b"x", 0, 4 + len(record)) == 4
     assert kernel.find(b"junk" + record[:14], 0, 4 + len(record)) == 4
     assert kernel.find(b"junk" + record[:14], 0, 4 + len(record) - 1) == -1
 

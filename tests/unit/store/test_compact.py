@@ -21,7 +21,8 @@ from stepscope.cli import main
 from stepscope.errors import EventFileError, LogDirectoryError, UsageError
 from stepscope.events import EventWriter
 from stepscope.store import compact as compacts
-from stepscope.store.compacted import MAGIC, load_index
+from stepscope.store import compacted
+from stepscope.store.compacted import MAGIC, CompactedRecords, Extent, encode_index, load_index
 from stepscope.store.compaction import compact
 from stepscope.store.ranges import row_groups
 
@@ -392,6 +393,100 @@ def test_a_damaged_index_is_said(tmp_path):
     path.write_bytes(b"other")
     with pytest.raises(EventFileError, match="of this version"):
         load_index(path)
+
+
+def changed(tag="loss", **fields):
+    """Return what changes fields of the series of a tag in an index."""
+
+    def change(index):
+        series = index.parts[0].tags[tag]
+        for name, value in fields.items():
+            setattr(series, name, value)
+
+    return change
+
+
+def misplaced(index):
+    tag, found = next(iter(index.parts[0].records.items()))
+    index.parts[0].records[tag] = CompactedRecords(found.about, (b"123", *found.places[1:]))
+
+
+def renamed(name):
+    def change(index):
+        index.points[0].name = name
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (renamed("../../secret"), "is not the name of a file beside it"),
+        (renamed("a/b"), "is not the name of a file beside it"),
+        (renamed(".."), "is not the name of a file beside it"),
+        (renamed(""), "is not the name of a file beside it"),
+        (lambda index: setattr(index, "name", "/etc/passwd"), "is not the name of a file beside it"),
+        (lambda index: setattr(index.others, "name", "x\0"), "is not the name of a file beside it"),
+        (misplaced, "have places of unlike number"),
+        (changed(rows=[Extent(9, 0, 500)]), "are in no file"),
+        (changed(rows=[Extent(0, -1, 500)]), "are in no file"),
+        (changed(rows=[Extent(0, 0, 10**12)]), "has another number of rows than of points"),
+        (changed(rows=[]), "has another number of rows than of points"),
+        (changed(types=("O", "<f4")), "a type that there is not"),
+        (renamed("pipe"), "pipe is missing"),
+    ],
+)
+def test_an_index_that_somebody_made_is_said_and_the_other_runs_are_read(tmp_path, change, words):
+    record(tmp_path / "runs" / "x", attempts=1)
+    record(tmp_path / "runs" / "y", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    os.mkfifo(tmp_path / "out" / "x" / "pipe")
+    for path in (tmp_path / "out" / "x").glob("events.out.compacted.*.index"):
+        index = load_index(path)
+        if "loss" in index.parts[0].tags:
+            change(index)
+            path.write_bytes(encode_index(index))
+    with store.open(tmp_path / "out", cache=False) as log:
+        assert any(words in each.text for each in log.run("x").problems), log.run("x").problems
+        assert len(log.run("y").columns("loss")[0]) == 500
+
+
+def test_more_points_than_there_is_memory_for_are_refused(tmp_path, monkeypatch):
+    record(tmp_path / "runs" / "x", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    monkeypatch.setattr(compacted, "memory_bytes", lambda: 500 * 24 - 1)
+    with store.open(tmp_path / "out", cache=False) as log:
+        with pytest.raises(LogDirectoryError, match="500 points, more than this machine has memory for"):
+            log.run("x").columns("loss")[0].value  # noqa: B018
+        assert len(log.run("x").columns("wide")[0].value) == 1
+
+
+def test_an_index_nested_without_end_or_of_a_terabyte_is_damaged(tmp_path):
+    path = tmp_path / "events.out.compacted.1.index"
+    data = b"\x9d" + b"\x91" * 500_000
+    path.write_bytes(MAGIC + isal_zlib.crc32(data).to_bytes(4, "little") + data)
+    with pytest.raises(EventFileError, match="is damaged"):
+        load_index(path)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OSError, match="more than"):
+        load_index(path)
+
+
+def test_a_panic_of_polars_is_an_error_like_others(tmp_path, monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_):
+        raise PanicException("index out of bounds")
+
+    record(tmp_path / "runs" / "x", attempts=1)
+    compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
+    monkeypatch.setattr(compacted, "read_rows", panic)
+    with (
+        store.open(tmp_path / "out", cache=False) as log,
+        pytest.raises(LogDirectoryError, match="index out of bounds"),
+    ):
+        log.run("x").columns("loss")[0].value  # noqa: B018
 
 
 def test_a_run_that_is_written_is_left_alone(tmp_path, capsys):

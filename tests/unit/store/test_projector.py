@@ -7,6 +7,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import EventFileError
+from stepscope.store import projector
 from stepscope.store.projector import embeddings_of, labels_of, matrix_of, parse
 
 
@@ -105,6 +106,43 @@ def test_files_that_hold_no_vectors_say_so(opened, tmp_path, content, words):
     log = opened('embeddings { tensor_name: "e" tensor_path: "e.tsv" }', **{"e.tsv": content})
     with pytest.raises(EventFileError, match=words):
         matrix_of((tmp_path / "log").resolve(), embeddings_of(log, "a")[0])
+
+
+def test_many_lines_are_read_some_at_a_time(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(projector, "BLOCK_BYTES", 100)
+    numbers = np.random.default_rng(0).normal(size=(300, 3)).astype("f4")
+    text = "\n\n".join("\t".join(map(repr, row)) for row in numbers.tolist()) + "\n" * 500
+    log = opened('embeddings { tensor_name: "e" tensor_path: "e.tsv" }', **{"e.tsv": text.encode()})
+    root = (tmp_path / "log").resolve()
+    [found] = embeddings_of(log, "a")
+    assert (matrix_of(root, found) == numbers).all()
+    for end, words in (("1\t2", "from line .* 2 numbers in a line, 3 in those before"), ("x", "from line")):
+        (tmp_path / "log" / "a" / "e.tsv").write_text(text + end)
+        with pytest.raises(EventFileError, match=words):
+            matrix_of(root, found)
+
+
+def test_a_line_without_end_is_refused(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(projector, "MAX_LINE_BYTES", 1_000)
+    log = opened(
+        'embeddings { tensor_name: "e" tensor_path: "e.tsv" }', **{"e.tsv": b"1\t2\n" + b"1" * 2_000}
+    )
+    with pytest.raises(EventFileError, match="a line of more than 1,000 bytes"):
+        matrix_of((tmp_path / "log").resolve(), embeddings_of(log, "a")[0])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [b"\n" * (1 << 25), b"\t" * (1 << 25), b"a\tb\n" + b"\t" * (1 << 25), b"\t" * (1 << 23) + b"\n" * 7],
+    ids=["lines", "columns", "one line", "wide"],
+)
+def test_labels_that_would_take_all_memory_are_refused(opened, tmp_path, labels):
+    log = opened(
+        'embeddings { tensor_name: "e" tensor_path: "e.tsv" metadata_path: "e.labels" }',
+        **{"e.tsv": b"1\n" * 6, "e.labels": labels},
+    )
+    with pytest.raises(EventFileError, match="more than 16,777,216 labels"):
+        labels_of((tmp_path / "log").resolve(), embeddings_of(log, "a")[0], 6)
 
 
 def test_the_text_format_of_protobuf_is_read():

@@ -12,8 +12,9 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, LATE, ROWS, SCHEMA, Name
+from stepscope.events import damage, rank_file
+from stepscope.events.framing import frame, header
+from stepscope.events.telemetry import END, FACTS, HANG, LATE, ROWS, SCHEMA, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 from stepscope.store import ranks as store_ranks
 from stepscope.store.ranks import Ranks
@@ -203,6 +204,41 @@ class TestDamage:
         job.write(path, rows(0), frame(payload + b"123"), frame(payload[:10]), rows(2))
         assert ranks.steps(0).step.tolist() == [0, 2]
         assert ranks.members()[0].skipped == 1
+
+    def test_a_pipe_is_not_waited_for_and_the_others_are_read(self, job, ranks):
+        job.rank(0, [rows(0, 1)])
+        os.mkfifo(job.path(1))
+        os.mkfifo(job.folder / f"{HANG}1.json")
+        first, second = ranks.members()
+        assert (first.digest.steps, second.digest.steps) == (2, 0)
+        assert ranks.stalled() == []
+
+    def test_facts_nested_without_end_are_counted(self, job, ranks):
+        job.rank(0, [frame(bytes([FACTS, SCHEMA]) + b"[" * 200_000), rows(0)])
+        assert ranks.members()[0].skipped == 1
+        assert ranks.steps(0).step.tolist() == [0]
+
+    def test_a_terabyte_that_is_not_there_is_passed(self, job, ranks):
+        path = job.rank(0, [rows(0)])
+        with path.open("r+b") as file:
+            file.truncate(1 << 40)
+            file.seek(1 << 40)
+            file.write(rows(1))
+        assert ranks.steps(0).step.tolist() == [0, 1]
+        assert ranks.members()[0].skipped == 1
+
+    def test_a_file_is_read_a_portion_at_a_time(self, job, ranks, monkeypatch):
+        monkeypatch.setattr(rank_file, "PORTION_BYTES", 200)
+        path = job.rank(0, [rows(step) for step in range(200)])
+        job.write(path, frame(bytes([ROWS, SCHEMA]) + bytes(1_000)), rows(200), rows(201)[:-3])
+        assert ranks.steps(0).step.tolist() == list(range(201))
+        job.write(path, rows(201)[-3:])
+        assert ranks.steps(0).step.tolist() == list(range(202))
+
+    def test_headers_that_begin_no_record_are_given_up(self, job, ranks, monkeypatch):
+        monkeypatch.setattr(damage, "FREE_BYTES", 1 << 20)
+        job.rank(0, [rows(0), b"\xff", header(1_000_000) * 170_000])
+        assert ranks.steps(0).step.tolist() == [0]
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_a_file_that_may_not_be_read(self, job, ranks):

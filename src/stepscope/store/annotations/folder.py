@@ -13,10 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 from stepscope.errors import LogDirectoryError
-from stepscope.inside import inside
+from stepscope.inside import inside, json_object
 
 LONGEST = 200
 """Characters of a file's name; longer names end in a digest."""
+MOST_BYTES = 16 << 20
+"""Of one file."""
 
 
 def file_name(name: str) -> str:
@@ -29,11 +31,7 @@ def file_name(name: str) -> str:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return what a file holds; None where it is gone, or no JSON object."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    return json_object(path, MOST_BYTES)
 
 
 def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
