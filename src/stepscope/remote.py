@@ -43,6 +43,7 @@ _LASTING = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectory
 """Errors that the same request will meet again."""
 _PASSING_STATUS = (408, 425, 429)
 """Of the refusals of HTTP those that are worth another try."""
+_S3_SCHEMES = ("s3", "s3a")
 _SHARED = ("memory", "file", "local")
 """Drivers without a connection."""
 
@@ -188,6 +189,32 @@ class Remote:
     def rm_file(self, path: str) -> None:
         """Delete a file. Raises FileNotFoundError."""
         self._call("rm_file", path)
+
+    def drop_uploads(self, folder: str, wanted: Callable[[str], bool]) -> int:
+        """Delete the parts of uploads that were begun and never ended; return how many requests that took.
+
+        S3 keeps them, invisible and paid for, for ever. Other stores let go of them by themselves.
+
+        Args:
+            folder: Below which uploads are looked for.
+            wanted: Says by its path whether nobody will end an upload.
+        """
+        if self._scheme not in _S3_SCHEMES or self._shared is None:
+            return 0
+        bucket, key, _ = self._shared.split_path(f"{folder}/")
+        count, more = 0, dict[str, Any]()
+        while True:
+            count += 1
+            listed = self._call("call_s3", "list_multipart_uploads", Bucket=bucket, Prefix=key, **more)
+            for each in listed.get("Uploads", ()):
+                if wanted(f"{bucket}/{each['Key']}"):
+                    named = {"Bucket": bucket, "Key": each["Key"], "UploadId": each["UploadId"]}
+                    with suppress(FileNotFoundError):  # it has just ended
+                        self._call("call_s3", "abort_multipart_upload", **named)
+                    count += 1
+            if not listed.get("IsTruncated"):
+                return count
+            more = {"KeyMarker": listed["NextKeyMarker"], "UploadIdMarker": listed["NextUploadIdMarker"]}
 
     def mv(self, old: str, new: str) -> None:
         """Rename a file. It is not tried again: it may have happened, though the store did not say so."""

@@ -50,6 +50,7 @@ class Transfer:
         self.entry, self._system, self._root = entry, system, root
         self._whole_puts = scheme(entry.url) in OBJECT_STORES
         self._folders: set[str] = set()
+        self._broken_off = False
         self._requests = self.sent_bytes = 0
         if not self._whole_puts and "://" not in entry.url:
             self._whole_puts = True  # a mounted bucket: a file appears there when it is closed
@@ -87,9 +88,21 @@ class Transfer:
                 self._sent(name).stamp = _stamp(stat)
                 self.entry.save()
 
+    def drop_uploads(self) -> None:
+        """Have the store delete what is left of uploads of these files that were broken off.
+
+        Where that is not allowed, or the store knows no such request, it stays.
+        """
+        self._broken_off = False
+        mine = {f"{self._root}/{name}".lstrip("/") for name, _, _ in files_in(self.entry)}
+        with suppress(OSError, NotImplementedError):
+            self._requests += self._system.drop_uploads(self._root, mine.__contains__)
+
     def compact(self) -> None:
         """Make one object of each event file; for a run that has ended and is sent in full."""
         self._resume()
+        if self._broken_off:
+            self.drop_uploads()
         for name, path, stat in files_in(self.entry):
             sent = self.entry.files.get(name)
             if sent is None or not sent.pieces:
@@ -210,8 +223,11 @@ class Transfer:
 
     def _put_file(self, name: str, local: Path) -> None:
         path, size = self._path(name), local.stat().st_size
+        before, broken_off, self._broken_off = self._system.retries, self._broken_off, True
         with _appearing(self._system, path, whole=self._whole_puts) as part:
             self._system.put_file(str(local), part, size)
+        # A driver does not clear up after an upload that took too long.
+        self._broken_off = broken_off or self._system.retries > before
         self._count(size)
 
     def _check(self, name: str, size: int) -> None:

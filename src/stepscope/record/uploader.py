@@ -296,6 +296,7 @@ def send(entry: SpoolEntry, address: str, options: Mapping[str, Any]) -> Transfe
     try:
         system = Remote(address, {**entry.options, **options})
         transfer = Transfer(entry, system, system.root)
+        transfer.drop_uploads()
         transfer.push(time.time(), everything=True)
         transfer.compact()
         if not transfer.left()[0]:

@@ -1,17 +1,19 @@
 """An SSH server on this machine that gives out a folder by SFTP, made of asyncssh.
 
-``python ssh.py PORT FOLDER`` takes the user ``ada`` with the password of :data:`PASSWORD`.
+``python ssh.py PORT FOLDER DENIED`` takes the user ``ada`` with the password of :data:`PASSWORD`, unless
+there is a file ``DENIED``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 PASSWORD = "a-secret-that-nobody-may-see"
 
 
-async def serve(port: int, folder: str) -> None:
+async def serve(port: int, folder: str, denied: Path) -> None:
     """Serve for ever."""
     import asyncssh
 
@@ -20,7 +22,7 @@ async def serve(port: int, folder: str) -> None:
             return True
 
         def validate_password(self, username: str, password: str) -> bool:
-            return (username, password) == ("ada", PASSWORD)
+            return (username, password) == ("ada", PASSWORD) and not denied.exists()
 
     await asyncssh.listen(
         "127.0.0.1",
@@ -34,4 +36,4 @@ async def serve(port: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), sys.argv[2]))
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))

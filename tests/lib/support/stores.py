@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,44 @@ from support.waiting import until
 
 Fault = Callable[["Request"], str]
 """Says what happens to a request: "" for nothing, "slow", "throttle", "error", "cut", "stale", "expired"."""
-SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"
-INTERNAL = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>Try again</Message></Error>"
-EXPIRED = (
-    b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired</Message></Error>"
-)
+_XML = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{text}</Message></Error>"
+_GOOGLE = '{{"error": {{"code": {status}, "message": "{text}", "errors": [{{"reason": "{code}"}}]}}}}'
+_WORDS: dict[str, dict[str, tuple[int, str, str]]] = {
+    "s3": {
+        "throttle": (503, "SlowDown", "Reduce your rate"),
+        "error": (500, "InternalError", "Try again"),
+        "expired": (403, "ExpiredToken", "The token has expired"),
+    },
+    "gs": {
+        "throttle": (429, "rateLimitExceeded", "The rate limit is exceeded"),
+        "error": (503, "backendError", "Backend Error"),
+        "expired": (401, "authError", "Invalid Credentials"),
+    },
+    "az": {
+        "throttle": (503, "ServerBusy", "The server is busy"),
+        "error": (500, "InternalError", "Try again"),
+        "expired": (403, "AuthenticationFailed", "Signature not valid in the specified time frame"),
+    },
+    "hf": {
+        "throttle": (429, "RateLimited", "You have reached the rate limit"),
+        "error": (500, "Internal", "Internal Error"),
+        "expired": (401, "ExpiredToken", "User Access Token is expired"),
+    },
+}
+"""Status, code and text of what each kind of store answers."""
+
+
+def refusal(kind: str, what: str) -> tuple[int, list[tuple[str, str]], bytes] | None:
+    """Return how a kind of store refuses a request, None where it does not."""
+    if what not in _WORDS[kind]:
+        return None
+    status, code, text = _WORDS[kind][what]
+    if kind in ("s3", "az"):
+        headers = [("Content-Type", "application/xml"), ("x-ms-error-code", code)]
+        return status, headers, _XML.format(code=code, text=text).encode()
+    words = _GOOGLE if kind == "gs" else '{{"error": "{text}"}}'
+    headers = [("Content-Type", "application/json"), ("X-Error-Message", text)]
+    return status, headers, words.format(status=status, code=code, text=text).encode()
 
 
 class Request:
@@ -46,17 +80,21 @@ class Request:
 class Proxy:
     """Passes requests on, but for what a fault says.
 
+    Args:
+        port: Of the store.
+        kind: Of it, by which it refuses.
+
     Attributes:
         fault: May be replaced at any time.
         requests: All that came.
         latency_s: How long each takes longer.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, kind: str) -> None:
         self.fault: Fault = lambda request: ""
         self.requests: list[Request] = []
         self.latency_s = 0.0
-        self._target, self._lock = port, threading.Lock()
+        self._target, self._kind, self._lock = port, kind, threading.Lock()
         self._listings: dict[str, tuple[int, list[tuple[str, str]], bytes]] = {}
         proxy = self
 
@@ -103,10 +141,8 @@ class Proxy:
         what = self.fault(request)
         if what == "slow":
             time.sleep(1.0)
-        refusals = {"throttle": (503, SLOW_DOWN), "error": (500, INTERNAL), "expired": (403, EXPIRED)}
-        if what in refusals:
-            status, text = refusals[what]
-            return send(handler, status, [("Content-Type", "application/xml")], text)
+        if (refused := refusal(self._kind, what)) is not None:
+            return send(handler, *refused)
         if what == "stale" and handler.path in self._listings:
             return send(handler, *self._listings[handler.path])
         status, headers, content = self._forward(handler, body)
@@ -139,17 +175,23 @@ class Proxy:
 class Wire:
     """Passes bytes on to a server that does not speak HTTP. A fault is asked for each that come back.
 
+    Args:
+        port: Of the server.
+        denied: A file; while it is there, the server takes no password.
+
     Attributes:
-        fault: As of a :class:`Proxy`; "slow" and "cut" are understood.
-        requests: One for each portion of bytes that the server sent.
+        fault: As of a :class:`Proxy`; "slow" and "cut" are understood. Of a request of the method CONNECT,
+            "throttle" and "expired" are: a connection is closed before the server says anything, as sshd
+            does where too many begin, or its password is not taken.
+        requests: One for each connection, and one for each portion of bytes that the server sent.
         latency_s: How long each takes longer.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, denied: Path) -> None:
         self.fault: Fault = lambda request: ""
         self.requests: list[Request] = []
         self.latency_s = 0.0
-        self._target = port
+        self._target, self._denied = port, denied
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -164,12 +206,25 @@ class Wire:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            what = self._asked("CONNECT")
+            if what == "throttle":
+                client.close()
+                continue
+            if what == "expired":
+                self._denied.touch()
+            else:
+                self._denied.unlink(missing_ok=True)
             try:
                 server = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 client.close()
                 continue
             threading.Thread(target=self._join, args=(client, server), daemon=True).start()
+
+    def _asked(self, method: str) -> str:
+        request = Request(len(self.requests), method, "")
+        self.requests.append(request)
+        return self.fault(request)
 
     def _join(self, client: socket.socket, server: socket.socket) -> None:
         with client, server:
@@ -183,9 +238,7 @@ class Wire:
             while data := source.recv(1 << 16):
                 what = ""
                 if answers:
-                    request = Request(len(self.requests), "", "")
-                    self.requests.append(request)
-                    what = self.fault(request)
+                    what = self._asked("")
                 time.sleep(self.latency_s * answers + (what == "slow"))
                 if what == "cut":
                     sink.sendall(data[: len(data) // 2])
@@ -256,7 +309,7 @@ def s3() -> Iterator[Proxy]:
     """An S3 behind a proxy."""
     port = free_port()
     with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
-        proxy = Proxy(port)
+        proxy = Proxy(port, "s3")
         yield proxy
         proxy.close()
 
@@ -270,7 +323,7 @@ def gcs() -> Iterator[Proxy]:
         f"create_server('127.0.0.1', {port}, in_memory=True, default_bucket='bucket').run()"
     )
     with running([sys.executable, "-c", code], port):
-        proxy = Proxy(port)
+        proxy = Proxy(port, "gs")
         yield proxy
         proxy.close()
 
@@ -281,7 +334,7 @@ def azure() -> Iterator[Proxy]:
     port = free_port()
     switches = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
     with running([azurite(), "--blobPort", str(port), *switches], port):
-        proxy = Proxy(port)
+        proxy = Proxy(port, "az")
         yield proxy
         proxy.close()
 
@@ -303,7 +356,7 @@ def hub() -> Iterator[Proxy]:
     """A Hugging Face Hub with one data set, behind a proxy."""
     port = free_port()
     with running([sys.executable, str(Path(__file__).with_name("hub.py")), str(port)], port):
-        proxy = Proxy(port)
+        proxy = Proxy(port, "hf")
         yield proxy
         proxy.close()
 
@@ -312,8 +365,10 @@ def hub() -> Iterator[Proxy]:
 def sftp(folder: Path) -> Iterator[Wire]:
     """An SSH server that gives out a folder, behind a wire that may be cut."""
     port = free_port()
-    with running([sys.executable, str(Path(__file__).with_name("ssh.py")), str(port), str(folder)], port):
-        wire = Wire(port)
+    denied = folder.with_name(f"{folder.name}.denied")
+    server = [sys.executable, str(Path(__file__).with_name("ssh.py")), str(port), str(folder), str(denied)]
+    with running(server, port):
+        wire = Wire(port, denied)
         yield wire
         wire.close()
 
@@ -376,20 +431,29 @@ def user_environment(proxy: Proxy | Wire, kind: str, folder: Path) -> dict[str, 
     return {**environment(proxy, kind), **own}
 
 
-def make_bucket(proxy: Proxy) -> None:
-    """Make the bucket called ``bucket`` in an S3."""
+@contextmanager
+def s3_client(proxy: Proxy | Wire) -> Iterator[Any]:
+    """A client of an S3."""
     import boto3
 
     facts = environment(proxy, "s3")
     client = boto3.client(
         "s3",
-        endpoint_url=proxy.url,
+        endpoint_url=f"http://127.0.0.1:{proxy.port}",
         region_name=facts["AWS_DEFAULT_REGION"],
         aws_access_key_id=facts["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=facts["AWS_SECRET_ACCESS_KEY"],
     )
-    client.create_bucket(Bucket="bucket")
-    client.close()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def make_bucket(proxy: Proxy) -> None:
+    """Make the bucket called ``bucket`` in an S3."""
+    with s3_client(proxy) as client:
+        client.create_bucket(Bucket="bucket")
 
 
 def make_container(proxy: Proxy) -> None:
