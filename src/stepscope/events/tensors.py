@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import Shape, Tensor
+from stepscope.events.wire import LARGE_BYTES
 
 STRING, BFLOAT16, HALF = 7, 14, 19
 _TYPES: dict[int, tuple[str, str]] = {
@@ -85,6 +86,8 @@ def has_numpy_type(tensor: Tensor) -> bool:
 def tensor(values: npt.ArrayLike) -> Tensor:
     """Return an array as a tensor; numbers as content, text and bytes as strings.
 
+    Of a large array the tensor is a view: it must not be changed before it is encoded.
+
     Raises:
         EventFileError: TensorFlow has no such type.
     """
@@ -100,7 +103,15 @@ def tensor(values: npt.ArrayLike) -> Tensor:
             hint="convert it first: array.astype(numpy.float32)",
         )
     little = given.astype(given.dtype.newbyteorder("<"), copy=False)
-    return Tensor(_NUMBERS[name], shape, tensor_content=little.tobytes())
+    return Tensor(_NUMBERS[name], shape, tensor_content=_bytes_of(little))
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> bytes:
+    """Return the bytes of an array; of a large one a view, whose copy would hold up the other threads."""
+    if array.nbytes < LARGE_BYTES:
+        return array.tobytes()
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return cast("bytes", flat.view(np.uint8).data.toreadonly())
 
 
 def _content(tensor: Tensor) -> npt.NDArray[Any]:

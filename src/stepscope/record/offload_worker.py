@@ -15,6 +15,7 @@ from stepscope.record.summaries import embedding, encode
 FUNCTIONS: dict[str, Any] = {
     "png": encode.png_here,
     "gif": encode.gif_here,
+    "wav": encode.wav_here,
     "tsv": embedding.write_rows_here,
 }
 

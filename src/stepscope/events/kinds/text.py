@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,8 @@ def read(value: Value) -> NDArray[Any]:
 
 def table_values(tag: str, table: TextTable, *, description: str = "") -> list[Value]:
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
-    cells = json.dumps({"columns": table.columns, "rows": table.rows}, allow_nan=True)
+    parts = _in_parts(table.rows, lambda rows: json.dumps(rows)[1:-1])
+    cells = f'{{"columns": {json.dumps(table.columns)}, "rows": [{", ".join(parts)}]}}'
     tensor = Tensor(STRING, Shape(), string_val=[cells.encode()])
     metadata = Metadata.of(TABLE_PLUGIN, data_class=int(DataClass.TENSOR))
     return [
@@ -78,8 +80,19 @@ def read_table(value: Value) -> TextTable:
 
 def markdown(table: TextTable) -> str:
     """Return a table in Markdown."""
-    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
-    return "\n".join(_line(row) for row in lines)
+    head = [table.columns, ["---"] * len(table.columns)]
+    parts = _in_parts(table.rows, lambda rows: "\n".join(map(_line, rows)))
+    return "\n".join([*map(_line, head), *parts])
+
+
+ROWS_AT_ONCE = 256
+
+
+def _in_parts(rows: Sequence[Any], made: Callable[[Sequence[Any]], str]) -> Iterator[str]:
+    """Yield what is made of some rows at a time; in between, the other threads of a program go on."""
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield made(rows[start : start + ROWS_AT_ONCE])
+        time.sleep(0)
 
 
 def _line(cells: Sequence[object]) -> str:

@@ -78,6 +78,12 @@ def wav(samples: NDArray[np.int16], rate: int) -> bytes:
         samples: int16 [frames, channels].
         rate: Frames per second.
     """
+    found = OFFLOAD.run("wav", samples, rate=rate)
+    return wav_here(samples, rate) if found is None else found
+
+
+def wav_here(samples: NDArray[np.int16], rate: int) -> bytes:
+    """Return sound as WAV, made in this process."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(samples.shape[1])
