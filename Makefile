@@ -36,6 +36,7 @@ demo:
 test:
 	$(MAKE) --no-print-directory -j3 --output-sync=target environments
 	scripts/browser.sh
+	scripts/mounts.sh
 	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
 

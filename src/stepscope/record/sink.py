@@ -388,9 +388,20 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
     return LogDirectoryError(
         f"cannot write the run: {error.strerror or error}; training goes on and recording keeps trying, "
         "points beyond max_queue_bytes are dropped and counted",
-        hint="free space or make the directory writable; what waits is then written",
+        hint=f"{_REMEDIES.get(error.errno or 0, _REMEDY)}; what waits is then written",
         path=directory,
     )
+
+
+_REMEDY = "free space or make the directory writable"
+_HANDLES = "close files, or allow more of them with ulimit -n"
+_REMEDIES = {
+    errno.EMFILE: _HANDLES,
+    errno.ENFILE: _HANDLES,
+    errno.EIO: "look at the disk: its driver says more in dmesg",
+    errno.ESTALE: "mount the file system anew, or ask who exports it",
+}
+"""Remedies by the number of the error."""
 
 
 def full_spool(place: str, why: str) -> LogDirectoryError:

@@ -320,6 +320,37 @@ def finished(folder: Path, text: str, **variables: str) -> Outcome:
         return outcome(program)
 
 
+@fault("the process is stopped for a while (SIGSTOP), and goes on", "nothing", nothing)
+def stopped(folder: Path, dice: random.Random) -> Outcome:
+    with running(folder, "with ss.Run(place) as run:\n    log(run, range(4_000), pause=0.005)") as program:
+        program.wait_steps(dice.randint(200, 2_000))
+        program.process.send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        until(lambda: time.monotonic() > begun + 2 * FLUSH_SECS, "it has stood for a while")
+        program.process.send_signal(signal.SIGCONT)
+        program.finish()
+        return outcome(program)
+
+
+@fault("os._exit, which runs nothing at the end", "the last second (flush_secs)", last_second)
+def exited_at_once(folder: Path, dice: random.Random) -> Outcome:
+    return ended_by(folder, dice, "os._exit(0)")
+
+
+@fault("another program takes the place of the process (os.execv)", "the last second", last_second)
+def replaced(folder: Path, dice: random.Random) -> Outcome:
+    return ended_by(folder, dice, "os.execv(sys.executable, [sys.executable, '-c', ''])")
+
+
+def ended_by(folder: Path, dice: random.Random, end: str) -> Outcome:
+    """Play an end that the run does not hear of."""
+    text = f"run = ss.Run(place)\nlog(run, range({dice.randint(500, 4_000)}), pause=0.005)\n{end}"
+    with running(folder, text) as program:
+        program.finish()
+        program.ended_at = max(program.logged().values())
+        return outcome(program)
+
+
 @fault("an exception, and nobody closes the run", "nothing", nothing)
 def raised(folder: Path, _: random.Random) -> Outcome:
     return finished(folder, "run = ss.Run(place)\nlog(run, range(5_000))\nraise ValueError('diverged')")
@@ -394,6 +425,56 @@ def full_for_a_while(folder: Path, _: random.Random) -> Outcome:
         + FULL
         + "log(run, range(2_000, 20_000))\nassert not run.flush()\nEventWriter.flush = write\n"
         + "log(run, range(20_000, 21_000))\nrun.close()",
+    )
+
+
+def refused_for_a_while(folder: Path, number: str) -> Outcome:
+    return finished(
+        folder,
+        f"""
+        import errno
+        from stepscope.events import EventWriter
+        run = ss.Run(place, flush_secs=0.01)
+        log(run, range(2_000))
+        run.flush()
+        def refused(self, sync=False):
+            raise OSError(errno.{number}, os.strerror(errno.{number}))
+        write, EventWriter.flush = EventWriter.flush, refused
+        log(run, range(2_000, 20_000))
+        assert not run.flush()
+        EventWriter.flush = write
+        log(run, range(20_000, 21_000))
+        run.close()
+        """,
+    )
+
+
+@fault("the quota is used up for a while (EDQUOT)", "nothing, while the queue lasts", nothing)
+def quota(folder: Path, _: random.Random) -> Outcome:
+    return refused_for_a_while(folder, "EDQUOT")
+
+
+@fault("the disk is read-only for a while (EROFS)", "nothing, while the queue lasts", nothing)
+def read_only_for_a_while(folder: Path, _: random.Random) -> Outcome:
+    return refused_for_a_while(folder, "EROFS")
+
+
+@fault("no further file can be opened (EMFILE), for a while", "nothing, while the queue lasts", nothing)
+def no_file_handle(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        with ss.Run(place + "-before") as before:  # what is needed is imported
+            log(before, [])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 1, hard))
+        run = ss.Run(place, flush_secs=0.01)
+        log(run, range(2_000))
+        assert not run.flush()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        log(run, range(2_000, 3_000))
+        run.close()
+        """,
     )
 
 
@@ -493,11 +574,13 @@ def hung_disk(folder: Path, _: random.Random) -> Outcome:
     )
 
 
-def damaged(folder: Path, change: Callable[[bytearray], bytes | bytearray]) -> Outcome:
+def damaged(folder: Path, change: Callable[[bytearray], bytes | bytearray], *, age_s: float = 0.0) -> Outcome:
+    """Damage the event file of a run that has ended, so long ago."""
     with running(folder, "with ss.Run(place) as run:\n    log(run, range(5_000))") as program:
         program.finish()
         for path in Path(program.place).glob("events.out.tfevents.*"):
             path.write_bytes(change(bytearray(path.read_bytes())))
+            os.utime(path, (time.time() - age_s,) * 2)
         return outcome(program)
 
 
@@ -509,6 +592,20 @@ def flipped(folder: Path, dice: random.Random) -> Outcome:
         return data
 
     return damaged(folder, change)
+
+
+@fault(
+    "a block of 4 KiB becomes zeros, as of a machine that lost its power",
+    "the records in it, and that is said",
+    lambda found: found.lost <= 200 and "zero" in found.seen,
+)
+def zeroed(folder: Path, dice: random.Random) -> Outcome:
+    def change(data: bytearray) -> bytearray:
+        at = 4_096 * dice.randrange(1, len(data) // 4_096)
+        data[at : at + 4_096] = bytes(4_096)
+        return data
+
+    return damaged(folder, change, age_s=3_600.0)
 
 
 def whole_records(data: bytearray) -> bytearray:
@@ -591,11 +688,35 @@ for _kind, _what in (
     fault(_what, "nothing", nothing, store=True)(failing_store(_kind, 3))
 
 
+@fault("each request to the store takes two seconds longer", "nothing", nothing, store=True)
+def store_slow(folder: Path, _: random.Random) -> Outcome:
+    def behave(program: Program) -> str:
+        _proxy[0].latency_s = 2.0
+        try:
+            program.finish()
+        finally:
+            _proxy[0].latency_s = 0.0
+        return ""
+
+    return stored(folder, behave)
+
+
+@fault("credentials expire for a while", "nothing", nothing, store=True)
+def store_expired_for_a_while(folder: Path, _: random.Random) -> Outcome:
+    return away(folder, "expired")
+
+
 @fault("the store cannot be reached for a while", "nothing", nothing, store=True)
 def store_away(folder: Path, _: random.Random) -> Outcome:
+    return away(folder, "error")
+
+
+def away(folder: Path, kind: str) -> Outcome:
+    """Have the store answer in one way for a while."""
+
     def behave(program: Program) -> str:
         program.wait_steps(500)
-        _proxy[0].fault = lambda request: "error"
+        _proxy[0].fault = lambda request: kind
         program.wait_steps(2_000)
         _proxy[0].fault = lambda request: ""
         program.finish()

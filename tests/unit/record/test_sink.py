@@ -1,4 +1,5 @@
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from stepscope.events import EventWriter, frame
 from stepscope.events.framing import unfinished
 from stepscope.record.problems import Problems
-from stepscope.record.sink import Sink
+from stepscope.record.sink import Sink, directory_error
 from stepscope.record.telemetry import RankFileWriter
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -225,3 +226,17 @@ def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
         now += 100.0
     sink.close()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free space or make the directory writable; "),
+        (errno.EACCES, "free space or make the directory writable; "),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ESTALE, "mount the file system anew"),
+    ],
+)
+def test_the_remedy_is_that_of_the_error(number, remedy):
+    error = directory_error("runs/a", OSError(number, os.strerror(number)))
+    assert remedy in error.hint
