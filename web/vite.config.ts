@@ -4,22 +4,53 @@ import { svelte } from "@sveltejs/vite-plugin-svelte";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
+/** With what they import; what is drawn only when it is saved is fetched then. */
+const CHARTS = {
+  name: "charts",
+  test: /\/src\/(chart\/[A-Za-z]+\.|scalars\/(Card|Tooltip)\.svelte)|\/svelte\/src\/reactivity\/window\//,
+};
+const JUDGED = {
+  name: "judged",
+  test: /\/src\/(overview\/(BlameBar\.svelte|judged|captured|near|evidence)|parts\/Breakable|annotations\/RunMenu)/,
+};
+
 // The page is served under any prefix, so every address in it is relative. The server's content security policy
 // forbids inline styles and scripts: nothing here may inject them.
 export default defineConfig({
   base: "./",
-  plugins: [svelte(), licences()],
+  plugins: [svelte(), licences(), early()],
   build: {
     target: "es2022",
     assetsInlineLimit: 0,
     cssCodeSplit: true,
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
-    // All that the first load needs in one file: each further one costs a turn at a server that has just started.
-    rollupOptions: { output: { codeSplitting: { groups: [{ name: "start", tags: ["$initial"] }] } } },
+    // All that the first load needs in one file, what draws charts in a second one, and what judges a run in a third:
+    // each further file costs a turn at a server that has just started.
+    rollupOptions: {
+      output: { codeSplitting: { groups: [{ name: "start", tags: ["$initial"] }, CHARTS, JUDGED] } },
+    },
   },
   test: { include: ["src/**/*.test.ts"], environment: "node" },
 });
+
+/** Has what draws charts fetched beside the first file, not after it: nearly every page needs it. */
+function early(): Plugin {
+  return {
+    name: "early",
+    transformIndexHtml: {
+      order: "post",
+      handler(_, { bundle }) {
+        const chunk = Object.values(bundle ?? {}).find(
+          (one) => one.type === "chunk" && one.name === CHARTS.name,
+        );
+        if (!chunk) return [];
+        const attrs = { rel: "modulepreload", crossorigin: true, href: `./${chunk.fileName}` };
+        return [{ tag: "link", attrs, injectTo: "head" }];
+      },
+    },
+  };
+}
 
 /** Writes licences.txt: those of the packages of which code went into the page. */
 function licences(): Plugin {

@@ -242,3 +242,40 @@ def test_importance_of_few_runs_is_not_told(opened):
     page = opened("#/overview?board=importance&q=optimizer:adam").page
     page.get_by_text("nothing can be told: at least 8 with a value are needed").wait_for()
     assert page.get_by_role("group", name="Importance of config keys").count() == 0
+
+
+def test_of_many_runs_the_best_have_colours_and_the_others_none(tmp_path, written, serve, watch):
+    for run in range(16):
+        written(
+            tmp_path / f"run{run:02d}", {"eval/loss": [9.0, 1.0 + (7 * run) % 16]}, config={"lr": run % 3}
+        )
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/scalars")
+    watched.ready()
+    rest = "getComputedStyle(document.documentElement).getPropertyValue('--rest').trim()"
+    grey = f"() => window.__stepscope_test.charts()[0].lines.filter(one => one.colour === {rest})"
+    watched.wait(f"() => ({grey})().length === 4")
+    lines = watched.charts()["eval/loss"]["lines"]
+    worst = {one["run"] for one in lines if one["last"]["value"] >= 13}
+    assert {one["run"] for one in page.evaluate(f"({grey})()")} == worst
+    assert len({one["colour"] for one in lines if one["run"] not in worst}) == 12
+    page.get_by_label("Colour by").select_option("lr")
+    key = page.get_by_role("group", name="Colours of lr")
+    key.wait_for()
+    assert key.inner_text().split() == ["0", "1", "2"]
+    shades = key.locator(".mark").evaluate_all(
+        "marks => marks.map(one => getComputedStyle(one).backgroundColor)"
+    )
+    assert len(set(shades)) == 3
+    rgb = "c => { const d = document.createElement('i'); d.style.color = c; return d.style.color; }"
+    drawn = {page.evaluate(rgb, one["colour"]) for one in watched.charts()["eval/loss"]["lines"]}
+    assert drawn == set(shades)
+
+
+def test_a_click_anywhere_in_a_row_opens_its_run(opened):
+    watched = opened()
+    page = watched.page
+    watched.ready()
+    row = page.get_by_role("group", name="Table of runs").get_by_role("row").filter(has_text="adam-1")
+    row.get_by_role("cell").nth(3).click()
+    watched.wait("() => location.hash.includes('q=run:adam-1')")

@@ -136,3 +136,20 @@ def test_each_profile_opens_on_the_profile_page(log, serve, watch) -> None:
     watched.open(address)
     chosen.wait_for()
     assert chosen.input_value() == "digits/profiles/chief_rank0_step00000040.pt.trace.json.gz"
+
+
+def test_captured_steps_are_marked_on_charts_and_open(log, serve, watch):
+    watched = watch(serve(log, "--no-cache"))
+    page = watched.open("#/scalars?q=run:digits")
+    marked = "() => window.__stepscope_test.charts()[0]?.marks.filter(({ kind }) => kind === 'capture')"
+    watched.wait(f"() => ({marked})()?.length >= 2")
+    step = page.evaluate(f"({marked})()[0].step")
+    chart = page.evaluate("window.__stepscope_test.charts()[0]")
+    place = page.evaluate(
+        "([chart, x, y]) => window.__stepscope_test.pixel(chart, x, y)",
+        [chart["chart"], step, chart["y"]["min"]],
+    )
+    page.mouse.move(place["left"], place["top"] - 6)
+    page.locator("[data-tooltip] .mark").first.wait_for()
+    page.mouse.click(place["left"], place["top"] - 6)
+    watched.wait("() => location.hash.startsWith('#/profile') && location.hash.includes('prof=')")

@@ -533,3 +533,61 @@ def test_a_note_is_written_without_a_pointer_and_listed_on_the_overview(own):
     own.open("#/scalars?x=wall")
     own.ready()
     assert all(chart["marks"] == [] for chart in own.charts().values())
+
+
+def test_all_charts_of_a_kind_are_scaled_as_one_of_them_says(several):
+    page = several.page
+    card = page.get_by_role("article", name="parts/first", exact=True)
+    card.hover()
+    card.get_by_role("button", name="What parts/first is").click()
+    menu = page.locator(".kinds")
+    menu.get_by_role("button", name="All of kind Other").click()
+    menu.get_by_role("button", name="Log y", exact=True).click()
+    logarithmic = (
+        "() => window.__stepscope_test.charts().filter(({ logY }) => logY).map(({ chart }) => chart)"
+    )
+    several.wait(f"() => ({logarithmic})().length === 2")
+    # The second one's name says that it is a time.
+    assert sorted(page.evaluate(logarithmic)) == ["parts/first", "parts/third"]
+    several.wait("() => location.hash.includes('look=kind:other')")
+
+
+def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, serve, watch):
+    writer = EventWriter(tmp_path / "one")
+    for step in range(3):
+        writer.scalars([(f"layer/{at:03d}", float(at + step)) for at in range(300)], step, 1.7e9 + step)
+    writer.close()
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/scalars")
+    watched.ready()
+    cards = page.get_by_role("article")
+    page.get_by_role("button", name="Show 240 more charts").click()
+    watched.wait("() => document.getElementById('main').scrollHeight > 9_000")
+    watched.ready()
+    assert cards.count() < 100
+    page.evaluate("document.getElementById('main').scrollTop = 1e9")
+    page.get_by_role("article", name="layer/299").wait_for()
+    watched.ready()
+    assert cards.count() < 100
+    last = page.get_by_role("article", name="layer/299").bounding_box()
+    assert 0 < last["y"] < 900
+    # A filter keeps what matches, and what comes stands where it belongs.
+    page.get_by_label("Filter charts by a regex").fill("9$")
+    page.get_by_text("30 of 300").first.wait_for()
+    page.evaluate("document.getElementById('main').scrollTop = 0")
+    page.get_by_role("article", name="layer/009").wait_for()
+    watched.ready()
+    names = [one.get_attribute("aria-label") for one in cards.all()]
+    assert names == sorted(names)
+    assert names[:3] == ["layer/009", "layer/019", "layer/029"]
+
+
+def test_what_can_be_done_with_a_chart_is_there_for_who_points_or_tabs_to_it(several):
+    page = several.page
+    assert page.locator("article .actions").count() == 0
+    page.get_by_role("article").first.hover()
+    page.get_by_role("article").first.get_by_role("button", name="Pin").wait_for()
+    page.get_by_role("article").nth(1).get_by_role("img").focus()
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.closest('article').ariaLabel") == "parts/second"
+    assert page.evaluate("document.activeElement.matches('.actions button')")

@@ -305,3 +305,36 @@ def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_pa
     page.get_by_text("Both were captured for something unusual").wait_for()
     shown[0].select_option("one/profiles/usual.pt.trace.json")
     page.get_by_text("B was captured for a slow step, so its steps are not the run's usual ones").wait_for()
+
+
+def test_what_is_alike_and_what_only_counts_is_not_called_worse(tmp_path, serve, watch):
+    for name, loss, written in (("a", 0.016482, 4000), ("b", 0.016484, 900)):
+        writer = EventWriter(tmp_path / name)
+        for step in range(50):
+            values = [("eval/loss", loss), ("checkpoint/written_bytes", written * (step + 1.0))]
+            writer.scalars(values, step, 1_700_000_000 + step)
+        writer.close()
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/compare?a=run:a&b=run:b")
+    watched.ready()
+    for name in ("eval/loss", "checkpoint/written_bytes"):
+        readout = card(page, name).or_(card(page, name.removesuffix("_bytes"))).first.locator(".readout")
+        assert readout.locator(".bad, .ok").count() == 0, name
+    watched.open("#/compare?a=run:a&b=run:b&part=figures")
+    loss = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="eval/loss", exact=True))
+    loss.get_by_text("the same").wait_for()
+    written = page.get_by_role("row").filter(has_text="written")
+    assert not {"better", "worse"} & set(written.inner_text().split())
+    assert page.locator("td.bad, rect.bad").count() == 0
+
+
+def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
+    watched = opened("#/compare?a=run:slow-1&b=run:fast-1")
+    page = watched.page
+    watched.ready()
+    lines = {line["run"]: line["colour"] for line in watched.charts()["train/loss"]["lines"]}
+    fill = "one => one.querySelector('circle').getAttribute('fill')"
+    for side, run in (("A", "slow-1"), ("B", "fast-1")):
+        assert page.locator(f".rail [data-run='{run}'] .marker").evaluate(fill) == lines[side]
+    assert lines["A"] != lines["B"]
+    assert page.locator(".rail [data-run='early'] .marker").evaluate(fill) not in lines.values()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope.events import EventWriter
 
 HOSTILE = '</title><script>window.hacked=1</script>"onload="x'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -191,3 +192,72 @@ def test_a_saved_view_runs_nothing_that_a_log_says(tmp_path, written, serve, wat
     assert seen.evaluate("window.hacked") is None
     assert HOSTILE in seen.evaluate("document.body.innerText")
     seen.close()
+
+
+def saved_view(page, path):
+    """Save what is seen as one file, and open that without a server."""
+    page.get_by_role("button", name="Saved views").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as one file").click()
+    download.value.save_as(path)
+    return path.as_uri()
+
+
+def test_a_saved_view_holds_the_charts_that_were_not_on_the_screen(tmp_path, serve, watch, chromium):
+    writer = EventWriter(tmp_path / "runs" / "one")
+    tags = [f"part{part}/layer{at:02d}" for part in range(3) for at in range(40)]
+    for step in range(20):
+        writer.scalars([(tag, float(int(tag[-2:]) + step)) for tag in tags], step, 1.7e9 + step)
+    writer.close()
+    watched = watch(serve(tmp_path / "runs"))
+    page = watched.open("#/scalars?sm=0")
+    watched.ready()
+    assert len(watched.charts()) < 60
+    url = saved_view(page, tmp_path / "seen.html")
+    watched.wait("() => window.__stepscope_test.charts().length < 60")
+    context = chromium.new_context(offline=True, viewport={"width": 1440, "height": 900})
+    seen = context.new_page()
+    seen.goto(url)
+    cards = seen.get_by_role("article")
+    assert cards.count() == len(tags)
+    drawn = """cards => cards.map(card => [...card.querySelectorAll('img')].some(image => {
+        const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+        const context = canvas.getContext('2d');
+        context.drawImage(image, 0, 0);
+        const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(data.buffer)).size > 3;
+    }))"""
+    assert seen.evaluate("Promise.all([...document.images].map(image => image.decode()))") is not None
+    assert all(cards.evaluate_all(drawn))
+    assert cards.last.locator(".value").inner_text() == "58"
+    context.close()
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_a_saved_view_has_its_film(tmp_path, serve, watch, chromium, motion):
+    frames = np.zeros((3, 8, 8, 3), np.uint8)
+    frames[1, ..., 0], frames[2, ..., 2] = 255, 255
+    with ss.Run(tmp_path / "runs" / "a") as run:
+        run.video("film", frames, 0, fps=20)
+    watched = watch(serve(tmp_path / "runs"))
+    watched.page.emulate_media(reduced_motion=motion)
+    page = watched.open("#/media?q=run:a")
+    page.get_by_role("button", name="Stop" if motion == "no-preference" else "Play").wait_for()
+    watched.wait("() => document.querySelector('.film canvas')?.dataset.drawn === '1'")
+    url = saved_view(page, tmp_path / "seen.html")
+    context = chromium.new_context(offline=True)
+    seen = context.new_page()
+    seen.goto(url)
+    film = seen.get_by_role("img", name="film, step 0", exact=True)
+    if motion == "reduce":
+        assert not film.is_visible(), "it stands still until somebody plays it"
+        seen.get_by_text("Play", exact=True).click()
+    assert film.is_visible()
+    shots = set()
+    for _ in range(20):  # a canvas would only get the first frame
+        shots.add(film.screenshot())
+        seen.wait_for_timeout(20)
+    assert len(shots) >= 2, "it moves"
+    assert film.evaluate("one => one.src.startsWith('data:image/gif')")
+    context.close()

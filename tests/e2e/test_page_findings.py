@@ -166,3 +166,23 @@ def test_where_the_loss_of_a_running_run_will_end_is_said_and_of_one_that_is_ove
             assert ("at step 3,999" in findings.inner_text()) == ends
     finally:
         run.close()
+
+
+def test_each_finding_stands_once_with_a_capital_letter(opened):
+    page = opened("#/overview?q=run:saturated").page
+    findings = page.get_by_role("region", name="Findings")
+    titles = findings.locator("li .title .strong").all_inner_texts()
+    pills = findings.locator("li .pill").all_inner_texts()
+    assert len(titles) == len(set(titles)) > 0
+    assert set(pills) <= {"High", "Medium", "Low", "Info"}
+    assert all(title[0].isupper() for title in titles)
+
+
+def test_what_is_wrong_is_a_link_in_the_headline(opened):
+    watched = opened("#/overview?q=run:saturated")
+    page = watched.page
+    link = page.get_by_role("region", name="State of the run").locator(".headline a").first
+    link.wait_for()
+    before = page.evaluate("location.hash + document.getElementById('main').scrollTop")
+    link.click()
+    watched.wait("before => location.hash + document.getElementById('main').scrollTop !== before", before)

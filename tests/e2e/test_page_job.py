@@ -104,3 +104,36 @@ def test_axe_finds_nothing(opened, axe, theme):
         page.get_by_text(text).first.wait_for()
         axe(page, show)
     assert axe.found == {}
+
+
+def test_profiles_are_told_apart_by_their_names(opened):
+    page = opened("#/profile?prof=hang").page
+    options = page.get_by_label("Profile", exact=True).locator("option")
+    options.first.wait_for(state="attached")
+    names = options.all_inner_texts()
+    assert len(names) == len(set(names)) > 14
+    assert sum(name.startswith("hang/") for name in names) >= 14, "each dump by its path"
+
+
+def test_what_is_said_of_parameter_servers(tmp_path, serve, watch):
+    shutil.copytree(recorded("tf_estimator/distributed"), tmp_path / "log" / "estimator")
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/profile?prof=estimator&show=job")
+    verdict = page.get_by_role("region", name="Who waits for whom")
+    verdict.get_by_text("No parameter server stands out").wait_for()
+    table = page.get_by_role("region", name="Workers and parameter servers")
+    assert table.get_by_role("rowheader").all_inner_texts() == [
+        "chief:0", "worker:0", "worker:1", "worker:2", "worker:3", "ps:0", "ps:1"
+    ]  # fmt: skip
+
+    def held_up(route):
+        answer = route.fetch()
+        job = answer.json()
+        for task in job["tasks"]:
+            if task["task"] == "ps:1":
+                task.update(bottleneck=True, holds_ratio=0.4)
+        route.fulfill(response=answer, json=job)
+
+    page.route("**/api/v1/profile/ranks?*", held_up)
+    page.reload()
+    verdict.get_by_text("ps:1 holds the workers up for 40").wait_for()

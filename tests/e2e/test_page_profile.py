@@ -433,3 +433,71 @@ def test_a_damaged_profile_is_said_and_the_others_open(tmp_path, serve, watch):
     page.get_by_label("Profile", exact=True).select_option("resnet50_v100_workers0.json.gz")
     page.get_by_text("Where the time of a step goes").wait_for()
     watched.messages[:] = [line for line in watched.messages if "422" not in line]
+
+
+def test_keys_steer_the_timeline_before_anything_of_it_has_the_focus(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("w")
+    watched.wait("() => /[?&]t=\\d/.test(location.hash)")
+    page.keyboard.press("s")
+    watched.wait("() => !/[?&]t=\\d/.test(location.hash)")
+    assert "solo=" not in page.evaluate("location.hash")
+    page.keyboard.press("/")
+    watched.wait("() => document.activeElement?.ariaLabel === 'Find events by name'")
+    page.keyboard.type("cudnn_convolution")
+    page.keyboard.press("Enter")
+    page.get_by_role("complementary", name="Selected event").wait_for()
+    page.keyboard.press("Escape")
+    watched.wait("() => !location.hash.includes('find=')")
+    page.get_by_role("button", name="Timeline", exact=True).focus()
+    watched.open(f"#/profile?{RESNET}&show=timeline&ev=5000")
+    page.get_by_role("complementary", name="Selected event").wait_for()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("m")
+    page.get_by_role("complementary", name="Selected range").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search commands").fill("wasd")
+    assert page.get_by_role("combobox", name="Search commands").input_value() == "wasd"
+
+
+def test_the_words_at_the_pointer_stay_within_the_timeline(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    canvas = page.locator(".timeline canvas[tabindex]").bounding_box()
+    inside = """() => { const tip = document.querySelector('.timeline .tip')?.getBoundingClientRect();
+      const box = document.querySelector('.timeline canvas[tabindex]').getBoundingClientRect();
+      return tip && tip.left >= box.left - 1 && tip.right <= box.right + 1 && tip.top >= box.top - 1
+        && tip.bottom <= box.bottom + 1; }"""
+    seen = 0
+    for across in (2, canvas["width"] / 2, canvas["width"] - 2):
+        for down in range(30, int(canvas["height"]), 40):
+            page.mouse.move(canvas["x"] + across, canvas["y"] + down)
+            if page.locator(".timeline .tip").count():
+                assert page.evaluate(inside)
+                seen += 1
+    assert seen > 3
+
+
+def test_spans_of_the_host_have_the_colours_of_their_categories(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    group = page.locator(".labels > .group", has_text="host").first.bounding_box()
+    canvas = page.locator(".timeline canvas[tabindex]").bounding_box()
+    count = """top => {
+        const canvas = document.querySelector('.timeline canvas[tabindex]');
+        const { width, height } = canvas;
+        const data = canvas.getContext('2d').getImageData(0, top, width, height - top).data;
+        const found = new Map();
+        for (let at = 0; at < data.length; at += 4) {
+            const [low, , high] = [data[at], data[at + 1], data[at + 2]].sort((a, b) => a - b);
+            const key = [data[at] >> 5, data[at + 1] >> 5, data[at + 2] >> 5].join();
+            if (high - low > 60) found.set(key, (found.get(key) ?? 0) + 1);
+        }
+        return [...found.values()].filter(pixels => pixels > 200).length;
+    }"""
+    assert page.evaluate(count, int(group["y"] - canvas["y"])) >= 3

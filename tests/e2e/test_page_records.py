@@ -191,3 +191,17 @@ def test_a_tensor_that_is_recorded_no_more_is_not_called_bad(tmp_path, serve, wa
     focus.get_by_text(said).wait_for()
     assert focus.locator(".hatched").count() == 2
     assert focus.locator(".tone-bad").count() == focus.get_by_text("finite").count() == 0
+
+
+def test_percentiles_and_ridgelines_have_axes(opened):
+    page = opened("#/distributions?q=run:a&rec=gradients/wild/histogram").page
+    focus = page.get_by_role("region", name="gradients/wild/histogram")
+    focus.get_by_role("img", name="Percentiles of gradients/wild/histogram over steps").wait_for()
+    heat, percentiles, ridges = (focus.locator("figure").nth(at) for at in range(3))
+    for figure in (heat, percentiles):
+        assert len(figure.locator(".up").all_inner_texts()) >= 3, "values"
+        steps = figure.locator(".across span").all_inner_texts()
+        assert len(steps) >= 3
+        assert all(0 <= float(step.replace(",", "")) <= 20 for step in steps)
+    assert len(ridges.locator(".across span").all_inner_texts()) >= 3, "values"
+    assert "19" in ridges.locator(".up").all_inner_texts(), "steps, the newest in front"

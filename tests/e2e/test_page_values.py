@@ -1,6 +1,7 @@
 """What the page says of a metric is what was recorded: values, units, colours."""
 
 import math
+import re
 
 import pytest
 
@@ -130,3 +131,90 @@ def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serv
     page.goto(page.url.split("#")[0] + "#/scalars?hide=first")
     watched.wait("() => window.__stepscope_test.charts().every(one => one.lines.length === 11)")
     assert colours(watched)["second"] == before["second"]
+
+
+def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
+    for name, last in (("a", 3.0), ("b", 5.0)):
+        writer = EventWriter(tmp_path / name)
+        for step in range(STEPS):
+            value = last if step == STEPS - 1 else 1.0
+            writer.scalar("eval/loss", value, step, 1_700_000_000 + step)
+        writer.close()
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/scalars?sm=0.95")
+    watched.ready()
+    rail = page.get_by_role("complementary", name="Runs")
+    rail.locator("[data-run=a] .value").get_by_text("3.0").wait_for()
+    assert rail.locator("[data-run=b] .value").inner_text().startswith("5.0")
+    watched.open("#/overview?sm=0.95")
+    table = page.get_by_role("group", name="Table of runs")
+    for name, last in (("a", "3.0"), ("b", "5.0")):
+        row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        row.get_by_text(last).first.wait_for()
+    watched.open("#/compare?a=run:a&b=run:b&sm=0.95")
+    watched.ready()
+    readout = card(page, "eval/loss").locator(".readout")
+    words = readout.inner_text().replace("\N{NO-BREAK SPACE}", " ").split()
+    assert words[:5] == ["A", "3.000", "B", "5.000", "B"]
+    assert "+66.7" in readout.inner_text()
+    line = next(one for one in watched.charts()["eval/loss"]["lines"] if one["run"] == "A")
+    assert line["y"][-1] < 1.5, "what is drawn is smoothed"
+    card(page, "eval/loss").get_by_role("img").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    watched.wait("() => document.querySelector('article .readout').innerText.includes('1.000')")
+
+
+def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch):
+    for name, usual in (("a", 0.01), ("b", 0.02)):
+        writer = EventWriter(tmp_path / name)
+        for step in range(200):
+            writer.scalar("step_time_s", 1.5 if step == 0 else usual, step, 1_700_000_000 + step)
+        writer.close()
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/compare?a=run:a&b=run:b")
+    watched.ready()
+    assert watched.charts()["step_time_s"]["y"]["max"] < 0.1
+    text = card(page, "step_time").or_(card(page, "step_time_s")).first.inner_text()
+    assert "▲ 1.50" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "step 0" in text
+
+
+def test_a_colour_is_chosen_in_the_dialog_of_a_run(logs, serve, watch):
+    watched = watch(serve(logs))
+    page = watched.open("#/scalars?run=second")
+    watched.ready()
+    before = colours(watched)
+    page.keyboard.press("n")
+    page.get_by_role("dialog").get_by_role("button", name="Colour 7", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    seventh = page.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--series-7').trim()"
+    )
+    assert before["second"] != seventh
+    watched.wait(
+        "colour => window.__stepscope_test.charts().every(({ lines }) =>"
+        " lines.every(one => (one.run === 'second') === (one.colour === colour)))",
+        seventh,
+    )
+    page.reload()
+    watched.ready()
+    assert colours(watched) == before | {"second": seventh}
+
+
+def test_evaluations_have_a_legend_where_there_are_some(tmp_path, written, serve, watch):
+    written(tmp_path / "both", {"train/loss": [2.0, 1.0], "eval/loss": [2.5, 1.5]})
+    written(tmp_path / "alone", {"other/value": [2.0, 1.0]})
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/scalars?q=run:both")
+    watched.ready()
+    head = page.locator("main section .head").first
+    head.get_by_text("Train", exact=True).wait_for()
+    swatch = head.locator("span", has_text=re.compile("^ ?Eval$")).locator("line, path")
+    assert swatch.first.evaluate("one => getComputedStyle(one).strokeDasharray") not in ("", "none")
+    lines = {line["tag"]: line["dash"] for line in watched.charts()["train/loss"]["lines"]}
+    assert (lines["train/loss"], lines["eval/loss"]) == ([], [4, 3])
+    watched.open("#/scalars?q=run:alone")
+    page.get_by_text("1 of 2 runs").wait_for()
+    watched.ready()
+    assert page.locator("main section").get_by_text("Eval", exact=True).count() == 0

@@ -5,9 +5,12 @@ import "./state/feed.svelte";
 import { exposeTestHooks } from "./state/hooks";
 import { rights } from "./state/rights.svelte";
 import Shell from "./shell/Shell.svelte";
+import { VIEWS } from "./shell/views";
 
 // The first question leaves before anything is drawn.
 app.start();
+// What the page is drawn by is on its way while the shell is made; where that fails, the shell asks again.
+VIEWS[app.view.page].load().catch(() => undefined);
 void rights.look();
 exposeTestHooks();
 // In a task of its own: reading the sources was one already, and what is typed meanwhile waits for both.

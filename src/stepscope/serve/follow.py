@@ -113,12 +113,16 @@ class LogFollower:
     def poll(self, *, timeout_s: float = 0.15) -> None:
         """Note that somebody looks and wait a moment for a fresh reading.
 
-        Does not wait during the first reading, nor for longer than ``timeout_s``: what is known is answered
-        then.
+        During the first reading it waits for its beginning alone, and never for longer than ``timeout_s``:
+        what is known is answered then.
         """
         with self._turn:
             now = self.clock()
             self.asked = now
+            if self.rounds == 0 and self._thread is not None:
+                # Nothing has been published: an empty answer now would only be asked for again.
+                self._turn.wait_for(lambda: self.rounds > 0 or self._stopping, timeout_s)
+                return
             if not self.complete or now - self.read_at < least_pause(self.cost_s) or self._thread is None:
                 return
             wanted = self.begun + 1  # a turn under way may have looked before the last point was written

@@ -234,10 +234,28 @@ def test_a_poll_gets_what_has_been_written_by_then(tmp_path, log):
 
 
 def test_a_poll_does_not_wait_during_the_first_reading(follower, monkeypatch):
-    follower._thread = threading.current_thread()
+    follower._thread, follower.rounds = threading.current_thread(), 1
     monkeypatch.setattr(follower._turn, "wait_for", lambda *_: pytest.fail("waited"), raising=False)
     follower.poll()
     assert follower.asked == follower.clock()
+
+
+def test_a_poll_before_anything_is_read_waits_for_the_beginning_and_not_for_ever(tmp_path, log):
+    log(tmp_path / "a", 1.0)
+    follower = LogFollower(tmp_path, cache=False)
+    hung, go_on = LogFollower(tmp_path, cache=False), threading.Event()
+    hung.read = lambda: go_on.wait(60)
+    follower.start()
+    hung.start()
+    try:
+        follower.poll(timeout_s=60)
+        assert [run.name for run in known(follower).runs] == ["a"]
+        hung.poll(timeout_s=0.01)
+        assert hung.rounds == 0
+    finally:
+        go_on.set()
+        follower.stop()
+        hung.stop()
 
 
 def test_many_polls_at_once_cause_no_more_readings(tmp_path, clock, log):

@@ -49,6 +49,7 @@ export async function frozen(said: string, address: string): Promise<string> {
       twin.removeAttribute("srcset");
     }),
   );
+  for (const film of copy.querySelectorAll<HTMLElement>("[data-film]")) playable(film);
   let room = MOST_PLAYED;
   for (const [from, twin] of [...sounds, ...films]) {
     const blob = from.src ? await blobOf(from.src) : null;
@@ -90,6 +91,19 @@ function made(name: string, attributes: Record<string, string>): HTMLElement {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   return element;
+}
+
+/** A film of which the buttons do nothing any more: one that stood still moves below its first frame when it is opened. */
+function playable(film: HTMLElement): void {
+  const moving = film.querySelector("img");
+  if (!moving) return;
+  film.querySelector("button")?.remove();
+  if (!moving.hidden) return;
+  const [fold, head] = [document.createElement("details"), document.createElement("summary")];
+  head.textContent = "Play";
+  moving.hidden = false;
+  fold.append(head, moving);
+  film.append(fold);
 }
 
 /** A canvas as the picture that is on it, at its place. */

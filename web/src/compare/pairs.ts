@@ -1,6 +1,6 @@
 /** Which captured profile of A is compared with which of B, before anyone chooses. */
 import type { Capture, ProfileEntry } from "../server/api";
-import { stepsText } from "../overview/captures";
+import { stepsText } from "../format/steps";
 
 /** A profile, and why and of which steps it was captured; null: it was not captured by a run. */
 export interface Taken {

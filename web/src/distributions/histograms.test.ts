@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { change, density, ofMagnitudes, percentile, rangeOf, wantsLog, type Histogram } from "./histograms";
+import {
+  change,
+  density,
+  factorText,
+  ofMagnitudes,
+  percentile,
+  rangeOf,
+  wantsLog,
+  type Histogram,
+} from "./histograms";
 import { atStep } from "../server/records";
 
 const histogram = (rows: [number, number, number][], step = 0): Histogram => ({
@@ -101,6 +110,21 @@ describe("change", () => {
     expect(change([...calm, histogram([[0.1, 1, 10]], 4)])).toBeCloseTo(1);
     expect(change(calm.slice(0, 2))).toBeNull();
   });
+});
+
+describe("the factor on a card", () => {
+  it.each([
+    [0.0004, "÷\u202f2,500"],
+    [0.004, "÷\u202f250"],
+    [0.099, "÷\u202f10.1"],
+    [0.1, "×\u202f0.10"],
+    [1, "×\u202f1.00"],
+    [42.5, "×\u202f42.5"],
+    [0, ""],
+    [NaN, ""],
+  ])("%d is never × 0.00: %s", (factor, text) =>
+    expect(factorText(factor).replaceAll("\u00a0", "\u202f")).toBe(text),
+  );
 });
 
 describe("the value at a step", () => {

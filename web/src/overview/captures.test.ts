@@ -12,7 +12,6 @@ import {
   partName,
   pastOf,
   remarks,
-  stepsText,
   viewOf,
 } from "./captures";
 
@@ -171,12 +170,6 @@ describe("captures", () => {
     ]);
     expect(barsPath([0.5, 0, 1], 1, 32)).toBe("M0 32V16.00h1V32M2 32V0.00h1V32");
     expect(barsPath([1], 0, 32)).toBe("");
-  });
-
-  it("name their steps", () => {
-    expect(stepsText([7])).toBe("step 7");
-    expect(stepsText([4001, 4000, 4002])).toBe("steps 4000–4002");
-    expect(stepsText([])).toBe("no step");
   });
 
   it("colour every part but idle", () => {

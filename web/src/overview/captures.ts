@@ -252,14 +252,6 @@ export function rankAndCause(capture: Capture): string {
     .join(", ");
 }
 
-/** `4000–4002`, or one number. */
-export function stepsText(steps: readonly number[]): string {
-  if (steps.length === 0) return "no step";
-  const first = Math.min(...steps);
-  const last = Math.max(...steps);
-  return first === last ? `step ${first}` : `steps ${first}–${last}`;
-}
-
 const COLOURS: Record<string, string> = {
   data_loading: "--part-loading",
   forward: "--part-forward",

@@ -1,4 +1,5 @@
 /** How far a request for a profile has come, in words. */
+import { stepsText } from "../format/steps";
 import type { Capture, CaptureProgress } from "../server/api";
 
 export type Stage = "asked" | "waiting" | "done" | "failed";
@@ -39,15 +40,11 @@ export function standing(
     };
   }
   if (progress?.at_step != null)
-    return { stage: "waiting", text: `Waiting for step ${progress.at_step}`, path: null };
+    return { stage: "waiting", text: `Waiting for ${stepsText([progress.at_step])}`, path: null };
   if (replies.length) return { stage: "waiting", text: "Recording the next steps", path: null };
   if (seconds > PATIENCE_S)
     return { stage: "asked", text: "No answer yet: the run looks between its steps", path: null };
   return { stage: "asked", text: "Asked", path: null };
 }
 
-function steps(numbers: readonly number[]): string {
-  if (numbers.length === 0) return "a profile";
-  const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
-  return first === last ? `step ${first}` : `steps ${first}–${last}`;
-}
+const steps = (numbers: readonly number[]): string => (numbers.length ? stepsText(numbers) : "a profile");

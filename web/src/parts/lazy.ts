@@ -1,5 +1,10 @@
-/** A part of the page that is fetched when it is first needed. */
+/** A part of the page that is fetched when it is first needed; where that failed, when it is needed again. */
 export function lazy<Module>(fetch: () => Promise<Module>): { load: () => Promise<Module> } {
   let module: Promise<Module> | undefined;
-  return { load: () => (module ??= fetch()) };
+  const load = (): Promise<Module> =>
+    (module ??= fetch().catch((error: unknown) => {
+      module = undefined;
+      throw error;
+    }));
+  return { load };
 }

@@ -28,6 +28,7 @@ describe("steps", () => {
     expect(stepsName("99", recorded)).toBe("Steps 99, not recorded");
     expect(stepsName("", [])).toBe("No steps marked");
     expect(stepsName("", [3])).toBe("Step 3");
+    expect(stepsName("1200", [1200, 1201])).toBe("Step 1,200");
   });
 
   it("are walked one by one, from either end of a choice", () => {

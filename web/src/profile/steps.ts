@@ -1,5 +1,5 @@
 /** Which steps of a profile count: `3`, `3-5`, `3-5,9`; the empty text is all of them. */
-import { counted } from "../format/number";
+import { count, counted } from "../format/number";
 
 /** The numbers of a list of steps, null where it is none. */
 export function stepsOf(text: string, recorded: readonly number[]): number[] | null {
@@ -42,9 +42,9 @@ export function stepsName(text: string, recorded: readonly number[]): string {
   if (recorded.length === 0) return "No steps marked";
   if (chosen === null) return `Steps ${text}, not recorded`;
   if (chosen.length === recorded.length)
-    return recorded.length === 1 ? `Step ${recorded[0]}` : `All ${counted(recorded.length, "step")}`;
+    return recorded.length === 1 ? `Step ${count(recorded[0]!)}` : `All ${counted(recorded.length, "step")}`;
   return chosen.length === 1
-    ? `Step ${chosen[0]}`
+    ? `Step ${count(chosen[0]!)}`
     : `Steps ${text.replaceAll("-", "–").replaceAll(",", ", ")}`;
 }
 
@@ -67,6 +67,6 @@ export function recordedSteps(steps: readonly { number: number; rank: number }[]
 
 /** What stands for a step of a profile, with its rank where there are several. */
 export function stepName(step: { number: number; rank: number }, ranks: readonly number[]): string {
-  const name = step.number < 0 ? "All that was recorded" : `Step ${step.number}`;
+  const name = step.number < 0 ? "All that was recorded" : `Step ${count(step.number)}`;
   return ranks.length > 1 ? `${name}, rank ${step.rank}` : name;
 }

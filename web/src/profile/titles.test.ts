@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 import type { ProfileEntry } from "../server/api";
 import { setOf, titleOf, titlesOf } from "./titles";
 
-const entry = (path: string, run: string | null = null, files = 1): ProfileEntry => ({
+const entry = (path: string, run: string | null = null, files = 1, steps: number[] = []): ProfileEntry => ({
   path,
   run,
   files,
+  steps,
   format: "chrome",
   size_bytes: 1,
   modified: 0,
@@ -18,6 +19,9 @@ describe("titles of profiles", () => {
     [entry("job/profiles/worker_rank3_step00000500.json", "job"), "job, step 500, rank 3"],
     [entry("job/profiles/rank*_step00000500.json", "job", 4), "job, step 500, 4 ranks"],
     [entry("chief_rank0_step00000010.json", "."), "step 10"],
+    [entry("a/chief_rank0_step00001200.json", "a", 1, [1200, 1201, 1202]), "a, steps 1,200–1,202"],
+    [entry("a/chief_rank0_step00000010.json", "a", 1, [10, 20, 30]), "a, steps 10–30, 3 of them"],
+    [entry("a/profiles/mine.json", "a", 1, [7]), "a, step 7"],
     [entry("traces/resnet.json.gz"), "traces/resnet.json.gz"],
     [entry("dlrm", null, 8), "dlrm, 8 ranks"],
   ])("%o", (one, title) => expect(titleOf(one)).toBe(title));

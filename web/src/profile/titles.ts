@@ -1,17 +1,19 @@
 /** Names that a person would give to profiles. */
 import type { ProfileEntry } from "../server/api";
 import { count, counted } from "../format/number";
+import { stepsText } from "../format/steps";
 
 const CAPTURE = /^(?:([A-Za-z0-9-]+)_)?rank(\d+|\*)_step(\d{8,})/;
 
-/** "slow-disk, step 1,200, rank 3" of a capture, else the path; with how many ranks it has. */
-export function titleOf(entry: Pick<ProfileEntry, "path" | "run" | "files">): string {
+/** "slow-disk, steps 1,200–1,202, rank 3" of a capture, else the path; with how many ranks it has. */
+export function titleOf(entry: Pick<ProfileEntry, "path" | "run" | "files" | "steps">): string {
   const ranks = entry.files > 1 ? `, ${counted(entry.files, "rank")}` : "";
   const match = CAPTURE.exec(entry.path.slice(entry.path.lastIndexOf("/") + 1));
-  if (!match) return `${entry.path}${ranks}`;
+  if (!match && !entry.steps.length) return `${entry.path}${ranks}`;
   const run = entry.run && entry.run !== "." ? `${entry.run}, ` : "";
-  const rank = match[2] === "*" || match[2] === "0" ? "" : `, rank ${count(Number(match[2]))}`;
-  return `${run}step ${count(Number(match[3]))}${rank}${ranks}`;
+  const number = match?.[2] ?? "0";
+  const rank = number === "*" || number === "0" ? "" : `, rank ${count(Number(number))}`;
+  return `${run}${stepsText(entry.steps.length ? entry.steps : [Number(match![3])])}${rank}${ranks}`;
 }
 
 /** Titles of all, those that read the same told apart by their paths. */

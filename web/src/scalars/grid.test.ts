@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import type { Section } from "./sections";
-import { MOST_PER_SECTION, heightOf, rowHeight, rowsOf } from "./grid";
+import { MOST_PER_SECTION, heightOf, inTurn, rowHeight, rowsOf } from "./grid";
 
 const section = (name: string, size: number): Section => ({
   name,
@@ -47,4 +47,21 @@ describe("rows of sections", () => {
       ),
     ).toBe(28);
   });
+});
+
+describe("cards that come", () => {
+  const charts = section("a", 6).charts;
+  const ids = (places: number[]): string[] => places.map((at) => `a/${at}`);
+  it("are few in each frame, those that were there all stay", () => {
+    expect([...inTurn(charts, new Set(), 2)]).toEqual(ids([0, 1]));
+    expect([...inTurn(charts, new Set(ids([1, 4])), 2)]).toEqual(ids([0, 1, 2, 4]));
+  });
+  it("all come in the end, and what is gone does not stay", () => {
+    let there: ReadonlySet<string> = new Set(["b/0"]);
+    const sizes = Array.from({ length: 4 }, () => (there = inTurn(charts, there, 2)).size);
+    expect(sizes).toEqual([2, 4, 6, 6]);
+    expect(there.has("b/0")).toBe(false);
+  });
+  it("all come at once where none may be missing", () =>
+    expect(inTurn(charts, new Set(), Infinity).size).toBe(6));
 });

@@ -11,7 +11,8 @@ const TALLEST = 340;
 /** Height over width of a card that has room. */
 const STEEPEST = 0.6;
 const BARS = 44 + 36 + 40;
-const HEADER = 28;
+/** Pixels of the head of a section. */
+export const HEADER = 28;
 /** A section shows so many charts until more are asked for. */
 export const MOST_PER_SECTION = 60;
 
@@ -63,6 +64,27 @@ const MORE = 41;
 /** Charts of a section that are shown. */
 export function shownOf(section: Section, all: boolean): number {
   return all ? section.charts.length : Math.min(section.charts.length, MOST_PER_SECTION);
+}
+
+/** The charts that are drawn in this frame: those that were there already, and few that come.
+ *
+ * @param there: Ids of those that were there.
+ */
+export function inTurn(
+  charts: readonly { id: string }[],
+  there: ReadonlySet<string>,
+  atOnce: number,
+): ReadonlySet<string> {
+  const found = new Set<string>();
+  let room = atOnce;
+  for (const { id } of charts) {
+    if (!there.has(id)) {
+      if (room === 0) continue;
+      room -= 1;
+    }
+    found.add(id);
+  }
+  return found;
 }
 
 /** Pixels of a row of sections, its headers included. */

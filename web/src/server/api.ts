@@ -1000,6 +1000,8 @@ export interface ProfileEntry {
   rank: number | null;
   /** How many files it is made of. */
   files: number;
+  /** Its steps, as the record beside a run's own capture says them; empty where there is none. */
+  steps: number[];
 }
 
 /** Answer of `GET api/v1/profiles`. */

@@ -26,10 +26,20 @@ const PATIENCE_MS = 15_000;
 export const READING_MS = 600_000;
 
 export async function ask(path: string, init: RequestInit = {}, patienceMs = PATIENCE_MS): Promise<Response> {
-  const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(patienceMs) });
-  if (!answer.ok) throw await refusal(answer);
-  return answer;
+  asking += 1;
+  try {
+    const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(patienceMs) });
+    if (!answer.ok) throw await refusal(answer);
+    return answer;
+  } finally {
+    asking -= 1;
+  }
 }
+
+let asking = 0;
+
+/** Whether an answer is on its way. */
+export const isAsking = (): boolean => asking > 0;
 
 async function refusal(answer: Response): Promise<Refused> {
   try {

@@ -4,7 +4,7 @@ import type { LineChart } from "../chart/LineChart";
 import type { ChartModel } from "../chart/model";
 import { linesOf } from "../runs/catalog";
 import type { Chart, XAxis } from "../server/api";
-import { pointsAddress } from "../server/client";
+import { isAsking, pointsAddress } from "../server/client";
 import { Turns } from "./turns";
 import { fileName } from "../chart/export/names";
 import { count, fixed } from "../format/number";
@@ -26,6 +26,8 @@ export interface OnScreen {
   step: (by: number) => void;
 }
 
+const PATIENCE_MS = 30_000;
+const STILL_FRAMES = 6;
 const MOST_IN_LEGEND = 40;
 const AXIS_WORDS: Record<XAxis, string> = {
   step: "steps",
@@ -141,6 +143,17 @@ class Charts {
     return rest > 0 && shown.length
       ? [...foretold, ...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }]
       : [...foretold, ...entries];
+  }
+
+  /** Waits until all that was asked for has come and is drawn, or the server is too slow for that. */
+  async allDrawn(): Promise<void> {
+    const end = performance.now() + PATIENCE_MS;
+    const frame = (): Promise<unknown> => new Promise((done) => requestAnimationFrame(done));
+    // What has just come asks in the next frame, and is drawn in the one after its answer has come.
+    for (let still = 0; still < STILL_FRAMES && performance.now() < end;) {
+      await frame();
+      still = !isAsking() && (feed.complete || feed.idle) && this.turns.idle ? still + 1 : 0;
+    }
   }
 
   /** Saves every point of every line that the chart shows, as recorded; the server streams the file. */

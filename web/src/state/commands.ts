@@ -164,7 +164,7 @@ export function onKey(event: KeyboardEvent): void {
   if (event.altKey || event.defaultPrevented) return;
   const command = KEYS.get((mod ? "mod+" : "") + event.key.toLowerCase());
   if (!command || (command.changes && !rights.changes)) return;
-  if (typing(event.target) && command.key !== "mod+k") return;
+  if (isTyping(event.target) && command.key !== "mod+k") return;
   if (!mod && (!app.keysOn || ui.open !== null)) return;
   event.preventDefault();
   command.run();
@@ -186,7 +186,8 @@ export function keepKey(event: KeyboardEvent): void {
   else if (key.length === 1) ui.typed += key;
 }
 
-function typing(target: EventTarget | null): boolean {
+/** Whether keys are text, or choose, where they are pressed. */
+export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement) return target.type !== "range" && target.type !== "checkbox";
   return (

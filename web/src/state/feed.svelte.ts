@@ -9,6 +9,10 @@ import { app } from "./app.svelte";
 /** While the log is read, runs come all the time: what is drawn already is drawn anew only so often. */
 const WHILE_LOADING_MS = 600;
 
+/** Charts that are handed on in one turn, and what a trend takes of one. */
+const AT_ONCE = 4;
+const SMALL = 0.1;
+
 class Feed {
   /** Fetched series by the id of the request; a chart re-reads its own entry when it changes. */
   readonly entries = new SvelteMap<string, Entry>();
@@ -64,6 +68,11 @@ class Feed {
     return this.#cache.complete && !this.#busy;
   }
 
+  /** Whether nothing that can be drawn is on the screen. */
+  get idle(): boolean {
+    return this.#cache.wanted === 0 && !this.#busy;
+  }
+
   get fetched(): number {
     return this.entries.size;
   }
@@ -83,6 +92,20 @@ class Feed {
     this.#timer = setTimeout(() => void this.#pump(), ms);
   }
 
+  /** Hands on what has come, little in a turn: what it draws is made at once, and keys and scrolling come between. */
+  async #take(ids: readonly string[]): Promise<void> {
+    let taken = 0;
+    for (const id of ids) {
+      if (taken >= AT_ONCE) {
+        await new Promise((done) => setTimeout(done));
+        taken = 0;
+      }
+      taken += this.#live.has(id) ? 1 : SMALL;
+      const entry = this.#cache.get(id);
+      if (entry) this.entries.set(id, entry);
+    }
+  }
+
   async #pump(): Promise<void> {
     if (this.#busy || document.hidden) return;
     const wait = app.catalog.loading ? this.#asked + WHILE_LOADING_MS - Date.now() : 0;
@@ -94,8 +117,7 @@ class Feed {
     this.#busy = true;
     this.#asked = Date.now();
     try {
-      const charts = await fetchSeries(batch);
-      for (const id of this.#cache.accept(batch, charts)) this.entries.set(id, this.#cache.get(id)!);
+      await this.#take(this.#cache.accept(batch, await fetchSeries(batch)));
       this.#busy = false;
       this.#plan();
     } catch {

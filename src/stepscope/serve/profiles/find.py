@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepscope.errors import LogDirectoryError, TraceError
 from stepscope.scratch import scratch
 from stepscope.serve.profiles.types import ProfileEntry
+from stepscope.store.captures import ENDING, MOST_STEPS, read
 from stepscope.trace.formats import find_format
 from stepscope.trace.rank_set import set_name
 from stepscope.trace.ranks import natural, rank_in_name, without_rank
@@ -29,6 +32,8 @@ NAME = re.compile(
 """Names that profiles have; event files, which may hold a profile too, are not among them."""
 SESSION = re.compile(r"_rank\d+_step\d+(_\d+)?\.tfprof$")
 """Folders that captures of TensorFlow's sessions leave, and the folder that those of all processes lie in."""
+TASK = re.compile(r"(chief|master|worker|ps|evaluator)_\d+$")
+"""Folders of the tasks of a TensorFlow job."""
 ROUND = re.compile(r"(^|/)step\d{8,}$")
 NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
 DEEPEST = 8
@@ -38,12 +43,21 @@ AT_ONCE = 16
 
 
 @dataclass(frozen=True)
+class CaptureSteps:
+    """The profile of a capture, relative to the log directory, and its steps, as its record says."""
+
+    path: str
+    steps: list[int]
+
+
+@dataclass(frozen=True)
 class KnownFile:
     """Facts of a file, valid while it keeps this size and time."""
 
     size_bytes: int
     modified_ns: int
     format: str | None
+    capture: CaptureSteps | None = None
 
 
 class Finder:
@@ -69,6 +83,7 @@ class Finder:
         here = {path.relative_to(self.directory).as_posix(): path for path in candidates(self.directory)}
         found = {name: self._look(path) for name, path in here.items()}
         found |= {name: known for name, known in self._look_elsewhere().items() if name not in found}
+        captured = {each.capture.path: each.capture.steps for each in found.values() if each and each.capture}
         for relative, known in found.items():
             if known is None or known.format is None:
                 continue
@@ -81,12 +96,14 @@ class Finder:
                     modified=known.modified_ns / 1e9,
                     rank=rank_in_name(Path(relative)),
                     files=1,
+                    steps=captured.get(relative, []),
                 )
             )
         entries = captures_of_sessions(entries)
         sets = groups(entries)
         folders = {entry.path for entry in sets}
         sets += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
+        sets += jobs_of_tasks(entries)
         entries += sets
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, len(found)
@@ -119,9 +136,22 @@ class Finder:
             return None
         known = self._known.get(str(path))
         if known is None or (known.size_bytes, known.modified_ns) != (stat.st_size, stat.st_mtime_ns):
-            known = KnownFile(stat.st_size, stat.st_mtime_ns, format_of(path))
+            facts = self._capture(path) if path.name.endswith(ENDING) else None
+            known = KnownFile(stat.st_size, stat.st_mtime_ns, None if facts else format_of(path), facts)
             self._known[str(path)] = known
         return known
+
+    def _capture(self, record: Path) -> CaptureSteps | None:
+        """Return what a capture's record says of its profile; None where it is none, or names none here."""
+        facts = read(record) or {}
+        path, steps = facts.get("path"), facts.get("steps")
+        if not isinstance(path, str) or not isinstance(steps, list):
+            return None
+        place = Path(os.path.normpath(record.parent.parent / path))
+        if not place.is_relative_to(self.directory):
+            return None
+        numbers = sorted({step for step in steps if type(step) is int and step >= 0})
+        return CaptureSteps(place.relative_to(self.directory).as_posix(), numbers[:MOST_STEPS])
 
 
 def captures_of_sessions(entries: list[ProfileEntry]) -> list[ProfileEntry]:
@@ -154,6 +184,7 @@ def whole_of(path: str, processes: dict[str, list[ProfileEntry]]) -> ProfileEntr
         modified=max(member.modified for member in members),
         rank=rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None,
         files=len(processes),
+        steps=sorted({step for member in members for step in member.steps}),
     )
 
 
@@ -179,6 +210,7 @@ def whole(path: str, members: list[ProfileEntry]) -> ProfileEntry:
         modified=max(member.modified for member in members),
         rank=None,
         files=len(members),
+        steps=sorted({step for member in members for step in member.steps}),
     )
 
 
@@ -191,6 +223,23 @@ def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
             sets.setdefault(f"{folder}/{name}" if folder else name, []).append(entry)
     return [
         whole(path, members) for path, members in sets.items() if len({member.rank for member in members}) > 1
+    ]
+
+
+def jobs_of_tasks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Return directories with a folder of profiles for each task of a TensorFlow job, each as one profile."""
+    jobs: dict[str, dict[str, list[ProfileEntry]]] = {}
+    for entry in entries:
+        folder = entry.path.rpartition("/")[0]
+        job, _, task = folder.rpartition("/")
+        if job and TASK.match(task):
+            jobs.setdefault(job, {}).setdefault(task, []).append(entry)
+    return [
+        msgspec.structs.replace(
+            whole(job, [each for files in tasks.values() for each in files]), files=len(tasks)
+        )
+        for job, tasks in jobs.items()
+        if len(tasks) > 1
     ]
 
 

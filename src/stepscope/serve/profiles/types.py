@@ -36,6 +36,8 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     """As its name says."""
     files: int
     """How many files it is made of."""
+    steps: list[int]
+    """Its steps, as the record beside a run's own capture says them; empty where there is none."""
 
 
 class ProfileList(msgspec.Struct, frozen=True):

@@ -44,6 +44,23 @@ def test_profiles_are_found_by_content_the_newest_first(tmp_path, made):
     assert looked_at == 3
 
 
+def test_the_steps_of_a_capture_are_those_of_the_record_beside_it(tmp_path, made):
+    name = "chief_rank0_step00001200"
+    made(f"run/profiles/{name}.pt.trace.json")
+    made("run/profiles/other.json")
+    record = {
+        "name": name,
+        "path": f"profiles/{name}.pt.trace.json",
+        "steps": [1202, 1200, 1201, "x", -1, True],
+    }
+    made(f"run/profiles/{name}.profile.json", json.dumps(record).encode())
+    outside = {"path": "../../elsewhere.json", "steps": [1]}
+    made("run/profiles/outside.profile.json", json.dumps(outside).encode())
+    made("run/profiles/broken.profile.json", b"{")
+    found = {entry.path: entry.steps for entry in Finder(tmp_path).find(["run"])[0]}
+    assert found == {f"run/profiles/{name}.pt.trace.json": [1200, 1201, 1202], "run/profiles/other.json": []}
+
+
 def test_ranks_of_one_profile_are_one_entry_beside_their_files(tmp_path, made):
     for rank in range(3):
         made(f"capture/rank{rank}.json")
@@ -54,6 +71,18 @@ def test_ranks_of_one_profile_are_one_entry_beside_their_files(tmp_path, made):
     assert found["capture"].size_bytes == 3 * len(TRACE)
     assert found["capture/rank2.json"].rank == 2
     assert "mixed" not in found
+
+
+def test_the_tasks_of_a_tensorflow_job_are_one_profile_beside_their_files(tmp_path, made):
+    for task in ("chief_0", "worker_0", "worker_1"):
+        for step in (100, 200):
+            made(f"job/{task}/timeline-{step}.json")
+    made("alone/worker_0/timeline-1.json")
+    made("job/notes_0/timeline-1.json")
+    found = {entry.path: entry for entry in Finder(tmp_path).find([])[0]}
+    assert (found["job"].files, found["job"].rank, found["job"].size_bytes) == (3, None, 6 * len(TRACE))
+    assert found["job/worker_1/timeline-200.json"].files == 1
+    assert "alone" not in found
 
 
 def test_what_all_ranks_captured_at_each_of_several_steps_is_one_profile_each(tmp_path, made):
