@@ -18,6 +18,8 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 ALIGNMENT = 64
+_BUFFER = 1 << 20
+"""Most columns are short: they are written together."""
 MAPPED_BYTES = 4 << 20
 """Columns from this size on are mapped into memory; shorter ones are read, a mapping holds the file open."""
 
@@ -72,7 +74,8 @@ class BlobWriter:
                 os.fchmod(file.fileno(), mode)
             for column in self._columns:
                 file.write(column)
-                file.write(bytes(-column.nbytes % ALIGNMENT))
+                if beyond := column.nbytes % ALIGNMENT:
+                    file.write(bytes(ALIGNMENT - beyond))
 
 
 class replacing:  # noqa: N801  used as a statement
@@ -85,7 +88,7 @@ class replacing:  # noqa: N801  used as a statement
         handle, self._temporary = tempfile.mkstemp(
             prefix=f"{self.path.name}.", suffix=".tmp", dir=self.path.parent
         )
-        self._file = os.fdopen(handle, "wb")
+        self._file = os.fdopen(handle, "wb", buffering=_BUFFER)
         return self._file
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:

@@ -5,7 +5,7 @@ All intervals are half-open, ``start <= t < end``, in integer nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,12 +76,19 @@ class Spans:
 
     def minus(self, other: Spans) -> Spans:
         """Return what this set covers and the other does not."""
-        swept = sweep([other, self])
-        return swept.layer_spans(1)
+        return self._with(other, intervals.subtract)
 
     def intersect(self, other: Spans) -> Spans:
         """Return what both sets cover."""
-        return self.minus(self.minus(other))
+        return self._with(other, intervals.intersect)
+
+    def _with(self, other: Spans, fill: Callable[..., int]) -> Spans:
+        start, end = (np.empty(len(self) + len(other), np.int64) for _ in range(2))
+        count = fill(
+            np.ascontiguousarray(self.start), np.ascontiguousarray(self.end),
+            np.ascontiguousarray(other.start), np.ascontiguousarray(other.end), start, end,
+        )  # fmt: skip
+        return Spans(start[:count], end[:count])
 
     def closed(self, gap_ns: int) -> Spans:
         """Return these and what lies between two that are no further apart than so."""

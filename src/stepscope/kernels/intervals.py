@@ -40,6 +40,80 @@ def merge(
     return n
 
 
+def subtract(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    other_start: cython.const[cython.longlong][::1],
+    other_end: cython.const[cython.longlong][::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Return what one set of disjoint intervals covers and another does not.
+
+    Args:
+        start: n, ascending.
+        end: Of each.
+        other_start: m, ascending.
+        other_end: Of each.
+        out_start: n + m entries.
+        out_end: n + m entries.
+    """
+    i: cython.Py_ssize_t
+    j: cython.Py_ssize_t = 0
+    k: cython.Py_ssize_t
+    n: cython.Py_ssize_t = 0
+    m: cython.Py_ssize_t = other_start.shape[0]
+    since: cython.longlong
+    with cython.nogil:
+        for i in range(start.shape[0]):
+            since = start[i]
+            while j < m and other_end[j] <= since:
+                j += 1
+            k = j
+            while k < m and other_start[k] < end[i]:
+                if other_start[k] > since:
+                    out_start[n] = since
+                    out_end[n] = other_start[k]
+                    n += 1
+                if other_end[k] > since:
+                    since = other_end[k]
+                k += 1
+            if since < end[i]:
+                out_start[n] = since
+                out_end[n] = end[i]
+                n += 1
+    return n
+
+
+def intersect(
+    start: cython.const[cython.longlong][::1],
+    end: cython.const[cython.longlong][::1],
+    other_start: cython.const[cython.longlong][::1],
+    other_end: cython.const[cython.longlong][::1],
+    out_start: cython.longlong[::1],
+    out_end: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    """Return what two sets of disjoint intervals both cover; arguments as of :func:`subtract`."""
+    i: cython.Py_ssize_t = 0
+    j: cython.Py_ssize_t = 0
+    n: cython.Py_ssize_t = 0
+    low: cython.longlong
+    high: cython.longlong
+    with cython.nogil:
+        while i < start.shape[0] and j < other_start.shape[0]:
+            low = max(other_start[j], start[i])
+            high = min(other_end[j], end[i])
+            if low < high:
+                out_start[n] = low
+                out_end[n] = high
+                n += 1
+            if end[i] < other_end[j]:
+                i += 1
+            else:
+                j += 1
+    return n
+
+
 def sweep(
     time: cython.const[cython.longlong][::1],
     layer: cython.const[cython.int][::1],

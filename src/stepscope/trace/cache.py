@@ -21,7 +21,7 @@ import stat
 import struct
 import sys
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +172,15 @@ _FACTS = ("format", "origin_ns", "clock", "resolution_ns", "not_recorded", "drop
 def _facts(trace: Trace) -> dict[str, Any]:
     facts = {name: getattr(trace, name) for name in _FACTS}
     facts["recorded"] = sorted(trace.recorded)
-    facts["sources"] = [{**asdict(source), "facts": _small(source.facts)} for source in trace.sources]
+    facts["sources"] = [{**_values(source), "facts": _small(source.facts)} for source in trace.sources]
     for name in ("lanes", "devices", "process_groups"):
-        facts[name] = [asdict(each) for each in getattr(trace, name)]
+        facts[name] = [_values(each) for each in getattr(trace, name)]
     return facts
+
+
+def _values(row: Lane | Device | ProcessGroup | Source) -> dict[str, Any]:
+    """Return the fields of a row as they are; ``asdict`` would copy each of them."""
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
 
 
 def _small(facts: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.document import MISSING, Document
@@ -396,7 +395,7 @@ def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) ->
                 samples.append((place, time, label, float(value)))
     if not samples:
         return None
-    draft.strings, numbers = append_texts(draft.strings, [label for _, _, label, _ in samples])
+    draft.strings, numbers = draft.strings.extended(label for _, _, label, _ in samples)
     return InstantEvents(
         np.array([sample[0] for sample in samples], np.int32),
         np.array([sample[1] for sample in samples], np.int64),
@@ -439,24 +438,6 @@ def set_clock(draft: Draft, metadata: dict[str, Any]) -> None:
 
 
 # --- texts -------------------------------------------------------------------------------------------
-
-
-def append_texts(strings: Strings, texts: list[str]) -> tuple[Strings, npt.NDArray[np.int32]]:
-    """Return a table with some texts added where they are new, and each one's number."""
-    known = {text: number for number, text in enumerate(strings.texts())}
-    fresh: list[str] = []
-    numbers = []
-    for text in texts:
-        number = known.get(text)
-        if number is None:
-            number = known[text] = len(strings) + len(fresh)
-            fresh.append(text)
-        numbers.append(number)
-    if not fresh:
-        return strings, np.array(numbers, np.int32)
-    added = Strings.of(fresh)
-    ends = np.concatenate([strings.ends, added.ends + (int(strings.ends[-1]) if len(strings) else 0)])
-    return Strings(np.concatenate([strings.data, added.data]), ends), np.array(numbers, np.int32)
 
 
 def unescaped(strings: Strings, used: Array) -> Strings:

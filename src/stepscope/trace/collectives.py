@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.trace import communication
-from stepscope.trace.chrome import append_texts
 from stepscope.trace.draft import Draft
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, among
 from stepscope.trace.names import Strings
 from stepscope.trace.tables import Collectives, Operators
 
@@ -26,7 +25,7 @@ _UNSURE = ("send_recv", "unknown", "send", "recv")
 
 def add_collectives(draft: Draft) -> None:
     """Make the table of a draft whose collectives are known by their kernels' names alone."""
-    rows = np.flatnonzero(np.isin(draft.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)))
+    rows = np.flatnonzero(among(Kind.COLLECTIVE, Kind.SEND_RECV)[draft.kind])
     if not len(rows):
         return
     names = {n: communication.operation(str(draft.strings[n])) for n in np.unique(draft.name[rows]).tolist()}
@@ -77,7 +76,8 @@ def complete(
     hosts = {
         n for n in np.unique(name[kind != Kind.KERNEL]).tolist() if communication.HOST.match(str(strings[n]))
     }
-    shaped = {int(row): at for at, row in enumerate(operators.row.tolist())}
+    shaped = np.full(len(kind), -1, np.int32)
+    shaped[operators.row] = np.arange(len(operators), dtype=np.int32)
     columns = {key: np.array(values) for key, values in table.columns().items()}
     operations = [str(strings[number]) for number in table.operation.tolist()]
     for at, row in enumerate(table.row.tolist()):
@@ -89,12 +89,12 @@ def complete(
         if operations[at] in _UNSURE:
             found = communication.operation(str(strings[int(name[host])]).split(":", 1)[-1])
             operations[at] = found if found != "unknown" else operations[at]
-        if columns["bytes"][at] < 0 and host in shaped:
-            elements, size = _message(operators, shaped[host], strings)
+        if columns["bytes"][at] < 0 and shaped[host] >= 0:
+            elements, size = _message(operators, int(shaped[host]), strings)
             if elements >= 0:
                 columns["in_elements"][at] = elements
                 columns["bytes"][at] = elements * size if operations[at] != "all_gather" else -1
-    strings, columns["operation"] = append_texts(strings, operations)
+    strings, columns["operation"] = strings.extended(operations)
     pairwise = np.isin(operations, communication.PAIRWISE)
     kind[table.row] = np.where(pairwise, Kind.SEND_RECV, Kind.COLLECTIVE)
     return Collectives(**columns), strings

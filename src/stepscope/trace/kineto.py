@@ -7,6 +7,7 @@ id was written as a number or in quotes.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -17,7 +18,7 @@ from stepscope.trace import chrome, communication
 from stepscope.trace.chrome import Slices
 from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
-from stepscope.trace.model import Device, Kind, Lane, ProcessGroup
+from stepscope.trace.model import Device, Kind, Lane, ProcessGroup, among
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import MemoryAction
 
@@ -201,7 +202,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
     texts = draft.strings
     steps: dict[int, int] = {}
     host_table = np.zeros(len(texts), np.uint8)
-    host = np.isin(kind, (Kind.HOST_OP, Kind.ANNOTATION)) & ~on_device
+    host = among(Kind.HOST_OP, Kind.ANNOTATION)[kind] & ~on_device
     for number in np.unique(name[host]).tolist():
         text = texts[number]
         if match := STEP.match(text):
@@ -222,7 +223,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
     work = kind == Kind.KERNEL
     for number in np.unique(name[work]).tolist():
         text = texts[number]
-        if communication.KERNEL.search(text):
+        if communication.communicates(text):
             device_table[number] = Kind.COLLECTIVE
         elif _COPY.match(text):
             device_table[number] = Kind.MEMCPY
@@ -291,7 +292,7 @@ def _operators(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
 
 
 def _kernels(draft: Draft, sparse: _Sparse, texts: Strings) -> dict[str, Array] | None:
-    rows = np.flatnonzero(np.isin(draft.kind, (Kind.KERNEL, Kind.COLLECTIVE)) & (sparse.dense("stream") >= 0))
+    rows = np.flatnonzero(among(Kind.KERNEL, Kind.COLLECTIVE)[draft.kind] & (sparse.dense("stream") >= 0))
     if not len(rows):
         return None
     lane_streams = np.array([lane.stream for lane in draft.lanes])
@@ -311,11 +312,13 @@ def _kernels(draft: Draft, sparse: _Sparse, texts: Strings) -> dict[str, Array] 
 def _products(tokens: Array, texts: Strings) -> Array:
     """Return the product of the three numbers of texts such as ``[24, 1, 1]``, -1 for none."""
     distinct, position = np.unique(tokens, return_inverse=True)
-    values = [
-        int(np.prod([int(part) for part in re.findall(r"\d+", texts[number])] or [-1], dtype=np.int64))
-        for number in distinct.tolist()
-    ]
+    values = [_product(texts[number]) for number in distinct.tolist()]
     return np.array(values, np.int64)[position.ravel()] if len(distinct) else np.zeros(0, np.int64)
+
+
+def _product(text: str) -> int:
+    factors = [int(part) for part in re.findall(r"\d+", text)]
+    return min(math.prod(factors), (1 << 63) - 1) if factors else -1
 
 
 def _fixed(values: Array, unit: float) -> Array:
@@ -355,9 +358,7 @@ def _collectives(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
             names.tolist(), inside.tolist(), outside.tolist(), dtype.tolist(), strict=True
         )
     ]
-    draft.strings, numbers = chrome.append_texts(
-        draft.strings, [operations[number] for number in names.tolist()]
-    )
+    draft.strings, numbers = draft.strings.extended(operations[number] for number in names.tolist())
     peer = sparse.at("Dst Rank", rows)
     assert draft.bytes is not None
     draft.bytes[rows] = sent

@@ -199,6 +199,9 @@ def _merge_strings(tables: Sequence[Strings]) -> tuple[Strings, list[Array]]:
 
 
 def _merge_paths(tables: Sequence[Paths]) -> tuple[Paths, list[Array]]:
+    if not any(len(table) for table in tables):
+        nothing = np.zeros(0, np.int32)
+        return Paths(nothing, nothing, Strings.of([])), [nothing for _ in tables]
     names, name_maps = _merge_strings([table.strings for table in tables])
     known: dict[tuple[int, int], int] = {}
     maps = []

@@ -25,9 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.names import Paths, Strings
@@ -68,6 +70,18 @@ class Kind(IntEnum):
     STEP = 12
     SYNC = 13  # a wait recorded on a device's stream
     OVERHEAD = 14  # the profiler's own work
+
+
+@lru_cache(64)
+def among(*kinds: Kind) -> npt.NDArray[np.bool_]:
+    """Return bool[kinds], whether each kind is one of some: ``among(...)[kind]`` looks a column up.
+
+    The table is shared and must not be written to. Small columns take a tenth of the time of ``np.isin``.
+    """
+    table = np.zeros(max(Kind) + 1, bool)
+    table[list(kinds)] = True
+    table.flags.writeable = False
+    return table
 
 
 DEVICE_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COLLECTIVE, Kind.SEND_RECV)
@@ -299,11 +313,11 @@ class Trace(_Derived):
 
     def of_kind(self, *kinds: Kind) -> Ints:
         """Return the rows of these kinds."""
-        return np.flatnonzero(np.isin(self.kind, kinds))
+        return np.flatnonzero(among(*kinds)[self.kind])
 
     def device_work(self) -> Ints:
         """Return the rows that kept a device busy."""
-        return np.flatnonzero((self.device >= 0) & np.isin(self.kind, DEVICE_WORK))
+        return np.flatnonzero((self.device >= 0) & among(*DEVICE_WORK)[self.kind])
 
     def require(self, feature: str, question: str) -> None:
         """Raise unless a feature was recorded.

@@ -214,7 +214,7 @@ def _host_lane(row: dict[str, Any]) -> Lane:
 def _kernels(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
     for row in found:
         name = texts.get(row.get("demangledName") or row.get("shortName") or -1, "kernel")
-        kind = Kind.COLLECTIVE if communication.KERNEL.search(name) else Kind.KERNEL
+        kind = Kind.COLLECTIVE if communication.communicates(name) else Kind.KERNEL
         lane = _device_lane(row)
         place = rows.add(name, kind, lane, row["start"], row["end"], int(row.get("correlationId") or -1))
         grid = [int(row.get(f"grid{axis}") or 0) for axis in "XYZ"]

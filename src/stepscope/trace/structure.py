@@ -16,7 +16,7 @@ from stepscope.kernels import nesting
 from stepscope.trace.collectives import complete
 from stepscope.trace.compact import without_unused_texts
 from stepscope.trace.draft import Array, Draft, InstantEvents
-from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace
+from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace, among
 from stepscope.trace.names import Paths
 from stepscope.trace.recorder import recorder_rows
 from stepscope.trace.tables import (
@@ -195,7 +195,7 @@ class _Build:
     # --- links ---
 
     def find_launches(self, operators: Operators) -> None:
-        on_device = (self.device >= 0) & np.isin(self.kind, (*DEVICE_WORK, Kind.SYNC))
+        on_device = (self.device >= 0) & among(*DEVICE_WORK, Kind.SYNC)[self.kind]
         work = np.flatnonzero(on_device & (self.correlation >= 0))
         calls = np.flatnonzero((self.kind == Kind.RUNTIME_CALL) & (self.correlation >= 0))
         self.launch = np.full(len(self.name), -1, np.int32)
@@ -306,11 +306,11 @@ class _Build:
         Neither what encloses steps nor the recorder's own work tells, nor frames of other threads: they wait.
         Where steps are marked on a lane of their own, as beside sampled frames, those are the steps' own.
         """
-        tells = ~np.isin(self.kind, (Kind.STEP, Kind.OVERHEAD, Kind.SYNC))
+        tells = ~among(Kind.STEP, Kind.OVERHEAD, Kind.SYNC)[self.kind]
         tells &= ~recorder_rows(self.strings, self.name, self.kind, self.parent)
         stepping = np.unique(self.lane[steps.row[steps.row >= 0]])
         on_step = np.isin(self.lane, stepping)
-        beside = bool(np.isin(self.kind[on_step], (Kind.STEP, Kind.DATA_LOADING)).all())
+        beside = bool(among(Kind.STEP, Kind.DATA_LOADING)[self.kind[on_step]].all())
         tells &= (self.kind != Kind.PYTHON_FRAME) | on_step | beside
         rows = np.flatnonzero(tells)
         start, end = self.start_ns[rows], self.start_ns[rows] + self.duration_ns[rows]
@@ -341,7 +341,7 @@ class _Build:
         A stream runs what it is given in order. What is ahead of the first launched work was launched before
         the recording began, or nobody knows when: it belongs to no step.
         """
-        work = np.flatnonzero((self.device >= 0) & np.isin(self.kind, DEVICE_WORK))
+        work = np.flatnonzero((self.device >= 0) & among(*DEVICE_WORK)[self.kind])
         if (self.launch[work] >= 0).all():
             return
         lane = self.lane[work]
@@ -357,7 +357,7 @@ class _Build:
             nesting.inherit(self.parent, self.scope)
             scopes = self.draft.scopes
         else:
-            members = np.isin(self.kind, (Kind.MODULE_SCOPE, Kind.ANNOTATION)) & (self.device < 0)
+            members = among(Kind.MODULE_SCOPE, Kind.ANNOTATION)[self.kind] & (self.device < 0)
             self.scope, scopes = self.paths(members)
         self.pass_on(self.scope, overrule=True)
         return scopes
@@ -576,7 +576,7 @@ def found_features(trace: Trace) -> set[str]:
         "flops": bool((trace.flops >= 0).any()),
         "bytes": bool((trace.bytes >= 0).any()),
         "memory": len(trace.memory) > 0,
-        "collectives": bool(np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV)).any()),
+        "collectives": bool(among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind].any()),
         "syncs": len(trace.syncs) > 0,
         "occupancy": bool(np.isfinite(trace.kernels.occupancy).any()),
         "counters": len(trace.counters) > 0,

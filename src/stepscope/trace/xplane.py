@@ -533,7 +533,7 @@ def device_kind(plane: str, line: str, title: str) -> Kind:
     streams = "GPU" in plane
     if line in _DERIVED or (line in _OPS and streams):
         return Kind.ANNOTATION
-    if communication.KERNEL.search(title):
+    if communication.communicates(title):
         return Kind.SEND_RECV if communication.operation(title) in communication.PAIRWISE else Kind.COLLECTIVE
     if _COPY.search(title):
         return Kind.MEMCPY

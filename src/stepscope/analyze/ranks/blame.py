@@ -17,19 +17,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.own_work import Excess, among, ends_of
+from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
-_IS_COMPUTATION, _IS_COMMUNICATION = among(_COMPUTES), among(_COMMUNICATES)
-_IS_NO_HOST_WORK = among((*_COMPUTES, *_COMMUNICATES, Kind.STEP))
+_IS_COMPUTATION, _IS_COMMUNICATION = among(*_COMPUTES), among(*_COMMUNICATES)
+_IS_NO_HOST_WORK = among(*_COMPUTES, *_COMMUNICATES, Kind.STEP)
 COMPUTING, LOADING = "computing", "data loading"
 ANOTHER, UNKNOWN = "another collective", "not recorded"
 _HOST = {
@@ -44,8 +44,11 @@ _HOST = {
     Kind.STEP: "host code",
     Kind.OTHER: "host code",
 }
-_HOST_CAUSES = {int(kind): cause for kind, cause in _HOST.items()}
-_LOADS, _FRAME = int(Kind.DATA_LOADING), int(Kind.PYTHON_FRAME)
+_CAUSES = list(dict.fromkeys(_HOST.values()))
+_LOADS, _WAITS_FOR_DEVICE = _CAUSES.index(LOADING), _CAUSES.index("waiting for its device")
+_CAUSE_OF_KIND = np.full(max(Kind) + 1, _CAUSES.index("host code"))
+_CAUSE_OF_KIND[list(_HOST)] = [_CAUSES.index(cause) for cause in _HOST.values()]
+_FRAME = int(Kind.PYTHON_FRAME)
 _SYNCS = ("Synchronize", "_local_scalar_dense", "::item")
 _DEEPEST_CHAIN = 8
 
@@ -278,6 +281,18 @@ def _resolved(
             yield rank, Doing(ANOTHER), part.share
 
 
+def _groups(*columns: Ints) -> tuple[Ints, Ints]:
+    """Return the group of each row, those that are alike in all columns, and the first row of each group."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        key = key * (int(column.max(initial=0)) + 1) + column
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place[which.ravel()], first[order]
+
+
 class _Causes:
     def __init__(self, trace: Trace, rank: int, asked: Asked) -> None:
         self.trace, self.rank, self.asked = trace, rank, asked
@@ -285,12 +300,13 @@ class _Causes:
         self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
-        self._loading: dict[int, bool] = {}
+        self._loading = self._rows[trace.kind[self._rows] == Kind.DATA_LOADING]
+        self._has_lines = bool(
+            (trace.stack[self._rows] >= 0).any() | (trace.kind[self._rows] == _FRAME).any()
+        )
         self._lines: dict[int, str] = {}
         self._scopes: dict[int, str] = {}
-        self._syncs: dict[int, bool] = {}
         self._names: dict[int, str] = {}
-        self._keys: dict[int, tuple[str, str, str]] = {}
 
     def of(self, at: int) -> list[Doing]:
         """Return what kept the rank from the collective that was asked in this place."""
@@ -398,41 +414,34 @@ class _Causes:
             host = host[trace.lane[host] == trace.lane[launched_by]]
         elif len(host):
             host = host[trace.lane[host] == self._training_lane(near, host, idle)]
-        took: dict[tuple[str, str, str], int] = defaultdict(int)
-        covered = idle.within(trace.start_ns[host], ends_of(trace, host))
-        inner = dict(zip(host.tolist(), covered.tolist(), strict=True))
-        above = trace.parent
-        for parent, within in zip(above[host].tolist(), covered.tolist(), strict=True):
-            while parent >= 0 and parent not in inner:  # steps and collectives are between
-                parent = int(above[parent])
-            if parent >= 0:  # its own part is what its children leave of it
-                inner[parent] -= within
-        known = 0
-        events: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-        for event, own in inner.items():
-            if own > 0:
-                key = self._keys.get(event) or self._key_of(event)
-                took[key] += own
-                events[key].append(event)
-                known += own
+        own = self._own_times(host, idle)
+        working = own > 0
+        rows, own = host[working], own[working]
+        known = int(own.sum())
         # Events of one thread may overlap without being nested: together they had no more than the time.
         scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
         found: list[Doing] = []
-        by_cause: dict[str, int] = defaultdict(int)
-        for (cause, _, _), own in took.items():
-            by_cause[cause] += own
-        for cause, own in by_cause.items():
-            most = max((key for key in took if key[0] == cause), key=lambda key: took[key])
-            rows = np.array(events[most])
-            spent = idle.intersect(Spans.of(trace.start_ns[rows], ends_of(trace, rows)))
+        cause, name, line = (
+            self._causes_of(rows),
+            np.asarray(trace.name[rows], np.int64),
+            self._lines_of(rows),
+        )
+        which, first = _groups(cause, name, line)
+        took = np.bincount(which, weights=own)
+        for each in dict.fromkeys(cause[first].tolist()):
+            same = np.flatnonzero(cause[first] == each)
+            most = int(same[took[same].argmax()])
+            members = which == most
+            spent = idle.intersect(Spans.of(trace.start_ns[rows[members]], ends_of(trace, rows[members])))
+            longest = int(rows[members][own[members].argmax()])
             found.append(
                 Doing(
-                    cause,
-                    most[1],
-                    most[2] or self._sampled(spent),
-                    own * scale,
+                    _CAUSES[each],
+                    trace.name_of(longest),
+                    self._line_of(longest) or self._sampled(spent),
+                    float(own[cause == each].sum()) * scale,
                     -1,
-                    self._scope_of(max(events[most], key=inner.__getitem__)),
+                    self._scope_of(longest),
                 )
             )
         rest = idle.measure_ns - known
@@ -459,40 +468,53 @@ class _Causes:
         inside = idle.within(trace.start_ns[rows], ends_of(trace, rows))
         return int(np.bincount(trace.lane[rows], weights=inside).argmax())
 
-    def _key_of(self, row: int) -> tuple[str, str, str]:
-        """Return the cause, name and line of an event of the host."""
-        number = int(self.trace.name[row])
+    def _own_times(self, host: Ints, idle: Spans) -> Ints:
+        """Return how much of some time is each event's own: without the events in it."""
+        covered = idle.within(self.trace.start_ns[host], ends_of(self.trace, host))
+        own, above, parent = covered.copy(), self.trace.parent, self.trace.parent[host]
+        while True:
+            place = np.minimum(np.searchsorted(host, parent), max(0, len(host) - 1))
+            between = (parent >= 0) & (host[place] != parent)  # steps and collectives
+            if not between.any():
+                break
+            parent[between] = above[parent[between]]
+        inner = parent >= 0
+        np.subtract.at(own, place[inner], covered[inner])
+        return np.asarray(own)
+
+    def _causes_of(self, rows: Ints) -> Ints:
+        """Return which of the causes each event of the host is."""
+        trace = self.trace
+        cause = _CAUSE_OF_KIND[trace.kind[rows]]
+        if len(self._loading):
+            above, loads = trace.parent[rows], cause == _LOADS
+            while (unknown := ~loads & (above >= 0)).any():
+                loads[unknown] = trace.kind[above[unknown]] == Kind.DATA_LOADING
+                above[unknown] = trace.parent[above[unknown]]
+            cause[loads] = _LOADS
+        names = np.unique(trace.name[rows])
+        waits = [any(part in self._name(number) for part in _SYNCS) for number in names.tolist()]
+        if any(waits):
+            cause[np.isin(trace.name[rows], names[waits])] = _WAITS_FOR_DEVICE
+        return np.asarray(cause)
+
+    def _name(self, number: int) -> str:
         name = self._names.get(number)
         if name is None:
             name = self._names[number] = str(self.trace.strings[number])
-        key = self._keys[row] = (self._kind(row, number, name), name, self._line_of(row))
-        return key
+        return name
 
-    def _kind(self, row: int, number: int, name: str) -> str:
-        waits = self._syncs.get(number)
-        if waits is None:
-            waits = self._syncs[number] = any(part in name for part in _SYNCS)
-        if waits:
-            return "waiting for its device"
-        if self._loads(row):
-            return LOADING
-        return _HOST_CAUSES.get(int(self.trace.kind[row]), "host code")
-
-    def _loads(self, row: int) -> bool:
-        """Say whether an event, or one above it, loads data."""
-        kind, parent, way = self.trace.kind, self.trace.parent, []
-        while row >= 0 and row not in self._loading:
-            if kind[row] == _LOADS:
-                self._loading[row] = True
-                break
-            way.append(row)
-            row = int(parent[row])
-        found = row >= 0 and self._loading[row]
-        self._loading |= dict.fromkeys(way, found)
-        return found
+    def _lines_of(self, rows: Ints) -> Ints:
+        """Return a number for the innermost Python line above each event."""
+        if not self._has_lines:
+            return np.zeros(len(rows), np.int64)
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(self._line_of(row), len(known)) for row in rows.tolist()], np.int64)
 
     def _line_of(self, row: int) -> str:
         """Return the innermost Python line above an event."""
+        if not self._has_lines:
+            return ""
         way = []
         while row >= 0 and row not in self._lines:
             if line := self._own_line(row):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.spans import Spans
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -57,13 +57,6 @@ class OwnWork:
     loading_ns: Floats
 
 
-def among(kinds: Sequence[Kind]) -> npt.NDArray[np.bool_]:
-    """Return a table that says of each kind whether it is one of some: to look kinds up takes little time."""
-    table = np.zeros(max(Kind) + 1, bool)
-    table[list(kinds)] = True
-    return table
-
-
 def ends_of(trace: Trace, rows: Ints) -> Ints:
     """Return when some rows end; all ends of a trace would be made anew."""
     return np.asarray(trace.start_ns[rows] + trace.duration_ns[rows])
@@ -78,7 +71,7 @@ class _RankRows:
 
     def of(self, kinds: Sequence[Kind], *, on_device: bool | None = None, in_step: bool = False) -> Ints:
         """Return the rows of some kinds."""
-        chosen = among(kinds)[self._kind]
+        chosen = among(*kinds)[self._kind]
         if on_device is not None:
             chosen &= self._on_device == on_device
         return np.asarray(self.rows[chosen & self._in_step if in_step else chosen])
