@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError, TraceError
-from stepscope.mirror import fetched
 from stepscope.urls import is_url
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def load_ranks(
         EmptyTraceError: One rank alone.
         UsageError: Ray is not installed, or cannot be reached.
     """
-    place = fetched(path)
+    place = _copied(path) if is_url(path) else Path(path)
     from stepscope.trace.rank_set import set_files
 
     if not place.exists() and not set_files(place):
@@ -68,6 +67,12 @@ def load_ranks(
     told_elsewhere = missing_ranks(trace)
     of_files = (note for note in trace.notes if note not in told_elsewhere)
     return replace(found, notes=(*of_files, *found.notes))
+
+
+def _copied(url: str | os.PathLike[str]) -> Path:
+    from stepscope.mirror import fetched  # loads what speaks with stores, which a file needs none of
+
+    return fetched(url)
 
 
 def _of_profiles(place: Path, path: str, where: HowRead) -> tuple[Job, Trace]:
