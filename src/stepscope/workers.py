@@ -204,6 +204,23 @@ class _Worker:
 
 
 _PROTOCOL = 5
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+"""Options of ``mallopt``, as glibc's ``malloc.h`` numbers them."""
+
+
+def keep_freed_memory() -> None:
+    """Have this process keep up to 512 MiB that it frees, for its next task; other C libraries do as before.
+
+    By default glibc gives every array beyond a size back to the system, and asking for it anew makes a page
+    fault for each 4 KiB: 5,000 for a profile of 100,000 events, a sixth of the time in which it is read.
+    Only for processes of our own: the memory is not seen to be free by others.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in (_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 512 << 20), (_TOP_PAD, 16 << 20):
+            mallopt(option, value)
 
 
 def _bound() -> int:
@@ -225,6 +242,7 @@ def main() -> int:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    keep_freed_memory()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
     with contextlib.suppress(EOFError):
@@ -256,7 +274,12 @@ def _on_ray(
 ) -> Iterator[R]:
     cluster, begun = _connected(address)
     try:
-        remote = cluster.remote(max_retries=_RETRIES)(call)
+
+        def work(task: T) -> R:
+            keep_freed_memory()
+            return call(task)
+
+        remote = cluster.remote(max_retries=_RETRIES)(work)
         most = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1))) + _AHEAD
         waiting: dict[Any, T] = {}
         left = iter(tasks)

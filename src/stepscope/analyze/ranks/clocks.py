@@ -22,6 +22,8 @@ FEWEST = 5
 """Joint collectives of a rank below which its offset is not trusted."""
 FEWEST_FOR_DRIFT = 20
 ERROR_QUANTILE = 0.9
+SMALLEST_JUMP_NS = 100_000
+"""A clock that was set by less is not told from noise."""
 _ROUNDS = 30
 _PAIRS = 20_000
 """Slopes looked at for one rank's drift; of more points pairs are taken at even distances."""
@@ -214,7 +216,7 @@ def _stepped(
         at = np.flatnonzero(present[:, number])
         at = at[np.argsort(times[at, number], kind="stable")]
         left, time = residual[at, number], times[at, number]
-        if len(left) < 2 * FEWEST:
+        if len(left) < 2 * FEWEST or np.ptp(left) <= SMALLEST_JUMP_NS:  # no two levels are further apart
             continue
         splits = range(FEWEST, len(left) - FEWEST + 1, max(1, len(left) // 200))
         best = min(
@@ -226,7 +228,7 @@ def _stepped(
         half = len(left) // 2
         slope = np.median((left[half:] - left[: len(left) - half]) / (time[half:] - time[: len(left) - half]))
         line = _spread(left - slope * time)
-        if abs(jump) > max(20 * levels, 100_000) and levels < line / 4:
+        if abs(jump) > max(20 * levels, SMALLEST_JUMP_NS) and levels < line / 4:
             return f"the clock of rank {rank} was set by about {jump / 1e6:.1f} ms during the recording"
     return None
 
