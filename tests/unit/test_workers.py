@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import resource
@@ -9,6 +10,7 @@ import socket
 import sys
 import tempfile
 
+import numpy as np
 import pytest
 
 from stepscope.errors import UsageError, WorkerError
@@ -102,3 +104,25 @@ def test_ray_that_is_not_installed_says_how_to_get_it(monkeypatch):
     with pytest.raises(UsageError, match="Ray cannot be imported") as told:
         list(spread(math.sqrt, [1.0], ray="local"))
     assert told.value.hint.startswith('pip install "stepscope[ray]"')
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="needs glibc")
+def test_processes_of_ours_keep_what_they_free():
+    faults = list(spread(_faults, range(4), processes=2))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    _allocate()
+    usual = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert max(faults) * 10 < usual
+
+
+def _faults(_task):
+    _allocate()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    _allocate()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def _allocate():
+    for _ in range(20):
+        bytearray(b"x") * (3 << 20)
+        np.ones(300_000)
