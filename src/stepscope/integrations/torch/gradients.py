@@ -183,11 +183,16 @@ class Gradients:
     # --- around the optimizer's step ----------------------------------------------------------------
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        with self._guarded(), torch.no_grad():
-            begun = time.perf_counter()
-            self._take_norm(there=False)
+        begun = time.perf_counter()
+        try:  # a context of any kind would cost more than what is due at most steps
+            if self._normed is not None:
+                self._take_norm(there=False)
             if self._watched.plain and self._measure_shortly(optimizer, begun):
                 return
+        except Exception as error:  # noqa: BLE001  tensors of any kind
+            self._failed(error)
+            return
+        with self._guarded(), torch.no_grad():
             sample = self._join(optimizer)
             if sample is not None:
                 sample.clips.extend(self._clips.take())
@@ -423,13 +428,17 @@ class Gradients:
         try:
             yield
         except Exception as error:  # noqa: BLE001  tensors of any kind, and a function of the user's
-            self._failures += 1
-            self._sample = None
-            off = self._failures >= MAX_FAILURES
-            if off:
-                self.remove()
-            then = "switched off" if off else "the training goes on"
-            found = f"gradient statistics: {type(error).__name__}: {error}; {then}"
-            refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
-            refusal.__cause__ = error
-            self._run.report("statistics", refusal)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Report what went wrong, and stop after some failures in a row."""
+        self._failures += 1
+        self._sample = None
+        off = self._failures >= MAX_FAILURES
+        if off:
+            self.remove()
+        then = "switched off" if off else "the training goes on"
+        found = f"gradient statistics: {type(error).__name__}: {error}; {then}"
+        refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+        refusal.__cause__ = error
+        self._run.report("statistics", refusal)

@@ -51,8 +51,11 @@ class Norms:
         if self.able:
             self._columns[1] = [size for _, _, size in self._parts]
             self._columns[2] = [measure.TYPES[dtype] for _, dtype, _ in self._parts]
-        large = self.able and int(self._columns[1].sum()) >= WORTH_WAKING
-        self.watches = large and processors() > 1
+        size = int(self._columns[1].sum())
+        self.watches = self.able and size >= WORTH_WAKING and processors() > 1
+        self._small = size < measure.WORTH_A_THREAD
+        self._table = StatisticsTable(1)
+        self._nothing = self._table.moments.copy()
         self._steps = 0
         self._readers: Readers | None = None
         self._seen: list[tuple[Tensor, int]] = []
@@ -81,20 +84,26 @@ class Norms:
         except RuntimeError:  # a layout that has no memory to point to
             return False
         columns[0] = addresses
-        there = columns[0] != 0
-        some = columns if there.all() else columns[:, there].copy()
-        self._found = found = StatisticsTable(1)
+        some = columns[:, columns[0] != 0].copy() if 0 in addresses else columns
+        self._found = found = self._table
+        found.moments[:] = self._nothing
         if self.watches:
             self._seen = [(each, each._version) for each in kept]
         if self.watches and self._steps >= LEARNT and self._steps % LOOK_AGAIN:
             self._ask(some)
         else:
-            measure.add(found, some, squares_only=True)
+            if self._small:
+                found.add_parts(*some, squares_only=True)
+            else:
+                measure.add(found, some, squares_only=True)
             self._read = some if self.watches else None
         return True
 
     def finish(self) -> StatisticsTable | None:
-        """Return one row for all gradients together; None where the optimizer changed them meanwhile."""
+        """Return one row for all gradients together; None where the optimizer changed them meanwhile.
+
+        The table is used again at the next step.
+        """
         found, self._found = self._found, None
         seen, self._seen = self._seen, []
         read, self._read = self._read, None
