@@ -11,18 +11,18 @@ import re
 from stepscope.trace.model import Kind
 
 _LIBRARIES = ("nccl", "rccl", "mscclpp", "msccl", "ncclsymk", "nvshmem", "oneccl", "hccl", "c10d::")
-"""How the names of device work begin that libraries of collectives launch."""
+"""Beginnings of the names of device work that libraries of collectives launch."""
 _PARTS = (
     "nccldevkernel", "ncclkernel", "ncclsymdevkernel", "rccloneshot", "deep_ep::", "cross_device_reduce",
     "one_shot_all_reduce", "one_shot_allreduce", "two_shot_all_reduce", "two_shot_allreduce",
     "multimem_all_reduce", "multimem_all_gather", "multimem_one_shot",
 )  # fmt: skip
-"""What the names of kernels that communicate contain, in lower case."""
+"""Parts of the names of kernels that communicate, in lower case."""
 _HLO = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast"
     r"|ragged-all-to-all)(-start|-done)?([.\d]|$)"
 )
-"""How XLA names the instructions that communicate."""
+"""Names of XLA's instructions that communicate."""
 
 HOST = re.compile(r"^(gloo|mpi|ucc|nccl|xccl|rccl|hccl|c10d):+", re.IGNORECASE)
 """Names of host events that stand for a collective: annotations ``nccl:all_reduce``, operators ``c10d::``."""
