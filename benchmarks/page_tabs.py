@@ -5,6 +5,9 @@
 peer, TensorBoard, its own, reloading every 30 s as it does. Each tool has its own browser and log, and they
 run one after the other.
 
+The tabs are opened, and left alone, by the browser's own protocol: tools that drive pages have the browser
+keep the body of each answer for them, up to 200 MB a tab, which would be taken for growth of the page.
+
 Each half minute: what the server holds (resident, and of that anonymous), what all renderers hold (private,
 after a collection), their JavaScript heaps and DOM nodes. What grows is a line through the samples once the
 views are open and the caches filled. The log's size stands beside it: a server that keeps every point must
@@ -26,7 +29,7 @@ from typing import Any
 import numpy as np
 from page_first_charts import FLAGS, await_port, chromium, free_port, process, script
 from page_scale import private_mb, status_mb
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 VIEWS = (
     "scalars",
@@ -41,6 +44,7 @@ VIEWS = (
 SAMPLE_S = 30.0
 WARM_S = 90.0
 """Growth is measured from then on: views are open, caches are filled."""
+PATIENCE_S = 120.0
 TAGS, PACE_S = 20, 0.05
 TRAIN = """
 import math, random, sys, time
@@ -88,8 +92,9 @@ def measure(tool: str, seconds: float, tabs: int) -> list[dict[str, float]]:
         try:
             with process(serving(tool, logdir, port), XDG_CACHE_HOME=cache) as server:
                 await_port(port)
-                pages = [opened(browser, port, tool, at) for at in range(tabs)]
-                return watch(browser, pages, server.pid, logdir, seconds)
+                pump = browser.new_page()
+                opened_tabs = [opened(pump, port, tool, at) for at in range(tabs)]
+                return watch(browser, pump, opened_tabs, server.pid, logdir, seconds)
         finally:
             browser.close()
             training.kill()
@@ -106,33 +111,63 @@ def serving(tool: str, logdir: Path, port: int) -> list[str]:
     ]
 
 
-def opened(browser: Browser, port: int, tool: str, at: int) -> Page:
+class Tab:
+    """A tab that nothing looks at but for a moment at each sample.
+
+    Args:
+        pump: A page that lets messages of the browser through.
+        address: Of the page.
+    """
+
+    def __init__(self, pump: Page, address: str) -> None:
+        assert pump.context.browser is not None
+        self._pump, self._browser = pump, pump.context.browser.new_browser_cdp_session()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._browser.on("Target.receivedMessageFromTarget", self._receive)
+        context = self._browser.send("Target.createBrowserContext")["browserContextId"]
+        size = {"width": 1440, "height": 900, "browserContextId": context}
+        self._target = self._browser.send("Target.createTarget", {"url": address, **size})["targetId"]
+
+    def _receive(self, event: dict[str, Any]) -> None:
+        answer = json.loads(event["message"])
+        self._answers[answer.get("id", -1)] = answer.get("result", {})
+
+    def ask(self, *methods: str, **words: Any) -> dict[str, Any]:
+        """Return what the last of some methods answers."""
+        found = {"targetId": self._target, "flatten": False}
+        session = self._browser.send("Target.attachToTarget", found)["sessionId"]
+        for number, method in enumerate(methods):
+            self._answers.pop(number, None)
+            message = json.dumps({"id": number, "method": method, "params": words})
+            self._browser.send("Target.sendMessageToTarget", {"sessionId": session, "message": message})
+            end = time.monotonic() + PATIENCE_S
+            while number not in self._answers:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"no answer to {method}")
+                self._pump.wait_for_timeout(20)
+        self._browser.send("Target.detachFromTarget", {"sessionId": session})
+        return self._answers[len(methods) - 1]
+
+
+def opened(pump: Page, port: int, tool: str, at: int) -> Tab:
     """Open a tab; each belongs to a context of its own, so that no renderer is shared."""
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     view = VIEWS[at % len(VIEWS)] if tool == "stepscope" else ("timeseries", "scalars")[at % 2]
-    address = f"http://127.0.0.1:{port}/#{'/' if tool == 'stepscope' else ''}{view}"
-    for rest in range(4, -1, -1):  # on a busy machine a socket that the browser opened ahead may be gone
-        try:
-            page.goto(address, timeout=120_000)
-            break
-        except Error:
-            if not rest:
-                raise
-            page.wait_for_timeout(1_000)
+    tab = Tab(pump, f"http://127.0.0.1:{port}/#{'/' if tool == 'stepscope' else ''}{view}")
     if tool == "tensorboard":
-        page.evaluate("localStorage.setItem('_tb_global_settings', JSON.stringify({autoReload: true}))")
-        page.reload()
-    return page
+        pump.wait_for_timeout(5_000)
+        setting = "localStorage.setItem('_tb_global_settings', JSON.stringify({autoReload: true}))"
+        tab.ask("Runtime.evaluate", expression=f"{setting}; location.reload()")
+    return tab
 
 
 def watch(
-    browser: Browser, pages: list[Page], server: int, logdir: Path, seconds: float
+    browser: Browser, pump: Page, tabs: list[Tab], server: int, logdir: Path, seconds: float
 ) -> list[dict[str, float]]:
     """Take samples until the time is over."""
     begun, samples = time.monotonic(), []
     while (now := time.monotonic() - begun) < seconds:
-        pages[0].wait_for_timeout(1_000 * min(SAMPLE_S, seconds - now))
-        sample = {"second": time.monotonic() - begun, **sizes(browser, pages)}
+        pump.wait_for_timeout(1_000 * min(SAMPLE_S, seconds - now))
+        sample = {"second": time.monotonic() - begun, **sizes(browser, tabs)}
         sample |= {"server_mb": status_mb(server, "VmRSS"), "server_anon_mb": status_mb(server, "RssAnon")}
         sample["log_mb"] = sum(each.stat().st_size for each in logdir.rglob("*") if each.is_file()) / 2**20
         samples.append(sample)
@@ -140,23 +175,20 @@ def watch(
     return samples
 
 
-def sizes(browser: Browser, pages: list[Page]) -> dict[str, float]:
+def sizes(browser: Browser, tabs: list[Tab]) -> dict[str, float]:
     """Return what all tabs hold together, after a collection."""
-    heap = nodes = 0.0
-    for page in pages:
-        session = page.context.new_cdp_session(page)
-        session.send("HeapProfiler.collectGarbage")
-        session.send("Performance.enable")
-        told: Any = {
-            each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]
-        }
-        heap, nodes = heap + told["JSHeapUsedSize"] / 2**20, nodes + told["Nodes"]
-        session.detach()
+    heap = nodes = listeners = 0.0
+    for tab in tabs:
+        tab.ask("HeapProfiler.collectGarbage")
+        told = tab.ask("Performance.enable", "Performance.getMetrics")["metrics"]
+        found = {each["name"]: each["value"] for each in told}
+        heap, nodes = heap + found["JSHeapUsedSize"] / 2**20, nodes + found["Nodes"]
+        listeners += found["JSEventListeners"]
     session = browser.new_browser_cdp_session()
     processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
     session.detach()
-    tabs = sum(private_mb(each["id"]) for each in processes if each["type"] == "renderer")
-    return {"tabs_mb": tabs, "heap_mb": heap, "nodes": nodes}
+    held = sum(private_mb(each["id"]) for each in processes if each["type"] == "renderer")
+    return {"tabs_mb": held, "heap_mb": heap, "nodes": nodes, "listeners": listeners}
 
 
 def tell(tool: str, samples: list[dict[str, float]]) -> None:

@@ -2,9 +2,9 @@
 
 ``python benchmarks/record_hold.py [--rounds N] [KIND ...]``. A loop of a few microseconds stands for a
 training that waits for nothing. Each kind of summary is logged in a process of its own, and the longest turn
-of the loop is looked for until the summary is encoded, without the call that logs it. Taken off is what the
-kernel says that the thread waited for a processor, which other programs took; what is left is a wait for the
-interpreter.
+of the loop is looked for until the summary is encoded, without the call that logs it. What counts of a turn
+is what the other threads of the process computed meanwhile, and no more than the turn less the time that the
+kernel says its thread waited for a processor: so it holds also where other programs take processors.
 
 ``hold`` is the longest such wait, ``share`` what all of them together were of the time, ``call`` how long the
 call itself took; the median of the rounds, and the worst round. ``peer`` is how long the call of torch's
@@ -132,18 +132,18 @@ def measure(kind: str) -> dict[str, float]:
             begun = time.perf_counter()
             log(run)
             call = time.perf_counter() - begun
-            held, longest, turns = 0.0, 0.0, 0
+            held, longest = 0.0, 0.0
             begun = before = time.perf_counter()
-            delay = waited_s(file)
+            delay, others = waited_s(file), time.process_time() - time.thread_time()
             while run._log.waits_for_values and before - begun < LONGEST_S:
-                turns += 1
                 now = time.perf_counter()
+                theirs = time.process_time() - time.thread_time()
                 if now - before > HELD_S:
                     then, delay = delay, waited_s(file)
-                    hold = now - before - (delay - then)
-                    held, longest = held + max(hold, 0.0), max(longest, hold)
+                    hold = max(min(now - before - (delay - then), theirs - others), 0.0)
+                    held, longest = held + hold, max(longest, hold)
                     now = time.perf_counter()
-                before = now
+                before, others = now, theirs
             whole = before - begun
         run.close()
     return {

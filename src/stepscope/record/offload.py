@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from stepscope import workers
 LARGE_BYTES = 32 << 10
 """Below this, encoding takes some 1 ms at most."""
 PIPE_BYTES = 1 << 20
+HUGE_BYTES = 4 << 20
+"""From this size on numpy asks for huge pages."""
 TRIES = 2
 """Processes that get to see one array: what ended two of them may be the array's own fault."""
 
@@ -43,6 +45,8 @@ class Offload:
 
     def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
         """Return what a function of ``offload_worker`` makes of an array; None where it must be done here.
+
+        Of many bytes it is a view.
 
         Args:
             name: The function.
@@ -94,7 +98,7 @@ class Offload:
         if "error" in told:
             return None  # done here it fails again, with its reason
         size = int(told["size"])
-        data = process.stdout.read(size)
+        data = _read(process.stdout, size)
         if len(data) != size:
             raise EOFError
         return data
@@ -139,6 +143,23 @@ def _write(target: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(target, rest[:PIPE_BYTES]) :]
+
+
+def _read(source: IO[bytes], size: int) -> bytes:
+    """Read so many bytes, fewer where they end; many into an array of numpy's, which has huge pages.
+
+    To let go of bytes of a few dozen megabytes takes some milliseconds, in which no other thread runs.
+    """
+    if size < HUGE_BYTES:
+        return source.read(size)
+    whole = np.empty(size, np.uint8).data
+    at = 0
+    while at < size:
+        count = source.readinto(whole[at:])  # type: ignore[attr-defined]
+        if not count:
+            break
+        at += count
+    return cast("bytes", whole[:at].toreadonly())
 
 
 OFFLOAD = Offload()

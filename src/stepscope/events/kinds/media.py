@@ -27,8 +27,12 @@ class Size(NamedTuple):
     height: int
 
 
+HEAD_BYTES = 256
+
+
 def mime(data: bytes) -> str:
     """Return the MIME type of encoded bytes, ``application/octet-stream`` where it is not known."""
+    data = bytes(data[:HEAD_BYTES])
     for start, found in _STARTS:
         if data.startswith(start):
             return found
@@ -36,7 +40,7 @@ def mime(data: bytes) -> str:
         return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], OTHER)
     if data[4:8] == b"ftyp":
         return "image/avif" if data[8:12] in (b"avif", b"avis") else "video/mp4"
-    if data[:256].lstrip().startswith((b"<svg", b"<?xml")):
+    if data.lstrip().startswith((b"<svg", b"<?xml")):
         return "image/svg+xml"
     return OTHER
 
