@@ -180,7 +180,7 @@ def test_profiles_of_a_run_stand_beside_each_other(opened):
     grid.get_by_role("columnheader", name="Step 800").wait_for()
     grid.get_by_role("row").nth(1).wait_for()
     strip = page.get_by_role("region", name="Step time of each profile").get_by_role("button")
-    assert [text.split()[-1] for text in strip.all_inner_texts()] == ["400", "800", "1200"], (
+    assert [text.split()[-1] for text in strip.all_inner_texts()] == ["400", "800", "1,200"], (
         "of others nothing"
     )
     page.get_by_role("button", name="Step 400").first.click()
