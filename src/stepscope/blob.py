@@ -1,7 +1,7 @@
 """Columns in a cache file, of logs and of profiles: written once, each with a checksum that is read with it.
 
-A file that is cut short, or has one other bit, raises :class:`BlobError`; it never gives a wrong number.
-Nothing in it is older than its owner's version, which stands in front of the columns or in an index beside.
+A file that is cut short, or has a single changed bit, raises :class:`BlobError`; it never gives a wrong
+number. The version of its owner stands in front of the columns or in an index next to the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ ALIGNMENT = 64
 _BUFFER = 1 << 20
 """Most columns are short: they are written together."""
 MAPPED_BYTES = 4 << 20
-"""Columns from this size on are mapped into memory; shorter ones are read, a mapping holds the file open."""
+"""Bytes from which on a column is mapped into memory; shorter ones are read, as a mapping keeps the file
+open.
+"""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -108,7 +110,7 @@ class Blob:
 
     Args:
         path: The file.
-        content: All of it, where it was read already; else columns are read from the file when asked for.
+        content: All of it, if it was read already; otherwise columns are read from the file when needed.
         head_bytes: Length of what stands in front of the columns.
     """
 

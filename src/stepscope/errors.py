@@ -29,11 +29,11 @@ from __future__ import annotations
 import os
 
 DAMAGED_RECORD = "the bytes are damaged or of another format: copy the file again, or record again"
-"""The next action where a record of an event file makes no sense."""
+"""The next action if a record of an event file makes no sense."""
 UNUSUAL_SUMMARY = (
     "write it with a current TensorBoard writer; if TensorBoard shows it, please report it with the file"
 )
-"""The next action where a summary is not built as its kind is."""
+"""The next action if a summary does not have the structure of its kind."""
 
 
 class StepscopeError(Exception):

@@ -47,7 +47,7 @@ def run_directory(root: Path, run: str) -> Path:
 
     Args:
         root: The log directory.
-        run: Its name, in which bytes that are no UTF-8 are written as ``\xff``.
+        run: Its name, in which bytes that are not UTF-8 are written as ``\xff``.
     """
     place = root / run
     if "\\x" not in run or place.exists():

@@ -127,7 +127,7 @@ def _of_run(place: Path) -> Job:
 
 
 def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
-    """Return what the flight recorders of ranks whose steps do not end tell; None where none was on."""
+    """Return what the flight recorders of ranks whose steps do not end say; None if none was on."""
     from stepscope.analyze.ranks.hangs import find_hang
     from stepscope.trace import load_trace
     from stepscope.trace.merge import merge, with_rank

@@ -1,4 +1,4 @@
-"""Names of a package that load on first use, so that importing it costs nothing and brings in no library."""
+"""Names of a package that load on first use, so that importing it costs nothing and loads no library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import import_module
 def names(
     package: str, homes: Mapping[str, str], public: Iterable[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return what a package calls ``__getattr__`` and ``__dir__``.
+    """Return a package's ``__getattr__`` and ``__dir__``.
 
     Args:
         package: Its ``__name__``.

@@ -1,10 +1,10 @@
 """Copies of log directories and profiles at URLs: in the user's cache directory, where they are read.
 
-Whatever fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only grows, so each look
-copies what lies behind the end of the copy, and checks that the copy ends as the file does there. Event files
-in pieces (``events/pieces.py``) become one file again. A store may answer late, wrongly or not at all: a
-request is tried again, a listing that lacks a file is not believed before the file itself was asked for, and
-what fails leaves the copy as it was.
+This works for everything that fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only
+grows, so each look copies what lies behind the end of the copy, and checks that the copy ends as the file
+does there. Event files in pieces (``events/pieces.py``) become one file again. A store may answer late,
+wrongly or not at all: a request is tried again, a listing that lacks a file is not believed before the file
+itself was asked for, and what fails leaves the copy as it was.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ T = TypeVar("T")
 PIECE_BYTES = 8 << 20
 UNUSED_SECONDS = 30 * 86400
 TOTAL_BYTES = 10 << 30
-"""How long, and how much, caches keep what nobody uses."""
+"""How long, and how much, caches keep unused entries."""
 OVERLAP_BYTES = 64
-"""So many bytes are read again when a file has grown, to see that it is still the same file."""
+"""Bytes that are read again when a file has grown, to check that it is still the same file."""
 PATIENCE_SECS = 2.5
 """After this long a listing of everything is raced by one that leaves out the folders of checkpoints."""
 FACTS = ".copied.json"
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
-"""Of TensorBoard's projector, by the names that Stepscope and torch give them."""
+"""Files of TensorBoard's projector, by the names that Stepscope and torch give them."""
 TAGS = (
     "ETag",
     "etag",
@@ -59,7 +59,7 @@ TAGS = (
 )
 """Names that drivers give to the fact that changes with an object's content, the surest first."""
 CAPTURE_FILES = (".profile.json", ".summary.json")
-"""Endings of what is known of a profile, beside it."""
+"""Endings of the files beside a profile that describe it."""
 _CHECKPOINTS = re.compile(
     r"(?:checkpoints?|ckpts?|(?:checkpoint|ckpt|step|epoch|global_step|iter)[-_=]?\d+.*|.*\.(?:zarr|ckpt|orbax.*))",
     re.IGNORECASE,
@@ -74,7 +74,7 @@ MARKER = ".profile-empty"
 
 
 def cache_home() -> Path | None:
-    """Return the directory for all caches of the user, None where there is none."""
+    """Return the directory for all caches of the user, None if there is none."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if named.startswith("/"):
         return Path(named) / "stepscope"
@@ -86,7 +86,7 @@ def cache_home() -> Path | None:
 
 
 def unneeded(used: Iterable[tuple[float, int, Path]], mine: Path) -> Iterator[Path]:
-    """Yield what of a cache nobody has used for 30 days, and the least recently used beyond 10 GiB.
+    """Yield the entries of a cache unused for 30 days, and the least recently used beyond 10 GiB.
 
     Args:
         used: When each was used, seconds since the epoch, its size in bytes, and its path.
@@ -114,7 +114,7 @@ def copies_home(url: str) -> Path:
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:
-    """Return where a recording can be read: a path as it is, of a URL a copy, with all that lies below it.
+    """Return where a recording can be read: a path as it is; for a URL, a copy with everything below it.
 
     Files of weights and folders of checkpoints are left out. What is there already is not fetched again.
 
@@ -149,7 +149,7 @@ def is_recording(path: str) -> bool:
 
 
 def grows(name: str) -> bool:
-    """Return whether a file is appended to; every other is written anew."""
+    """Return whether a file is appended to; all others are rewritten."""
     return EVENTS in name or is_own_name(name) or parse_name(name) is not None
 
 
@@ -183,8 +183,8 @@ class Copied:
     """A file of the store: the objects that hold it, by the range of it that each holds.
 
     Attributes:
-        size: Its bytes, as far as they are there without a gap.
-        tag: Changes where a file that is not appended to was written anew.
+        size: Its bytes, up to the first gap.
+        tag: Changes when a file that is not appended to was rewritten.
     """
 
     objects: dict[Piece, tuple[str, int]] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class Copied:
 
     @property
     def size(self) -> int:
-        """Bytes of the file that are there without a gap."""
+        """Bytes of the file up to the first gap."""
         at = 0
         while (piece := covering(self.objects, at)) is not None:
             at = piece.end
@@ -205,7 +205,7 @@ class Elsewhere(NamedTuple):
     Attributes:
         path: Of the object.
         size: Its bytes.
-        tag: Changes where it was written anew.
+        tag: Changes where it was written again.
         modified_ns: When it was written, as far as the store says; the last digits tell contents apart.
     """
 
@@ -226,9 +226,9 @@ class Mirror:
     Attributes:
         folder: Where the copy lies.
         file: The name of the file in it, where the URL is that of one.
-        error: Why the last look failed; None where it did not.
+        error: Why the last look failed; None if it did not.
         unread: What could not be copied at the last look, by name.
-        elsewhere: Recordings that are in the store and not copied, by their path from the log directory.
+        elsewhere: Recordings in the store that are not copied, by their path from the log directory.
 
     Raises:
         LogDirectoryError: No driver, no such directory, or nowhere to copy to.
@@ -258,7 +258,7 @@ class Mirror:
         self._update()
 
     def update(self) -> None:
-        """Copy what is new, and drop what is gone; where the store does not answer, all stays as it is."""
+        """Copy what is new and drop what is gone; if the store does not answer, nothing changes."""
         try:
             self._update()
             self.error = None
@@ -297,8 +297,8 @@ class Mirror:
     def _list(self) -> dict[str, dict[str, Any]]:
         """Return all objects that are wanted.
 
-        Everything below an address in one listing is quickest, unless there are checkpoints of a hundred
-        thousand files below it: then the folders are listed beside each other, those of checkpoints left out.
+        One listing of everything below an address is quickest, unless there are checkpoints with a hundred
+        thousand files below it: then the folders are listed in parallel, without those of checkpoints.
         """
         self._system.invalidate_cache()
         found = self._walk() if self._walks else self._race()
@@ -383,7 +383,7 @@ class Mirror:
     # --- what is fetched when it is asked for -------------------------------------------------------
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Copy recordings that are elsewhere; from then on they are kept up to date as others are.
+        """Copy recordings that are elsewhere; from then on they are kept up to date like the others.
 
         Args:
             names: Their paths from the log directory. Those that are not elsewhere are left out.
@@ -420,7 +420,7 @@ class Mirror:
             self.elsewhere = elsewhere
 
     def place_of_ranges(self, name: str) -> Path:
-        """Return where parts of a recording that is elsewhere are kept, a place for each content of it."""
+        """Return where parts of a recording that is elsewhere are kept, one place for each version of it."""
         each = self.elsewhere.get(name)
         content = f"{name} {each.size} {each.tag}" if each else name
         return self.folder.parent / "ranges" / hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -511,7 +511,7 @@ class Mirror:
         return now.size < have
 
     def _confirm(self, local: Path) -> None:
-        """Delete the copy of a file that the listing lacks, where the store says so itself, too."""
+        """Delete the copy of a file that the listing lacks, if the store confirms that it is gone."""
         name = local.relative_to(self.folder.resolve()).as_posix()
         try:
             self._system.info(f"{self._root}/{name}")
@@ -527,9 +527,9 @@ def _tag(facts: Mapping[str, Any]) -> str:
 
 
 def _modified_ns(facts: Mapping[str, Any]) -> int:
-    """Return when a listing says that an object was written, 0 where it does not.
+    """Return when a listing says that an object was written, 0 if it does not.
 
-    Stores know the second; the digits behind a millisecond tell one content of that second from the next.
+    Stores know the second; the digits below a millisecond tell versions of the same second apart.
     """
     for name in ("LastModified", "last_modified", "updated", "mtime", "created"):
         found = facts.get(name)

@@ -1,6 +1,6 @@
 """The page in a cell of a notebook: ``%load_ext stepscope`` and ``%stepscope runs``, or ``ss.show("runs")``.
 
-The server is a process of its own, so that neither training in the kernel makes the page wait nor the page
+The server is a process of its own, so that training in the kernel does not hold up the page, nor the page the
 training. It ends with the kernel, and showing the same directory again uses the one that is there.
 """
 
@@ -33,12 +33,12 @@ class Shell(Protocol):
     """The part of IPython that is used."""
 
     def register_magic_function(self, func: Any, magic_kind: str = ..., magic_name: str | None = ...) -> None:
-        """Make a function known as a magic."""
+        """Register a function as a magic."""
 
 
 @dataclass(frozen=True)
 class NotebookPage:
-    """A page in a notebook; IPython shows it where it is the value of a cell.
+    """A page in a notebook; IPython shows it if it is the value of a cell.
 
     Attributes:
         url: What the frame loads; relative to the notebook's host behind a proxy.
@@ -58,7 +58,7 @@ class NotebookPage:
 
 @dataclass(frozen=True)
 class Started:
-    """A server that runs: its process, its port, and the token it wants."""
+    """A running server: its process, its port, and the token that it requires."""
 
     process: subprocess.Popen[str]
     port: int

@@ -1,8 +1,8 @@
-"""Regular expressions that users give: matched in time linear in the text, whatever the expression.
+"""Regular expressions from users, matched in time linear in the text, whatever the expression.
 
 Python's own engine takes time exponential in the text for some expressions and cannot be interrupted: one
-such expression in a request would stop a server for good. RE2 takes no such time; in return it knows neither
-look-around nor references to earlier groups.
+such expression in a request would stop a server for good. RE2 never takes that long; in return it supports
+neither look-around nor references to earlier groups.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_MEMORY_BYTES = 8 << 20
 
 
 class Pattern(Protocol):
-    """A compiled expression, as far as it is used."""
+    """The part of a compiled expression's interface that is used."""
 
     def search(self, text: str) -> Any:
         """Find the expression anywhere in a text."""
@@ -27,7 +27,7 @@ class Pattern(Protocol):
 
 
 class _Tolerant:
-    """Takes names that hold bytes which are not text, as recordings may."""
+    """Accepts names with bytes that are not text, as recordings may contain."""
 
     def __init__(self, pattern: Any) -> None:
         self._pattern = pattern
@@ -48,7 +48,7 @@ def compile_pattern(text: str, what: str) -> Pattern:
         what: What it was given for, as errors name it, such as ``tags``.
 
     Raises:
-        UsageError: It is none, uses what RE2 does not know, or would take too much memory.
+        UsageError: It is not one, uses what RE2 does not support, or would take too much memory.
     """
     import re2
 
@@ -69,13 +69,14 @@ def _hint(text: str, said: str) -> str:
         return f"an expression is not a pattern of file names: use {'.' + text!r}, not {text!r}"
     if "perl operator" in said or "escape sequence" in said:
         return (
-            "look-around and references to groups are not known, for their time has no bound (RE2's syntax)"
+            "look-around and references to groups are not supported, because their time has no bound (RE2's "
+            "syntax)"
         )
-    return f"quote it where it is meant to the letter: {escape(text)!r}"
+    return f"to match it literally, write: {escape(text)!r}"
 
 
 def escape(text: str) -> str:
-    """Return the expression that matches a text to the letter."""
+    """Return the expression that matches a text literally."""
     import re2
 
     return str(re2.escape(_plain(text)))

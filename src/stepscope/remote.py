@@ -1,8 +1,8 @@
-"""Stores by the drivers of fsspec: each call ends within a bound, and what may pass is tried again.
+"""Stores, through the drivers of fsspec: each call has a time limit, and transient errors are retried.
 
-Drivers differ in what they do where a network fails. Some wait for ever, some try again for half a minute by
-themselves, some have one connection that two threads must not use at once, and that never comes back once it
-is lost. Behind this module all behave alike.
+Drivers differ in what they do when a network fails. Some wait for ever, some retry for half a minute by
+themselves, some have one connection that two threads must not use at once and that never recovers once it is
+lost. Behind this module all behave in the same way.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ INSIST_SECS = 20.0
 """No further try after this long."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 0.2, 5.0
 CALL_SECS = 20.0
-"""A small request that takes longer is given up."""
+"""Seconds after which a small request is given up."""
 LIST_SECS = 300.0
-"""A listing may be of a million objects."""
+"""Seconds for a listing, which may be of a million objects."""
 LEAST_BYTES_PER_SEC = 32 << 10
-"""Data may come, or go, as slowly as this."""
+"""The slowest rate at which data may be transferred."""
 AT_ONCE = 32
-"""Requests at once, where the driver can make them."""
+"""Most requests at once, if the driver can make them."""
 CONNECTIONS = {"hf": 16}
 FEW_CONNECTIONS = 4
 """Connections at once of drivers that belong to one thread; sshd refuses more than ten that begin."""
@@ -79,7 +79,7 @@ def insistent(
     pause: Callable[[float], None] = time.sleep,
     again: Callable[[], None] = lambda: None,
 ) -> T:
-    """Return what a request gives; after an error that may pass it is made again, later and later.
+    """Return the result of a request; after a transient error it is retried, at growing intervals.
 
     Args:
         call: The request.
@@ -109,10 +109,10 @@ class Remote:
 
     Attributes:
         root: The path of the URL in the store.
-        retries: Calls that were made once more.
+        retries: Number of calls that were repeated.
 
     Raises:
-        LogDirectoryError: No driver is installed for it, the URL is none, or its host cannot be reached.
+        LogDirectoryError: No driver is installed for it, it is not a URL, or its host cannot be reached.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None, *, system: Any = None) -> None:
@@ -161,12 +161,12 @@ class Remote:
         """Return exactly these bytes of a file.
 
         Raises:
-            OSError: Others came, again and again.
+            OSError: Other bytes came, again and again.
         """
 
         def whole(data: bytes) -> bytes:
             if len(data) != end - start:
-                raise OSError(f"{len(data)} bytes of {path} came, {end - start} were asked for")
+                raise OSError(f"received {len(data)} bytes of {path}, asked for {end - start}")
             return bytes(data)
 
         seconds = _data_secs(end - start)
@@ -182,7 +182,7 @@ class Remote:
         Args:
             local: Its path here.
             path: Its path there.
-            size: Its bytes, by which the time that it may take is told; 0 for any time.
+            size: Its bytes, which determine the time limit; 0 for no limit.
         """
         self._call("put_file", local, path, seconds=_data_secs(size) if size else None)
 
@@ -226,7 +226,7 @@ class Remote:
         self._call("makedirs", path, exist_ok=True)
 
     def invalidate_cache(self) -> None:
-        """Have the driver forget the listings that it keeps."""
+        """Make the driver forget its cached listings."""
         with self._lock:
             self._epoch += 1
         if self._shared is not None:
@@ -264,17 +264,17 @@ class Remote:
         try:
             return asyn.sync(system.loop, work, *words, timeout=seconds, **more)
         except TimeoutError:
-            raise TimeoutError(f"no answer of the store within {time.monotonic() - began:.0f} s") from None
+            raise TimeoutError(f"no answer from the store within {time.monotonic() - began:.0f} s") from None
         except Exception as error:
             if type(error).__name__ == "FSTimeoutError":  # before Python 3.11 asyncio has a type of its own
                 raise TimeoutError(
-                    f"no answer of the store within {time.monotonic() - began:.0f} s"
+                    f"no answer from the store within {time.monotonic() - began:.0f} s"
                 ) from None
             raise
 
     @contextmanager
     def _borrowed(self) -> Iterator[Any]:
-        """Give a driver that no other thread uses; one whose connection may be lost is not used again."""
+        """Provide a driver that no other thread uses; one whose connection may be lost is not reused."""
         if self._shared is not None:
             yield self._shared
             return
@@ -325,7 +325,7 @@ def _system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     except Exception as error:  # noqa: BLE001  drivers that speak with the host here raise errors of their own
         raise LogDirectoryError(
             f"cannot reach the store: {type(error).__name__}: {without_secrets(error, url, options)}",
-            hint="check the address, the network and who may read it",
+            hint="check the address, the network and the permissions",
             path=shown(url),
         ) from None
     _tame(system, scheme(url))
@@ -333,7 +333,7 @@ def _system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def _apart(url: str) -> dict[str, Any]:
-    """Return options by which fsspec gives a driver that is not the user's own, who may have one open."""
+    """Return options that make fsspec create a new driver instead of one that the user may have open."""
     if not is_url(url) or scheme(url) in _SHARED or "::" in url:
         return {}
     if scheme(url) in ("gs", "gcs"):  # what _tame does to it is not to be done to another
@@ -344,7 +344,7 @@ def _apart(url: str) -> dict[str, Any]:
 
 
 def _tame(system: Any, name: str) -> None:
-    """Take from a driver what it does by itself where a request fails or gets no answer."""
+    """Disable what a driver does by itself when a request fails or gets no answer."""
     if name in ("gs", "gcs"):
         # It tries six times, for half a minute, and prints tracebacks where no logging is set up.
         once = getattr(type(system), "_request", None)

@@ -1,8 +1,8 @@
-"""Folders for a while, which a later process removes where their own was killed.
+"""Temporary folders, which a later process removes if their own was killed.
 
-Each holds a file that its process keeps locked (``flock``); the kernel lets go of it when the process ends in
-whatever way, and processes that it forked have ended. A folder that nobody holds is removed by the next one
-of its kind.
+Each holds a file that its process keeps locked (``flock``); the kernel releases the lock when the process,
+and those that it forked, have ended in whatever way. A folder that nobody holds is removed by the next
+process that makes one of its kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 LOCK = ".held"
 FRESH_S = 60.0
-"""Folders younger than this are left alone: one that is being made is not locked yet."""
+"""Age below which folders are left alone: one that is being made is not locked yet."""
 
 
 class Scratch:
@@ -84,7 +84,7 @@ def sweep(place: Path, prefix: str, *, now: float | None = None) -> int:
 
 
 def _is_left(entry: os.DirEntry[str], now: float) -> bool:
-    """Say whether a folder is this user's, is not new, and was held by a process that has ended."""
+    """Return whether a folder is this user's, is not new, and was held by a process that has ended."""
     with contextlib.suppress(OSError):
         facts = entry.stat(follow_symlinks=False)
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or now - facts.st_mtime < FRESH_S:

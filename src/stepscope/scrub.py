@@ -1,4 +1,4 @@
-"""Text made safe to keep: without what has the shape of a secret, and as UTF-8 whatever it holds."""
+"""Text made safe to keep: without anything that looks like a secret, and as valid UTF-8."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def utf8(text: str) -> bytes:
     """Return any text as UTF-8.
 
-    File names, arguments and texts of exceptions may hold lone surrogates, which stand for bytes that were no
-    UTF-8; each becomes U+FFFD.
+    File names, arguments and texts of exceptions may hold lone surrogates, which stand for bytes that were
+    not UTF-8; each becomes U+FFFD.
     """
     return _SURROGATES.sub("\ufffd", text).encode()
 
 
 def printable(text: str) -> str:
-    r"""Return a file's name as text that can be sent: bytes that are no UTF-8 are written as ``\xff``."""
+    r"""Return a file's name as text that can be sent: bytes that are not UTF-8 are written as ``\xff``."""
     if not _SURROGATES.search(text):
         return text
     return os.fsencode(text).decode("utf-8", "backslashreplace")

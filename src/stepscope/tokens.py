@@ -1,7 +1,7 @@
-"""Tokens of expressions over tags, for rules of one's own and for derived series alike.
+"""Tokens of expressions over tags, for users' own rules and for derived series.
 
 A slash, dot, colon or @ between two letters, digits or underscores belongs to a name: ``eval/loss`` is a tag
-and ``loss / 2`` a division. Quotes hold any other name; a backslash in them takes the next sign as it is.
+and ``loss / 2`` a division. Quotes hold any other name; a backslash in them escapes the next character.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONDITIONS = ("<=", ">=", "==", "!=", "+", "-", "*", "/", "(", ")", ",", "<", ">
 
 
 class Token(NamedTuple):
-    """A piece of the text: a ``number``, ``name``, ``quoted`` name or ``sign``, or the ``end`` behind all."""
+    """A piece of the text: a ``number``, ``name``, ``quoted`` name or ``sign``, or the final ``end``."""
 
     kind: str
     text: str
@@ -37,7 +37,7 @@ def tokens(text: str, signs: tuple[str, ...]) -> Iterator[Token]:
 
     Args:
         text: The expression.
-        signs: Those that may stand in it; one that begins another comes after it.
+        signs: The signs that may occur; one that is the beginning of another comes after it.
 
     Raises:
         ExpressionError: Something is none of these; with its place.

@@ -23,7 +23,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z][A-Za-z0-9+.-]*)*://")
 _USER = re.compile(r"(://)([^/@]*)@")
 _QUERY = re.compile(r"\?[^/]*$")
 _LONG = 4
-"""A secret shorter than this is not looked for in texts: it would be found in everything."""
+"""Length below which a secret is not looked for in texts: it would be found everywhere."""
 
 
 def is_url(path: object) -> bool:
@@ -32,7 +32,7 @@ def is_url(path: object) -> bool:
 
 
 def scheme(url: str) -> str:
-    """Return ``s3`` of ``s3://bucket``; of a chain the last."""
+    """Return ``s3`` for ``s3://bucket``; for a chain, the last scheme."""
     return url.partition("://")[0].rpartition("::")[2].lower()
 
 
@@ -80,7 +80,7 @@ def _texts(value: object) -> list[str]:
 
 
 def check_driver(url: str) -> None:
-    """Find out whether there is a driver, without importing it.
+    """Check that a driver exists, without importing it.
 
     Raises:
         LogDirectoryError: There is none, or it is not installed.
@@ -104,6 +104,6 @@ def check_driver(url: str) -> None:
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as text; of ``file:///x`` the path that it names."""
+    """Return a path as text; for ``file:///x``, the path that it names."""
     text = os.fsdecode(path)
     return text.partition("://")[2] if is_url(text) and scheme(text) == "file" else text

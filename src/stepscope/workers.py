@@ -1,4 +1,4 @@
-"""Processes that work for another: asked by pipes, or many tasks spread over a pool or a Ray cluster."""
+"""Processes that work for this one: asked through pipes, or tasks spread over a pool or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ R = TypeVar("R")
 
 
 def start(module: str, *words: str, stderr: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
-    """Start a module of this package, which is asked and answers through pipes; Ctrl-C does not reach it.
+    """Start a module of this package that answers through pipes; Ctrl-C does not reach it.
 
     Args:
         module: Its name, as ``stepscope.trace.worker``.
         words: Its arguments.
-        stderr: Where what it complains of goes; by default where this process' own does.
+        stderr: Where its error output goes; by default to that of this process.
         variables: For its environment.
 
     Raises:
-        OSError: No process can be had.
+        OSError: No process can be started.
     """
     paths = [str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(  # noqa: S603  this package, by this interpreter
@@ -45,7 +45,7 @@ def start(module: str, *words: str, stderr: int | None = None, **variables: str)
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """End a process at once, and let go of what belongs to it."""
+    """End a process at once, and release what belongs to it."""
     process.kill()
     close_pipes(process)
     process.wait()
@@ -67,19 +67,19 @@ def spread(
     ray: bool | str = False,
     failed: Callable[[T, str], R] | None = None,
 ) -> Iterator[R]:
-    """Yield what a function gives for each task, as they are done: in processes here, or on a Ray cluster.
+    """Yield a function's result for each task as it is done: in processes here, or on a Ray cluster.
 
     A few more tasks than there are processes are under way at once, so that results do not pile up. The bound
     of this process's memory is shared between them.
 
     Args:
-        call: A function of a module; tasks and results are sent from process to process.
+        call: A module-level function; tasks and results are sent between processes.
         tasks: What it is called with.
         processes: How many here; by default one per processor. With 1 it is called in this process.
-        ray: Have a cluster do it: an address, ``local`` for one that is started here and ended afterwards,
-            True for the one that ``ray.init`` finds, or one here. A connected session comes first.
-        failed: Gives the result of a task at which a process died, from the task and a sentence; without it,
-            that is an error.
+        ray: Use a cluster: an address, ``local`` for one that is started here and ended afterwards, True for
+            the one that ``ray.init`` finds, or else one here. A connected session takes precedence.
+        failed: Returns the result of a task at which a process died, given the task and a sentence; without
+            it, that is an error.
 
     Raises:
         UsageError: Ray is not installed, or does not start.
@@ -95,7 +95,7 @@ def spread(
     yield from _in_processes(call, tasks, count, failed)
 
 
-DIED = "the process that worked at it died"
+DIED = "the process that worked on it died"
 
 
 def _in_processes(
@@ -141,11 +141,11 @@ def _in_processes(
 
 
 _AHEAD = 2
-"""Tasks that are under way beyond one for each process."""
+"""Tasks in flight beyond one for each process."""
 
 
 class _Worker:
-    """One process, started when it is asked first."""
+    """One process, started when it is first asked."""
 
     def __init__(self, call: Callable[..., Any], most_bytes: int) -> None:
         self._call, self._most_bytes = call, most_bytes
@@ -174,7 +174,7 @@ class _Worker:
             right, found = pickle.load(process.stdout)  # noqa: S301  what our own process wrote
         except (OSError, ValueError, EOFError, pickle.UnpicklingError):
             self.close()
-            raise WorkerError(DIED, hint="if memory ran out, let fewer work at once: --workers") from None
+            raise WorkerError(DIED, hint="if memory ran out, run fewer at once: --workers") from None
         if not right:
             raise cast("Exception", found)
         return found
@@ -190,14 +190,14 @@ class _Worker:
         return self._process
 
     def cancel(self) -> None:
-        """Kill the process for good; whoever waits for its answer is told that it died."""
+        """Kill the process for good; callers that wait for its answer get an error."""
         self._ended = True
         process = self._process
         if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the process, and let go of what belongs to it."""
+        """End the process, and release what belongs to it."""
         process, self._process = self._process, None
         if process is not None:
             end(process)
@@ -234,7 +234,7 @@ def _bound() -> int:
 
 
 def main() -> int:
-    """Work: a function comes by stdin, then tasks, and what it gives goes to stdout, until stdin ends.
+    """Work: read a function and then tasks from stdin, and write the results to stdout, until stdin ends.
 
     The argument says how much memory it may take, 0 for no bound.
     """
@@ -265,7 +265,7 @@ def main() -> int:
 # --- Ray ------------------------------------------------------------------------------------------------
 
 REACHED_SECS = 5.0
-"""A cluster whose address does not take a connection within this is not waited for; Ray tries for minutes."""
+"""How long to wait for a connection to a cluster's address; Ray itself tries for minutes."""
 _RETRIES = 2
 
 
@@ -301,7 +301,7 @@ def _on_ray(
 
 
 def _of_error(cluster: Any, error: Exception, task: T, failed: Callable[[T, str], R] | None) -> R:
-    """Return what stands for a task that failed on a cluster; what the function itself raised is raised."""
+    """Return the result for a task that failed on a cluster; raise what the function itself raised."""
     cause = getattr(error, "cause", None)
     if isinstance(error, cluster.exceptions.RayTaskError) and isinstance(cause, Exception):
         if isinstance(cause, ModuleNotFoundError):
@@ -354,13 +354,13 @@ def _connected(address: bool | str) -> tuple[Any, bool]:
 
 
 STARTS, SLOW_START = 3, "timed out during startup"
-"""How often Ray may start, and what it says where its own processes needed more than its 30 s."""
+"""How often to try to start Ray, and its message if its processes needed more than its 30 s."""
 LAST_CLUSTER = "ray/ray_current_cluster"
 """File in the folder for temporary files in which Ray keeps the address of the cluster that began last."""
 
 
 def _found(address: str | None) -> str | None:
-    """Return where Ray will look for a cluster; None where it starts one, or finds it by other ways."""
+    """Return where Ray will look for a cluster; None if it starts one, or finds it in other ways."""
     if address is not None and address != "auto":
         other = "://" in address and not address.startswith(
             "ray://"

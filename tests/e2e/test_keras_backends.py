@@ -1,4 +1,4 @@
-"""tests/keras once per backend, in a process of its own: Keras fixes its backend when it is imported.
+"""tests/keras once per backend, in a separate process: Keras fixes its backend when it is imported.
 
 On TensorFlow, and with the Keras of TensorFlow 2.15, they run in the environments of tests/tensorflow.
 """

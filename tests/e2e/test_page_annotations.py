@@ -76,7 +76,7 @@ def test_archived_runs_are_left_out_until_asked_for(page):
         "archived:true,false" in page.url
         or page.get_by_label("Run query").input_value() == "archived:true,false"
     )
-    edit(page, "Bring back from the archive")
+    edit(page, "Restore from the archive")
     page.get_by_label("Run query").fill("")
     page.get_by_text("3 of 3 runs").wait_for()
     page.get_by_role("button", name="Hide beta").wait_for()
@@ -89,7 +89,7 @@ def test_a_run_is_deleted_on_the_second_word_and_taken_back(page, logs):
     move = dialog.get_by_role("button", name="Move to the trash")
     assert move.is_disabled()
     assert (logs / "beta").exists()
-    dialog.get_by_label("I mean this run").check()
+    dialog.get_by_label("Yes, this run").check()
     move.click()
     page.get_by_text("2 of 2 runs").wait_for()
     assert not (logs / "beta").exists()
@@ -97,7 +97,7 @@ def test_a_run_is_deleted_on_the_second_word_and_taken_back(page, logs):
     page.keyboard.type("trash")
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Trash")
-    dialog.get_by_role("button", name="Take back").click()
+    dialog.get_by_role("button", name="Restore").click()
     dialog.get_by_text("Nothing is in the trash").wait_for()
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("3 of 3 runs").wait_for()
@@ -106,7 +106,7 @@ def test_a_run_is_deleted_on_the_second_word_and_taken_back(page, logs):
 
 def test_deleting_for_good_asks_twice(page, logs):
     edit(page, "Delete…")
-    page.get_by_label("I mean this run").check()
+    page.get_by_label("Yes, this run").check()
     page.get_by_role("button", name="Move to the trash").click()
     page.get_by_text("2 of 2 runs").wait_for()
     palette(page)

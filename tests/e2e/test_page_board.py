@@ -240,7 +240,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
 
 def test_importance_of_few_runs_is_not_told(opened):
     page = opened("#/overview?board=importance&q=optimizer:adam").page
-    page.get_by_text("nothing can be told: at least 8 with a value are needed").wait_for()
+    page.get_by_text("no importance can be computed: at least 8 with a value are needed").wait_for()
     assert page.get_by_role("group", name="Importance of config keys").count() == 0
 
 

@@ -55,7 +55,7 @@ def test_a_run_without_findings_is_healthy_and_says_what_was_not_judged(opened):
     strip = page.get_by_role("region", name="State of the run").inner_text()
     assert "healthy" in strip
     findings = page.get_by_role("region", name="Findings")
-    assert "nothing found by the checks that had their data" in findings.inner_text()
+    assert "nothing found by the checks that had the data they need" in findings.inner_text()
     findings.locator("summary").click()
     assert "not recorded" in findings.locator("dl").inner_text()
 
@@ -93,7 +93,7 @@ def test_findings_are_asked_for_once(runs, serve_long, watch):
     page.on("request", lambda request: asked.append(request.url))
     watched.open("#/overview?q=run:saturated")
     page.get_by_role("complementary", name="What is wrong with saturated").wait_for()
-    page.get_by_role("region", name="Findings").get_by_text("the severest first").wait_for()
+    page.get_by_role("region", name="Findings").get_by_text("most severe first").wait_for()
     watched.wait(
         "() => performance.getEntriesByType('resource').some((one) => one.name.includes('/captures?'))"
     )
@@ -111,7 +111,7 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
     state.wait_for()
     with ss.Run(log_dir / "second") as run:
         run.scalar("loss", 2.0)
-    page.get_by_text("second has begun").wait_for()
+    page.get_by_text("second has started").wait_for()
     assert "first" in state.inner_text()
     page.get_by_role("button", name="Show all 2 runs").click()
     page.get_by_role("rowheader", name="second").wait_for()

@@ -61,7 +61,7 @@ def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
     watched.wait("() => location.hash.includes('unfold=')")
     page.reload()
     drawn.get_by_role("button", name="5, 3 operations").wait_for()
-    page.get_by_role("button", name="Fold what is like h/0").click()
+    page.get_by_role("button", name="Fold everything like h/0").click()
     fold.wait_for()
 
 

@@ -128,8 +128,8 @@ def test_one_chart_is_dropped_on_another(seeds, watch):
     watched = opened(watch, seeds)
     page = watched.page
     page.locator("article[aria-label='tokens'] h3").drag_to(page.locator("article[aria-label='odd name;=x']"))
-    page.locator("section[aria-label='Own charts'] article").wait_for()
-    assert page.locator("section[aria-label='Own charts'] article").count() == 1
+    page.locator("section[aria-label='Custom charts'] article").wait_for()
+    assert page.locator("section[aria-label='Custom charts'] article").count() == 1
     watched.ready()
     [chart] = [chart for name, chart in watched.charts().items() if name.startswith("own:")]
     assert len(chart["lines"]) == 12
@@ -142,7 +142,7 @@ def test_what_cannot_be_drawn_says_why(seeds, watch):
         own("train/loss +, ~(, ~nothing, gone * 2").replace("\\%2C", "%2C").replace("%5C%2C", "%2C"),
     )
     page = watched.page
-    cards = page.locator("section[aria-label='Own charts'] article")
+    cards = page.locator("section[aria-label='Custom charts'] article")
     cards.nth(3).wait_for()
     page.get_by_text("expected a tag, a number or (, found the end").wait_for()
     page.get_by_text("Not a regex", exact=False).wait_for()

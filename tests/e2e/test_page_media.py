@@ -178,7 +178,7 @@ def test_embeddings_stay_when_the_server_gives_no_answer(growing):
     page.route("**/embeddings?*", refuse)
     run.image("picture", np.zeros((4, 6, 3), np.uint8), 30)
     run.close()
-    page.get_by_role("button", name="Images, sound, film").wait_for()
+    page.get_by_role("button", name="Images, audio, video").wait_for()
     page.wait_for_timeout(500)
     assert asked
     assert page.get_by_role("application").is_visible()
@@ -195,7 +195,7 @@ def test_points_and_those_nearest_stay_as_they_are_while_the_run_goes_on(growing
     before = asked("embedding"), asked("neighbours"), asked("embeddings")
     run.image("picture", np.zeros((4, 6, 3), np.uint8), 30)
     run.flush()
-    page.get_by_role("button", name="Images, sound, film").wait_for()
+    page.get_by_role("button", name="Images, audio, video").wait_for()
     page.wait_for_timeout(500)
     assert asked("embeddings") > before[2]
     assert (asked("embedding"), asked("neighbours")) == before[:2]

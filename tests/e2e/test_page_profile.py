@@ -331,7 +331,7 @@ def test_idle_gaps_of_a_device_say_their_reason_inside_the_box(opened):
     hover_longest(watched, page, "gaps", RESNET.partition("=")[2], "gap => gap.duration_ns")
     tip = page.locator(".paper .tip")
     tip.get_by_text("Idle ").wait_for()
-    tip.get_by_text("No stream of the device worked").wait_for()
+    tip.get_by_text("No stream of the device was busy").wait_for()
     inside = tip.evaluate("""tip => {
         const [a, b] = [tip.getBoundingClientRect(), tip.parentElement.getBoundingClientRect()];
         return a.left >= b.left && a.right <= b.right + 1 && a.bottom <= b.bottom + 1;

@@ -48,8 +48,8 @@ def test_kernels_are_sorted_found_and_lead_to_the_timeline_by_keyboard(opened):
     panel = page.get_by_role("complementary", name="Selected kernel")
     panel.get_by_text("13.46").wait_for()
     panel.get_by_text("float32 15.7").wait_for()
-    page.get_by_role("button", name="Calls a step").click()
-    assert grid.get_by_role("columnheader", name="Calls a step").get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Calls per step").click()
+    assert grid.get_by_role("columnheader", name="Calls per step").get_attribute("aria-sort") == "descending"
     grid.get_by_text("515", exact=True).wait_for()
     page.get_by_label("Find by name").fill("sgemm_128x32")
     watched.wait("() => document.querySelector('[role=grid]').getAttribute('aria-rowcount') < 10")

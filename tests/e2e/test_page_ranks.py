@@ -301,7 +301,7 @@ def test_who_is_stuck_where_is_said_while_the_page_is_open(waiting, serve, watch
     panel = page.get_by_role("region", name="Stuck ranks")
     panel.wait_for()
     assert "No step has ended for 35 s" in " ".join(panel.inner_text().split())
-    assert f"rank {SLOW}: elsewhere than the others" in panel.inner_text()
+    assert f"rank {SLOW}: not at the same place as the others" in panel.inner_text()
     first = panel.get_by_role("row").nth(1).inner_text()
     assert first.split()[0] == str(SLOW)
     assert "read (/job/data.py:7)" in first

@@ -125,7 +125,7 @@ def test_only_the_config_that_differs_is_listed(opened):
     ("page_name", "words"),
     [
         ("distributions", "No histogram yet"),
-        ("media", "No image, sound or film yet"),
+        ("media", "No image, audio or video yet"),
         ("text", "No text or table yet"),
     ],
 )

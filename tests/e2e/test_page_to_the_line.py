@@ -168,14 +168,14 @@ def test_where_a_run_that_diverges_began(opened):
     page = watched.page
     findings = page.get_by_role("region", name="Findings")
     loss = findings.get_by_role("listitem").filter(has_text="Loss is not finite").first
-    loss.get_by_text("what went into the model at step 123 is not finite").wait_for(timeout=PATIENCE_MS)
+    loss.get_by_text("the model's input at step 123 is not finite").wait_for(timeout=PATIENCE_MS)
     text = loss.inner_text()
     assert "Since step 123" in text
     assert "Batch of step 123: indices 777, " in text
     gradient = findings.get_by_role("listitem").filter(has_text="Gradient is not finite").first
     assert "not finite at step 123" in gradient.inner_text()
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
-    bar.get_by_text("16 values of what goes into the model are not finite at step 123").wait_for()
+    bar.get_by_text("16 values of the model's input are not finite at step 123").wait_for()
     bar.get_by_role("link", name="Show step 123").click()
     name = "activations/(input)/nonfinite_count"
     page.wait_for_function("() => /^#.scalars.*input/.test(location.hash)")

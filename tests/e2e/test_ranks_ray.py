@@ -111,7 +111,7 @@ def test_several_processes_work_and_one_that_dies_is_told(cluster):
     )
     assert sorted(filter(None, found)) == ["a", "b"]
     assert [task for task, _ in told] == ["fatal"]
-    assert told[0][1].startswith("the process that worked at it died on the Ray cluster")
+    assert told[0][1].startswith("the process that worked on it died on the Ray cluster")
     with pytest.raises(ValueError, match="not a"):
         list(spread(fail, ["a"], ray=cluster))
 

@@ -120,13 +120,13 @@ def test_a_port_in_use_is_the_users_to_solve(runs):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/such/place"], "no such directory, nor one that it could be made in"),
+        (["no/such/place"], "no such directory, and none that it could be created in"),
         (["notes.txt"], "not a directory"),
         (["runs", "--host", "203.0.113.9"], "cannot listen on host '203.0.113.9'"),
         (["runs", "--port", "70000"], "port 70000: expected 0 to 65535"),
-        (["runs", "--port", "0", "--path-prefix", "a b"], "no path prefix: 'a b'"),
+        (["runs", "--port", "0", "--path-prefix", "a b"], "not a path prefix: 'a b'"),
         (["runs", "--port", "0", "--token", "x"], "token of 1 characters"),
-        (["runs", "--port", "0", "--allow-host", "http://x"], "no host name: 'http://x'"),
+        (["runs", "--port", "0", "--allow-host", "http://x"], "not a host name: 'http://x'"),
     ],
 )
 def test_mistakes_are_told_in_words_with_the_next_action(runs, words, message, monkeypatch):

@@ -53,7 +53,7 @@ def test_a_link_looks_and_changes_nothing(server, capsys):
             ("share", {"seconds": 60}),
         ):
             answer = guest.post(base + path, json=sent)
-            assert (answer.status_code, answer.json()["error"]) == (403, "this link only looks")
+            assert (answer.status_code, answer.json()["error"]) == (403, "this link is view-only")
     owner = {"Authorization": f"Bearer {SECRET}"}
     assert httpx.get(base + "access", headers=owner).json()["changes"]
     assert httpx.post(base + "run", json={"run": "a", "title": "mine"}, headers=owner).status_code == 200

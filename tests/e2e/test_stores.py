@@ -140,7 +140,7 @@ def test_a_run_is_whole_in_the_store(place):
     assert place.points() == [list(range(100))]
     assert len(place.names()) == 2
     # Where the machine is slow, the driver may take more than 3 s to be imported, and the run says so.
-    assert not said or (said.count("Warning") == 1 and "has not said yet" in said), said
+    assert not said or (said.count("Warning") == 1 and "has not answered yet" in said), said
     listed = place.stepscope("ls", place.url).stdout
     assert "finished" in listed
     assert not any(secret in said + listed for secret in SECRETS)
@@ -194,7 +194,7 @@ def test_what_a_killed_trainer_left_is_sent_exactly_once(place):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert "its process has ended" in place.stepscope("sync").stdout
-    assert "all of it is there" in place.stepscope("sync", place.url).stdout
+    assert "everything has arrived" in place.stepscope("sync", place.url).stdout
     [steps] = place.points()
     assert steps == list(range(len(steps)))
     assert len(steps) > seen
@@ -218,7 +218,7 @@ def test_sigterm_sends_what_it_can_and_says_the_rest(place):
     assert re.search(r"2 files of the run, [\d,]+ bytes, not in \w+://bucket/runs-\d+/x yet", said)
     assert not any(secret in said for secret in SECRETS)
     place.proxy.fault = lambda request: ""
-    assert "all of it is there" in place.stepscope("sync", "--all").stdout
+    assert "everything has arrived" in place.stepscope("sync", "--all").stdout
     assert place.points()[0][:20] == list(range(20))
 
 

@@ -53,8 +53,8 @@ SAID: dict[str, list[tuple[str, str]]] = {
     # Known of this job: rank 7 comes last for 76 % of the waiting (48.5 ms of NCCL time, 96.5 % of it
     # waiting). Rank 7 itself launches late: its device idles 79 %.
     "dlrm_8xv100": [
-        ("slow-rank", "rank 7 comes last to 5 of 8 collectives and the others wait for it 6.03 ms of 16.1 ms "
-         "a step"),
+        ("slow-rank", "rank 7 arrives last at 5 of 8 collectives and the others wait for it 6.03 ms of 16.1 "
+                      "ms a step"),
         ("host-bound", "rank 7: the device waits for the host for 8.69 ms of 12.5 ms a step"),
         ("input-bound", "rank 7: the step waits for data for 1.16 ms of 12.5 ms a step"),
     ],

@@ -20,8 +20,8 @@ def test_no_expression_takes_long(expression):
         ("(?!a)b", "look-around and references"),
         (r"(a)\1", "look-around and references"),
         ("*conv*", r"use '\.\*conv\*'"),
-        ("loss[", "quote it"),
-        ("(x{1000}){1000}", "quote it"),
+        ("loss[", "to match it literally"),
+        ("(x{1000}){1000}", "to match it literally"),
     ],
 )
 def test_what_cannot_be_used_is_said(expression, hint):

@@ -91,9 +91,9 @@ def test_a_request_without_an_answer_is_given_up(monkeypatch):
     monkeypatch.setattr(remote, "INSIST_SECS", 0.0)
     monkeypatch.setattr(Remote._call, "__kwdefaults__", {**Remote._call.__kwdefaults__, "seconds": 0.1})
     store = Remote("hangsstore://bucket/x")
-    with pytest.raises(TimeoutError, match="no answer of the store within"):
+    with pytest.raises(TimeoutError, match="no answer from the store within"):
         store.info("bucket/x")
-    with pytest.raises(TimeoutError, match="no answer of the store within"):
+    with pytest.raises(TimeoutError, match="no answer from the store within"):
         store.read("bucket/x", 0, 10)
 
 

@@ -45,7 +45,7 @@ def test_a_task_at_which_a_process_dies_is_told_and_the_others_are_done():
     )
     assert told == [(3, DIED)]
     assert sorted(each for each in found if each is not None) == [0, 1, 4, 16, 25, 36, 49]
-    with pytest.raises(WorkerError, match="the process that worked at it died"):
+    with pytest.raises(WorkerError, match="the process that worked on it died"):
         list(spread(square_or_die, range(8), processes=2))
 
 

@@ -1,9 +1,9 @@
 """Activities of the host's threads: loading, preprocessing, compiling, saving, logging, profiling, waiting.
 
-Names of frames, annotations, operators and runtime calls tell; the table below holds the rules. An activity
-has all that lies within its outermost event: a copy made while a checkpoint is written belongs to that. What
-waits is told apart by itself, for waiting is not work: ``run_backward`` waits for the thread of the backward
-pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
+The names of frames, annotations, operators and runtime calls decide, by the rules in the table below.
+Everything within its outermost event belongs to an activity: a copy made while a checkpoint is written
+belongs to that. Waiting is distinguished, because it is not work: ``run_backward`` waits for the thread of
+the backward pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(",
     ),
 }
-"""Which names begin an activity; searched for, not matched whole. The first that fits wins."""
+"""The names that begin an activity; searched for, not matched as a whole. The first match wins."""
 
 _LOADING_FRAMES = re.compile(
     r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch"
@@ -171,13 +171,13 @@ WRAPPERS = re.compile(
     r"|c10d::.*|autograd::engine.*|Optimizer\.(?:step|zero_grad)#.*|end: \d+.*|Execut(?:e|ion).*|PythonOp.*"
     r"|.*module\.py\(\d+\): (?:_call_impl|_wrapped_call_impl)|Launch\w*Kernel\w*)$"
 )
-"""Events that only hold others, or that hand work on: none of them is what takes the time."""
+"""Events that only contain others, or that pass work on: they are never what takes the time."""
 
 
 _HOLDING = (Activity.EVALUATING,)
-"""Activities that do others as a part of theirs: an evaluation loads data of its own."""
+"""Activities that include others: an evaluation loads its own data."""
 _MOST_OPERATORS = 20
-"""Operators that starting or stopping a profiler may run itself."""
+"""Operators that starting or stopping a profiler may run."""
 
 
 class Activities:
@@ -252,7 +252,7 @@ class Activities:
         return self._lanes[lane]
 
     def _around_steps(self, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Return whether each row holds a whole step: the program around the steps, no activity of one."""
+        """Return whether each row contains a whole step: it is the program around the steps, no activity."""
         trace = self._trace
         start, end = np.sort(trace.steps.start_ns), np.sort(trace.steps.end_ns)
         if not len(start):
@@ -262,7 +262,7 @@ class Activities:
         return np.asarray(last >= first)
 
     def _held(self, lane: int, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Return whether each row lies in what sampled stacks alone tell of and that has all within it."""
+        """Return whether each row lies in an activity that only sampled stacks show, with all within it."""
         trace, found = self._trace, Spans.empty()
         for activity in _HOLDING if lane in self._sampled and len(rows) else ():
             found = found.union(self._sampled[lane].where_stack(self._of_stack(lane) == activity))
@@ -281,7 +281,7 @@ class Activities:
         return self._of_samples[lane]
 
     def _evaluators(self, lane: int) -> frozenset[str]:
-        """Return the user's functions that run the model without gradients and do nothing of the training."""
+        """Return the user's functions that run the model without gradients and do not train."""
         trace = self._trace
         scopes = self.without_gradients[trace.lane[self.without_gradients] == lane]
         if not len(scopes):
@@ -320,7 +320,7 @@ class Activities:
         return recorded.union(self.seen(lane, *activities)) if lane in self._sampled else recorded
 
     def seen(self, lane: int, *activities: Activity) -> Spans:
-        """Return the time of activities by sampled stacks alone, where no event tells what was done."""
+        """Return the time of activities from sampled stacks alone, where no event says what was done."""
         sampled = self._sampled.get(lane)
         if sampled is None:
             return Spans.empty()
@@ -331,7 +331,7 @@ class Activities:
         return found.minus(rows_spans(self._trace, self.outermost(lane)[0])) if len(found) else found
 
     def waiting(self, lane: int) -> Spans:
-        """Return the time in which a thread waited: own time of what waits, operators within it left out."""
+        """Return the time in which a thread waited: own time of what waits, without operators in it."""
         trace = self._trace
         mine = np.flatnonzero((trace.lane == lane) & self.waits[trace.name] & (trace.device < 0))
         if not len(mine):

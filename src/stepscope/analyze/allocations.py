@@ -1,4 +1,4 @@
-"""Which free belongs to which allocation, and so what was held when.
+"""Pairs of allocations and frees, and so what was held when.
 
 By address where addresses were recorded. Where they were not (PyTorch before 1.12, TensorFlow), a free is
 that of the newest allocation of its size that is still held: what is made in the forward pass is freed in the
@@ -67,7 +67,7 @@ def freed_at(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
 
 
 def _places(trace: Trace, rows: Ints) -> npt.NDArray[np.uint64]:
-    """Return what an allocation and its free have in common: the address, else size and nesting."""
+    """Return what an allocation and its free have in common: the address, or else size and nesting."""
     table = trace.memory
     if not len(rows) or has_addresses(trace, rows):
         return table.address[rows].astype(np.uint64)

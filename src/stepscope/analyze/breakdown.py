@@ -35,7 +35,7 @@ class StepBreakdown:
 
     rank: int
     step: int
-    """Number of the step, -1 where no steps were recorded and this is all of the profile."""
+    """Number of the step, -1 if no steps were recorded and this is all of the profile."""
     start_ns: int
     wall_ns: int
     parts_ns: dict[str, int | None]
@@ -43,7 +43,7 @@ class StepBreakdown:
     """Time between its end and the next step of its rank, which belongs to neither; None after the last."""
 
     def ratio(self, part: str) -> float | None:
-        """Return a part's share of the step, None where it was not recorded."""
+        """Return a part's share of the step, None if it was not recorded."""
         value = self.parts_ns[part]
         return None if value is None or not self.wall_ns else value / self.wall_ns
 
@@ -58,12 +58,12 @@ class Breakdown:
     notes: tuple[str, ...]
 
     def total_ns(self, part: str, *, rank: int | None = None) -> int | None:
-        """Return a part's time in all steps, None where it was not recorded in any."""
+        """Return a part's time in all steps, None if it was not recorded in any."""
         values = self._values(part, rank)
         return sum(values) if values else None
 
     def median_ns(self, part: str, *, rank: int | None = None) -> float | None:
-        """Return a part's time in the median step, None where it was not recorded in any."""
+        """Return a part's time in the median step, None if it was not recorded in any."""
         values = self._values(part, rank)
         return median(values) if values else None
 
@@ -132,7 +132,7 @@ def _on_device(trace: Trace, rows: Ints) -> Ints:
 
 
 def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
-    """Return the parts that one rank's rows cannot tell, with the reason."""
+    """Return the parts that one rank's rows cannot show, with the reason."""
     kinds = set(np.unique(trace.kind[rows]).tolist())
     seen = set(np.unique(phase.phase[rows]).tolist())
     absent = {}

@@ -1,4 +1,4 @@
-"""Some of the recorded steps: every other analysis then asks of these alone."""
+"""Some of the recorded steps, to which every other analysis is then limited."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The critical path: the chain of events, each waiting for the one before, that makes a step so long.
 
-It is found backwards: from the last thing that the step caused, always to what had to happen last before
+It is traced backwards, from the last thing that the step caused, each time to what had to happen last before
 (:mod:`stepscope.analyze.dependencies` has the rules), until the step's beginning. Its pieces fill the time
 from the step's beginning to its last effect exactly. To make the step shorter, shorten something on the path.
 """
@@ -27,7 +27,7 @@ BOUNDS = tuple(bound.name.lower() for bound in Bound)
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """All pieces of the path that one event's name accounts for."""
+    """All pieces of the path under one event's name."""
 
     name: str
     bound: str
@@ -53,7 +53,7 @@ class CriticalPath:
 
     rank: int
     step: int
-    """-1 where it is all that was recorded, or a stretch that was asked for."""
+    """-1 if it is all that was recorded, or a stretch that was asked for."""
     start_ns: int
     end_ns: int
     """When the last work that the step launched ended; this may be after the step itself."""
@@ -80,7 +80,7 @@ def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None)
     Args:
         trace: Of any number of ranks; paths do not cross ranks.
         top: How many contributions of each path are named.
-        graphs: The trace's, where they are needed for more than this.
+        graphs: The trace's graphs, if they are needed for more than this.
 
     Raises:
         EmptyTraceError: No operators of the host were recorded.
@@ -97,7 +97,7 @@ def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None)
             found.append(_path(trace, made, rank, (number, start, end), top))
     if not found:
         raise EmptyTraceError(
-            f"cannot tell the critical path: no operator of the host in this {trace.format} profile",
+            f"cannot tell the critical path: no operators of the host in this {trace.format} profile",
             hint="torch.profiler records them with ProfilerActivity.CPU",
         )
     return tuple(found)
@@ -108,7 +108,7 @@ def critical_path(trace: Trace, rank: int, start_ns: int, end_ns: int, *, top: i
     made = graph(trace, rank)
     if not len(made.host):
         raise EmptyTraceError(
-            f"cannot tell the critical path: no operator of the host on rank {rank}",
+            f"cannot tell the critical path: no operators of the host on rank {rank}",
             hint="record the host, too: ProfilerActivity.CPU in PyTorch",
         )
     return _path(trace, made, rank, (NO_STEP, start_ns, end_ns), top)

@@ -25,7 +25,7 @@ def average_precision(curve: Curve) -> float | None:
     Straight lines between the points would promise too much (Davis and Goadrich 2006).
 
     Returns:
-        0 to 1; None where there is nothing positive to find.
+        0 to 1; None if there is nothing positive to find.
     """
     shown = meaningful(np.asarray(curve, np.float64))
     if shown[0, 0] + shown[3, 0] <= 0:

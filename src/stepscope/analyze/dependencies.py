@@ -87,7 +87,7 @@ class Graph:
 
     time_ns: Times
     before: npt.NDArray[np.int32]
-    """The node waited for last, -1 where a path begins."""
+    """The node waited for last, -1 if a path begins."""
     bound: npt.NDArray[np.uint8]
     """Limit of the time since that node, a :class:`Bound`."""
     row: npt.NDArray[np.int32]
@@ -98,7 +98,7 @@ class Graph:
     main_ends: Ints
     """Nodes of the main thread at which an outermost event ends, in order of time."""
     main_lane: int
-    """Lane of the thread that runs the steps, -1 where the host was not recorded."""
+    """Lane of the thread that runs the steps, -1 if the host was not recorded."""
     lane: Ints
     """Lane of each node."""
     edges: Edges
@@ -486,7 +486,7 @@ class _Graph:
         return [int(n) for n in np.flatnonzero(mine)]
 
     def _call(self, correlation: int) -> int:
-        """Return which host row has a correlation, -1 where none has."""
+        """Return which host row has a correlation, -1 if none has."""
         if not hasattr(self, "_calls"):
             self._calls = {int(c): n for n, c in enumerate(self.trace.correlation[self.host]) if c >= 0}
         return self._calls.get(correlation, -1) if correlation >= 0 else -1
@@ -511,7 +511,7 @@ class _Graph:
         return self._by_launch[:upto]
 
     def _last_before(self, work: Ints, time: int) -> int:
-        """Return the end of the work that ended last up to a time, -1 where there is none."""
+        """Return the end of the work that ended last up to a time, -1 if there is none."""
         ends = self.dev_end[work]
         ends = ends[self.time[ends] <= time]
         return int(ends[np.argmax(self.time[ends])]) if len(ends) else -1

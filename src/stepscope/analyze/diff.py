@@ -1,4 +1,4 @@
-"""Changes between two profiles, and whether the steps can tell.
+"""Changes between two profiles, and whether the steps can confirm them.
 
 For each thing (step, part, kernel, operator, module scope) the times of A's steps and of B's are compared by
 :mod:`~stepscope.analyze.rank_test`. What differs is the mean of the steps, for means add up: those of the
@@ -44,7 +44,7 @@ LEAST_RATIO = 0.01
 """Smaller differences are never a change."""
 
 SAME_RATIO, SAME_OF_STEP = 0.03, 0.001
-"""Differences within this part of the larger mean, or of the step, are none."""
+"""Share of the larger mean, or of the step, below which a difference does not count."""
 
 PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
 """Rows for work outside all operators or scopes, so that a table adds up to the step."""
@@ -55,7 +55,7 @@ class Side:
     """Time per step of one thing in one profile."""
 
     steps: int
-    """Steps of the profile, with or without it; 1 where no steps were recorded."""
+    """Steps of the profile, with or without it; 1 if no steps were recorded."""
     median_ns: float
     """Over all steps; a step without it counts as 0."""
     mean_ns: float
@@ -71,23 +71,23 @@ class Change:
 
     name: str
     a: Side | None
-    """None where A does not have it."""
+    """None if A does not have it."""
     b: Side | None
     difference_ns: float
     """Mean of B less mean of A: positive is slower."""
     ratio: float | None
-    """B / A, of the means; None where A has none."""
+    """B / A, of the means; None if A has none."""
     verdict: str
     """``slower faster same``, ``added removed``, or ``unclear`` where the steps cannot tell."""
     p_value: float | None
-    """How often equal sides would differ as clearly; None where one side has none, or too few steps."""
+    """How often equal sides would differ as clearly (p); None if one side has none, or too few steps."""
     effect: float | None
-    """Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round."""
+    """Cliff's delta: 1 if every step of B is slower than every step of A, -1 the other way round."""
     shift_ns: float | None
     """Median of the differences of all pairs of a step of B and one of A."""
     low_ns: float | None
     high_ns: float | None
-    """Between which the shift lies with 95 %; None where there are too few steps for any bounds."""
+    """Between which the shift lies with 95 %; None if there are too few steps for any bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Diff:
     operators: tuple[Change, ...]
     """The step's time by operator; adds up to the step."""
     launched: tuple[Change, ...]
-    """Device time by the operator that launched it; empty where neither profile knows its launches."""
+    """Device time by the operator that launched it; empty if neither profile knows its launches."""
     scopes: tuple[Change, ...]
     """The step's time by module scope, each with all scopes below."""
     notes: tuple[str, ...]
@@ -142,7 +142,7 @@ def diff(a: Trace, b: Trace) -> Diff:
 
 
 def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
-    """Yield what keeps the sides from being told apart."""
+    """Yield what prevents the sides from being told apart."""
     counts = []
     for name, side in zip("AB", sides, strict=True):
         marked = len(side.trace.steps)
@@ -150,12 +150,12 @@ def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
         if not marked:
             yield f"{name} recorded no steps: all its work counts as one"
         elif marked == 1:
-            yield f"{name} recorded 1 step: one alone says nothing of how steps vary"
+            yield f"{name} recorded 1 step: a single step does not show how steps vary"
     least = 2 / math.comb(sum(counts), counts[0])
     if min(counts) > 1 and least > LEVEL:
         yield (
-            f"{counts[0]} steps against {counts[1]} can never be told apart for certain (the least p is "
-            f"{least:.2g}): record four or more of each"
+            f"{counts[0]} steps against {counts[1]} can never be told apart with certainty (the smallest "
+            f"possible p is {least:.2g}): record four or more of each"
         )
 
 
@@ -195,7 +195,7 @@ def side_of(time: Floats, calls: float = 1.0) -> Side:
 
 
 def false_discoveries(p_values: Sequence[float]) -> float:
-    """Return the greatest p that is believed, so that at most :data:`LEVEL` of what is believed is false."""
+    """Return the largest p that is accepted, so that at most :data:`LEVEL` of the accepted ones are false."""
     ordered = np.sort(np.array(p_values, np.float64))
     passed = ordered <= LEVEL * np.arange(1, len(ordered) + 1) / max(1, len(ordered))
     return float(ordered[np.flatnonzero(passed)[-1]]) if passed.any() else -1.0
@@ -216,7 +216,7 @@ def change(
         name: What is compared.
         a: Before.
         b: After.
-        test: Of their steps; None where one side has none, or fewer than two.
+        test: Of their steps; None if one side has none, or fewer than two.
         limit: The greatest p that is believed.
         least_ns: A difference of no more than this does not matter.
     """
@@ -260,7 +260,7 @@ def _verdict(test: RankTest | None, before: float, after: float, limit: float, l
 
 @dataclass(frozen=True)
 class _Profile:
-    """One side: what its tables are made from is worked out once."""
+    """One side; the basis of its tables is computed once."""
 
     trace: Trace
 

@@ -1,8 +1,8 @@
-"""Evaluations by what they do, whatever they are called: the model runs, and no gradient is wanted.
+"""Evaluations, recognized by what they do: the model runs, and no gradient is computed.
 
-What runs without gradients before the backward pass may be a part of the loss, as a teacher's or a target's
-answer is, or of the data, as a policy's actions are. After it nothing in the step needs it but an evaluation.
-Steps without any backward pass are none of training, and tell nothing.
+What runs without gradients before the backward pass may be part of the loss, such as a teacher's or a
+target's answer, or of the data, such as a policy's actions. After it, only an evaluation needs it. Steps
+without any backward pass do not train, and show nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def modules_without_gradients(trace: Trace) -> Ints:
 
 
 def programs_without_gradients(trace: Trace) -> Ints:
-    """Return what XLA ran of programs that do the model's forward pass and nothing of its backward pass.
+    """Return what XLA ran of programs with the model's forward pass and nothing of its backward pass.
 
     The instructions of a program know the lines of the source that they were made of, and whether a
     transformation made them: ``jvp`` and ``transpose`` are those of gradients. A program is the model's where

@@ -55,9 +55,9 @@ class OperatorWork:
     bytes: npt.NDArray[np.int64]
     """-1 = not known."""
     number_format: tuple[str, ...]
-    """Of the inputs, ``""`` where it was not recorded."""
+    """Number format of the inputs, ``""`` where it was not recorded."""
     unknown: dict[str, int]
-    """Calls of counted operators whose work what was recorded does not tell, by name."""
+    """Calls of counted operators whose work cannot be told from what was recorded, by name."""
 
 
 def operator_work(trace: Trace) -> OperatorWork:
@@ -154,7 +154,7 @@ def _outermost(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
 
 
 def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, str] | None:
-    """Return operations, bytes (-1 = unknown) and number format of a call, None where nothing tells."""
+    """Return operations, bytes (-1 = unknown) and number format of a call, None if nothing tells."""
     formula = FORMULAS.get(name)
     if formula is None:
         return None

@@ -1,7 +1,7 @@
 """A profile at a glance: where the steps' time goes, the operations that take it, what held memory, advice.
 
 Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. What could
-not be told is missing, and why stands beside it.
+not be told is missing, with the reason next to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepscope.trace.model import Kind
 SCHEMA = 1
 _VERDICT = ("abstained", "judged", "caveats", "verdict")
 _STEPS = re.compile(r"ProfilerStep#|PyTorch Profiler")
-"""Marks that lie around everything: to name them says nothing."""
+"""Marks around everything, which say nothing as a name."""
 _BETWEEN = ("host_gap", "unknown")
 """Limits of a path of whose time no operator or call is known."""
 TOP = 10
@@ -34,7 +34,7 @@ TOP = 10
 
 
 def glance(facts: Facts) -> dict[str, Any]:
-    """Summarise a profile in JSON types; times in ns, ratios 0 to 1, null where not recorded.
+    """Summarise a profile in JSON types; times in ns, ratios 0 to 1, null if not recorded.
 
     Args:
         facts: The trace, or what tfprof knows where there is no timeline.
@@ -63,9 +63,9 @@ def glance(facts: Facts) -> dict[str, Any]:
 def step_facts(facts: Facts) -> dict[str, Any]:
     """Return the steps' durations and parts.
 
-    ``count`` is how many steps there are, whichever number of ranks ran each; 0 where none was marked, and
-    the durations are then those of all that each rank did. ``between_steps`` is what lies between the end of
-    one and the beginning of the next, such as callbacks: it is part of no step.
+    ``count`` is how many steps there are, whichever number of ranks ran each; 0 if none was marked, and the
+    durations are then those of all that each rank did. ``between_steps`` is the time between the end of one
+    and the beginning of the next, such as callbacks: it is part of no step.
     """
     if facts.trace is None or not facts.trace.duration_ns.any():
         return {
@@ -98,7 +98,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
 def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
     """Return what the steps waited for by their critical paths, most first; times are means per step.
 
-    The parts of a path add up to it, so that these are shares of one whole; None where no operator was
+    The parts of a path add up to it, so that these are shares of one whole; None if no operator was
     recorded.
     """
     try:
@@ -168,7 +168,7 @@ def spread(values: Sequence[int]) -> dict[str, float | int | None]:
 
 
 def rows_of(facts: Facts, name: str, *, max_depth: int = TOP) -> dict[str, Any] | None:
-    """Return the first rows of a view by their part of the step; None where it does not apply.
+    """Return the first rows of a view by their part of the step; None if it does not apply.
 
     Kernels are in the order of the device's time.
     """

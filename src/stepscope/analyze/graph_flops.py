@@ -39,7 +39,7 @@ def flops_of(
         outputs: Shapes of its outputs; -1 is a size that is not known.
 
     Returns:
-        None where the shapes do not tell.
+        None if the shapes do not tell.
     """
     if op in PRODUCTS:
         return product(inputs, outputs, transposed=bool(attributes.get(PRODUCTS[op])))

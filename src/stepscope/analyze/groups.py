@@ -24,7 +24,7 @@ class PerStep:
     steps: int
     """Steps in which it ran; each rank's step counts."""
     of_steps: int
-    """Steps recorded. 0 where no steps were recorded, and the other values are then those of all that was."""
+    """Steps recorded. 0 if no steps were recorded, and the other values are then those of all that was."""
     min_ns: int
     median_ns: float
     max_ns: int

@@ -14,7 +14,7 @@ from stepscope.trace.model import Trace
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One thing in each profile; None where a profile does not have it."""
+    """One thing in each profile; None if a profile does not have it."""
 
     name: str
     median_ns: tuple[float | None, ...]
@@ -23,7 +23,7 @@ class HistoryLine:
 
     @property
     def change_ns(self) -> float:
-        """The last less the first, what is not there being 0."""
+        """The last minus the first; what is not there counts as 0."""
         return (self.median_ns[-1] or 0.0) - (self.median_ns[0] or 0.0)
 
 
@@ -44,7 +44,7 @@ def column(trace: Trace, by: str) -> ProfileColumn:
         by: ``parts scopes launched operators kernels``, as :class:`stepscope.analyze.diff.Diff` has them.
 
     Raises:
-        UsageError: By something else.
+        UsageError: It is by something else.
     """
     if by not in TABLES:
         raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}", hint="choose one of these")

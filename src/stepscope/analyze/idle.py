@@ -8,7 +8,7 @@ Between one piece of work on a stream and the next, with gap = start of the next
 - ``unknown``: its launch was not recorded
 
 Source: HTA's ``get_idle_time_breakdown``, which knows no ``unknown``, and whose gaps are negative where work
-on one stream overlaps; here such a gap is none.
+on one stream overlaps; here that does not count as a gap.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOST_WAIT, _KERNEL_WAIT, _OTHER, _UNKNOWN = range(4)
 
 @dataclass(frozen=True, slots=True)
 class StreamIdle:
-    """Gaps between the pieces of work of one stream."""
+    """Gaps between pieces of work on one stream."""
 
     rank: int
     device: int
@@ -62,7 +62,7 @@ class Gap:
     host: str
     """Operator that launched the work after the gap, ``""`` where it is not recorded."""
     loading_ns: int | None
-    """How much of the gap the host spent loading data; None where no loading was recorded."""
+    """How much of the gap the host spent loading data; None if no loading was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 2
     if not found:
         trace.require("device", "why a device was idle")
         raise EmptyTraceError(
-            "cannot tell why a device was idle: no work of a device in this profile",
+            "cannot tell why a device was idle: no device work in this profile",
             hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
         )
     per_stream = [
@@ -179,7 +179,7 @@ def _describe(
 
 
 def launching_operators(trace: Trace, rows: Ints) -> Ints:
-    """Return for device work the row of the innermost operator around its launch, -1 where there is none."""
+    """Return for device work the row of the innermost operator around its launch, -1 if there is none."""
     operators = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
     nearest = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), operators, nearest)

@@ -28,7 +28,7 @@ HIGH_RATIO = 0.20
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """One step of one rank; None where no device was recorded."""
+    """One step of one rank; None if no device was recorded."""
 
     step: int
     wall_ns: int
@@ -64,7 +64,7 @@ class Input:
 
     ranks: tuple[RankInput, ...]
     missing: str
-    """Why nothing can be said of some or all ranks, ``""`` where all can be judged."""
+    """Why some or all ranks cannot be judged, ``""`` where all can."""
 
 
 def input_waits(trace: Trace) -> Input:

@@ -1,4 +1,4 @@
-"""Device work by name, with its launch, its rate and how near that comes to the device's limits.
+"""Device work by name, with its launch, its rate and how close that is to the device's limits.
 
 Where no device was recorded, the operators of the host are the work, by their own time.
 
@@ -32,12 +32,12 @@ NVIDIA = re.compile(r"(?i)nvidia|tesla|geforce|quadro|\b[AHBVPTL]\d{2,3}\b")
 """Names of devices whose kernels' names tell whether they use tensor cores."""
 
 MOST_CELLS = 400_000
-"""Rows times steps up to which every step's time is given."""
+"""Largest rows times steps for which every step's time is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the kernels of one name were launched; None where not recorded."""
+    """How the kernels of one name were launched; None if not recorded."""
 
     grid_least: int | None
     """Blocks in all."""
@@ -57,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The achieved rate; None where neither shapes nor a recorder tell."""
+    """The achieved rate; None if neither shapes nor a recorder tell."""
 
     flops: int | None
     flops_per_second: float | None
@@ -96,13 +96,13 @@ class KernelDetail:
     longest_row: int
     """Row of the longest call."""
     operators: tuple[str, ...]
-    """That launched most of its time, at most three; empty where launches were not recorded."""
+    """The operators that launched most of its time, at most three; empty if launches were not recorded."""
     tensor_core: bool | None
-    """None where names do not tell: no computation, or not a device of NVIDIA's."""
+    """None if names do not say: no computation, or not a device of NVIDIA's."""
     launch: Launch
     rate: Rate
     by_step_ns: tuple[float, ...] | None
-    """In the order of ``KernelDetails.steps``; None where that would be too much."""
+    """In the order of ``KernelDetails.steps``; None if that would be too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ class KernelDetails:
     on_device: bool
     """Whether these are the work of a device; else own time of the host's operators."""
     windows: int
-    """Steps times ranks that the values are means of; 1 where no steps were marked."""
+    """Steps times ranks that the values are means of; 1 if no steps were marked."""
     steps: tuple[tuple[int, int], ...]
-    """Rank and number of each step; empty where none were marked."""
+    """Rank and number of each step; empty if none were marked."""
     left_out: int
     """Work outside the steps."""
     total_ns: int
@@ -390,7 +390,7 @@ def _launches(trace: Trace, rows: Ints, groups: Groups, *, on_device: bool) -> l
 
 
 def _bounds(of: Ints, column: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return the least and greatest value of each group, NaN where none was recorded."""
+    """Return the least and greatest value of each group, NaN if none was recorded."""
     known = (of >= 0) & (column >= 0)
     least, most = np.full(size, np.inf), np.full(size, -np.inf)
     np.minimum.at(least, of[known], column[known])
@@ -406,7 +406,7 @@ def _weighted(of: Ints, column: Floats, weight: Floats, size: int) -> Floats:
 
 
 def _delays(trace: Trace, rows: Ints, groups: Groups) -> tuple[Floats, Floats]:
-    """Return median and maximum of the delay from call to start, NaN where no launch was recorded."""
+    """Return median and maximum of the delay from call to start, NaN if no launch was recorded."""
     linked = np.flatnonzero(trace.launch[rows] >= 0)
     call = trace.launch[rows[linked]]
     delay = np.maximum(0, trace.start_ns[rows[linked]] - trace.start_ns[call] - trace.duration_ns[call])

@@ -22,7 +22,7 @@ lie."""
 
 @dataclass(frozen=True, slots=True)
 class KernelStats:
-    """All device work of one name; ratios 0 to 1, None where not recorded."""
+    """All device work of one name; ratios 0 to 1, None if not recorded."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class KernelStats:
     max_ns: int
     per_step: PerStep
     operators: tuple[str, ...]
-    """The operators that launched most of its time, at most three; empty where launches were not recorded."""
+    """The operators that launched most of its time, at most three; empty if launches were not recorded."""
     bytes: int | None
     occupancy_ratio: float | None
     """Weighted by duration."""
@@ -61,7 +61,7 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
     if not len(rows):
         trace.require("device", "which kernels ran")
         raise EmptyTraceError(
-            "cannot tell which kernels ran: no work of a device in this profile",
+            "cannot tell which kernels ran: no device work in this profile",
             hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
         )
     time = trace.duration_ns[rows]

@@ -1,8 +1,8 @@
 """Peak rates of the links between devices of one machine, from their makers' data sheets: one direction.
 
 A bus bandwidth, as nccl-tests define it, is what each device's link carries in one direction, so it is
-compared with that. Makers state the sum of both directions, of which this is half. Devices that are not here
-have no peak, and neither has the network between machines: nothing that is recorded tells it.
+compared with that. Makers state the sum of both directions, of which this is half. Devices that are not
+listed have no peak, and neither does the network between machines, because nothing recorded says it.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ _RULES = _rules()
 
 
 def link_of(device: str) -> DeviceLink | None:
-    """Return the link of a device by its name, None where it is not in the table."""
+    """Return the link of a device by its name, None if it is not in the table."""
     return next((link for pattern, link in _RULES if pattern.search(device)), None)

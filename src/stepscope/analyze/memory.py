@@ -4,10 +4,9 @@ The level is the recorder's own total after each event (``Total Allocated``) whe
 is the sum of the recorded allocations, which starts at 0 although memory was in use before:
 ``baseline_bytes`` is then None.
 
-What holds memory at the peak are the allocations up to it that no free up to it undoes
-(:mod:`stepscope.analyze.allocations`).
-What was allocated before the recording is known only as the difference to the recorded total:
-``before_bytes``.
+The holders at the peak are the allocations up to it without a free up to it
+(:mod:`stepscope.analyze.allocations`). What was allocated before the recording is known only as the
+difference to the recorded total: ``before_bytes``.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ class MemoryPeak:
     held_bytes: int
     """Held by allocations that were recorded."""
     before_bytes: int | None
-    """Held by what was allocated before the recording; None where the level is a sum of what was recorded, or
+    """Held by what was allocated before the recording; None if the level is a sum of what was recorded, or
     nothing but the level was."""
     by_scope: tuple[PeakHolder, ...] | None
-    """None where no module scopes were recorded."""
+    """None if no module scopes were recorded."""
     by_operator: tuple[PeakHolder, ...] | None
     by_phase: tuple[PeakHolder, ...] | None
     by_stack: tuple[PeakHolder, ...] | None
     by_category: tuple[PeakHolder, ...] | None
-    """Its purpose, as far as that can be derived: :mod:`stepscope.analyze.memory_category`."""
+    """Its purpose, as far as it can be derived: :mod:`stepscope.analyze.memory_category`."""
     category_recorded: bool = False
-    """Whether the recorder says what each is for; else it is derived."""
+    """Whether the recorder gives the purpose of each; otherwise it is derived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ _MAKING = -2
 
 
 def categories(trace: Trace, rows: Ints) -> npt.NDArray[np.int8] | None:
-    """Return the category of every allocation of one device, None where nothing tells.
+    """Return the category of every allocation of one device, None if nothing tells.
 
     Args:
         trace: The trace.

@@ -1,4 +1,4 @@
-"""Which names of a trace's events a rule matches; each rule looks at each name once.
+"""The names of a trace's events that a rule matches; each rule looks at each name once.
 
 The strings of a trace also hold shapes and types of inputs, which are long and name nothing.
 """

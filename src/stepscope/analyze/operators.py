@@ -25,7 +25,7 @@ from stepscope.trace.model import Kind, Trace
 
 @dataclass(frozen=True, slots=True)
 class OperatorStats:
-    """All calls of one operator; device values are None where launches were not recorded."""
+    """All calls of one operator; device values are None if launches were not recorded."""
 
     name: str
     shapes: str | None
@@ -117,7 +117,7 @@ def operator_table(
     rows = times.rows[mine]
     if not len(rows):
         raise EmptyTraceError(
-            f"cannot tell which operators ran: no operator of the host in this {trace.format} profile",
+            f"cannot tell which operators ran: no operators of the host in this {trace.format} profile",
             hint="torch.profiler records them with ProfilerActivity.CPU",
         )
     shapes = _shapes(trace) if by_shapes else None
@@ -170,7 +170,7 @@ def _table(
 
 
 def _recorded(groups: Groups, value: Ints) -> list[int | None]:
-    """Return the sum of each group over its rows that are not -1, None where all are."""
+    """Return the sum of each group over its rows that are not -1, None if all are."""
     known = value >= 0
     total = np.bincount(groups.of[known], weights=value[known], minlength=len(groups))
     count = np.bincount(groups.of[known], minlength=len(groups))

@@ -54,7 +54,7 @@ class ViewOptions:
 
     Attributes:
         max_depth: Deepest level shown; the root is level 1. In the op view, the last row's index.
-        min_bytes: And the other ``min_``: hide what has less; microseconds and bytes as named.
+        min_bytes: Like the other ``min_`` options: hide what has less; in microseconds or bytes, as named.
         step: The step shown; -1 is the average over the steps in which a node ran.
         order_by: Siblings are sorted by this, descending, names ascending.
         account_type_regexes: Only nodes of these types count. An expression must match the whole type.
@@ -62,7 +62,7 @@ class ViewOptions:
         trim_name_regexes: Do not descend below a match.
         show_name_regexes: Show matches only.
         hide_name_regexes: Do not show matches.
-        account_displayed_op_only: Totals count what is shown alone.
+        account_displayed_op_only: Totals count only what is shown.
         select: The columns.
         output: ``stdout``, ``none``, or ``file:``, ``timeline:``, ``pprof:`` followed by ``outfile=PATH``.
     """
@@ -138,7 +138,7 @@ def parse_words(words: Sequence[str], base: ViewOptions | None = None) -> tuple[
         base: The options that the words change; the defaults where None.
 
     Returns:
-        The options, and the words that are none.
+        The options, and the words that are not options.
 
     Raises:
         UsageError: An unknown option, a missing or an impossible value.
@@ -219,7 +219,7 @@ def _unknown_option(word: str) -> UsageError:
 
 
 def near(word: str, valid: Sequence[str]) -> str:
-    """Return ``did you mean …?`` where something valid is spelled alike, else nothing."""
+    """Return ``did you mean …?`` if something valid has a similar spelling, otherwise nothing."""
     from difflib import get_close_matches
 
     found = get_close_matches(word, valid, n=1)

@@ -50,7 +50,7 @@ class Overlap:
     exposed_communication_ns: int
     exposed_copy_ns: int
     blocking_communication_ns: int | None = None
-    """Of the exposed communication, what something waited for; None where that is not known."""
+    """Of the exposed communication, what something waited for; None if that is not known."""
 
     @property
     def window_ns(self) -> int:
@@ -74,7 +74,7 @@ class Overlap:
 
     @property
     def overlap_ratio(self) -> float | None:
-        """Share of communication that is overlapped; None where there is none."""
+        """Share of communication that is overlapped; None if there is none."""
         return self.overlapped_communication_ns / self.communication_ns if self.communication_ns else None
 
     @property
@@ -118,9 +118,8 @@ def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
 def blocking(trace: Trace, found: Iterable[Overlap], graphs: Graphs | None = None) -> tuple[Overlap, ...]:
     """Add to breakdowns how much of the exposed communication something waited for.
 
-    A collective whose result is needed later only, or beside which the host or another stream is what the
-    step waits for, is exposed and blocks nothing. Without operators of the host there is no path, and it
-    stays None.
+    A collective whose result is needed only later, or during which the step waits for the host or another
+    stream, is exposed and blocks nothing. Without operators of the host there is no path, and it stays None.
 
     Args:
         trace: The trace that was broken down.
@@ -167,7 +166,7 @@ def _devices(trace: Trace) -> list[DeviceRows]:
     if not found:
         trace.require("device", "how a device spent its time")
         raise EmptyTraceError(
-            "cannot tell how a device spent its time: no work of a device in this profile",
+            "cannot tell how a device spent its time: no device work in this profile",
             hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
         )
     return found

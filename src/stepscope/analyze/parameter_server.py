@@ -128,7 +128,7 @@ def bottleneck(tasks: Iterable[TaskTraffic]) -> str | None:
     """Return the server that holds workers up beyond chance and clearly longer than each other one.
 
     It does so in more of the steps that both are recorded in than one of equal servers would (binomial, 5 %
-    over all servers), and for :data:`CLEARLY` times as long. None where no server stands out.
+    over all servers), and for :data:`CLEARLY` times as long. None if no server stands out.
     """
     servers = [task for task in tasks if task.server]
     if len(servers) < 2:

@@ -1,6 +1,6 @@
 """Peak rates of devices, from their makers' data sheets: dense, without sparsity, at boost clock.
 
-A device that is not here has no peak: nothing is guessed from another one's.
+A device that is not listed has no peak: nothing is guessed from similar ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Rule:
     pattern: re.Pattern[str]
     peak: PeakRates
     least_memory_bytes: int = field(default=0)
-    """Tells variants of one name apart; the first rule that holds is taken."""
+    """Distinguishes variants of one name; the first rule that applies is taken."""
 
 
 _TABLE = r"""
@@ -76,7 +76,7 @@ _RULES = _rules()
 
 
 def peak_of(device: Device) -> PeakRates | None:
-    """Return what a device can do, None where it is not in the table."""
+    """Return what a device can do, None if it is not in the table."""
     for rule in _RULES:
         if rule.pattern.search(device.name) and device.memory_bytes >= rule.least_memory_bytes:
             return rule.peak
@@ -84,7 +84,7 @@ def peak_of(device: Device) -> PeakRates | None:
 
 
 def common_peak(devices: Iterable[Device]) -> tuple[PeakRates | None, list[str]]:
-    """Return what all these devices can do, None where they differ or are not in the table, and why so."""
+    """Return what all these devices can do, None if they differ or are not in the table, and why so."""
     known = {device.name: peak_of(device) for device in devices if device.name}
     if not known:
         return None, ["no device with a name was recorded, so its peak is not known"]

@@ -1,6 +1,6 @@
-"""Which part of a training step an event belongs to: loading, forward, backward, optimizer.
+"""The part of a training step that an event belongs to: loading, forward, backward, optimizer.
 
-Frameworks do not record phases; names and autograd's links give them away. The rules are the table below. An
+Frameworks do not record phases, but names and autograd's links show them. The rules are the table below. An
 event takes the phase of its nearest ancestor that has one, device work that of the call which launched it.
 Where a rank's backward pass was seen, operators without any phase are its forward pass.
 """
@@ -21,7 +21,7 @@ from stepscope.trace.names import Strings
 
 
 class Phase(IntEnum):
-    """A part of a training step; -1 where it is not known."""
+    """A part of a training step; -1 if it is not known."""
 
     DATA_LOADING = 0
     FORWARD = 1

@@ -1,4 +1,4 @@
-"""Many dimensions seen in few: principal components, and the points nearest to one."""
+"""Many dimensions projected to few: principal components, and the nearest points of one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def nearest(
         matrix: [points, dimensions].
         at: The one, which is not among them.
         count: How many.
-        metric: ``cosine``, 1 less the cosine of the angle between two vectors, 1 where one is 0; or
+        metric: ``cosine``, 1 less the cosine of the angle between two vectors, 1 if one is 0; or
             ``euclidean``.
     """
     one = matrix[at].astype(np.float64)

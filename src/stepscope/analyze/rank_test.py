@@ -7,8 +7,8 @@ and by the normal approximation with the correction for ties beyond.
 
 How much longer is Hodges and Lehmann's (1963) median of all pairwise differences, with the interval of all
 differences that the same test would not refuse: for the permutation test by Tritchler's inversion (1984), so
-that 0 lies outside exactly where a difference is believed. How clearly is Cliff's delta (1993): 1 where every
-step of B is longer than every step of A, 0 where it is a toss-up, -1 the other way round.
+that 0 lies outside exactly where a difference is believed. How clearly is Cliff's delta (1993): 1 if every
+step of B is longer than every step of A, 0 if it is a toss-up, -1 the other way round.
 
 "The same" is a claim of its own: two one-sided tests (Schuirmann 1987) say that the difference is below a
 margin. Where neither holds, the steps cannot tell. With three steps against three the least two-sided p is
@@ -28,7 +28,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.05
-"""A difference is believed where equal sides would give one as clear in no more than this share of cases."""
+"""A difference is accepted if equal sides would differ as clearly in at most this share of cases."""
 
 EXACT = 40
 """Steps of both sides together up to which the distribution is counted out."""
@@ -44,13 +44,13 @@ class RankTest:
     """The result of comparing the steps of two sides; times have the unit of the values given."""
 
     p_value: float
-    """Two-sided; 1 where nothing speaks for a difference."""
+    """Two-sided; 1 if nothing speaks for a difference."""
     effect: float
     """Cliff's delta, -1 to 1."""
     shift: float
     """B less A: the median of all pairwise differences."""
     interval: tuple[float, float] | None
-    """In which the shift lies with 95 %; None where there are too few steps for any."""
+    """The interval of the shift at 95 %; None if there are too few steps for one."""
     inner: tuple[float, float] | None
     """In which it lies with 90 %: that of the two one-sided tests for "the same"."""
 
@@ -125,14 +125,14 @@ def _permutation_p_value(shifts: Floats, a: Floats, b: Floats) -> float:
 
 
 def _between(shifts: Floats, tail: float) -> tuple[float, float] | None:
-    """Return the least and the greatest difference that the test does not refuse on its side."""
+    """Return the smallest and the largest difference that the test does not reject on its side."""
     outside = math.floor(tail * (len(shifts) + 1) + 1e-9)
     return (float(shifts[outside - 1]), float(shifts[-outside])) if outside else None
 
 
 @lru_cache(maxsize=16)
 def _choices(size: int, chosen: int) -> Floats:
-    """Return f8[choices, size], 1 where a step is chosen."""
+    """Return f8[choices, size], 1 if a step is chosen."""
     found = np.array(list(combinations(range(size), chosen)), np.intp)
     table = np.zeros((len(found), size))
     table[np.arange(len(found))[:, None], found] = 1
@@ -152,7 +152,7 @@ def _ranks_p_value(ranks: tuple[int, ...], chosen: int, total: int) -> float:
 
 @lru_cache(maxsize=256)
 def _sums(ranks: tuple[int, ...], chosen: int) -> Floats:
-    """Return how many choices of so many of the ranks have each sum."""
+    """Return how many choices of that many ranks have each sum."""
     counts = np.zeros((chosen + 1, sum(ranks) + 1))
     counts[0, 0] = 1
     for n, rank in enumerate(ranks):

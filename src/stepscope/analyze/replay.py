@@ -101,7 +101,7 @@ class Replay:
         return max(0, self._unchanged_ns - self.total_ns(without))
 
     def host_ns(self, lane: int, spans: Spans) -> int:
-        """Return how much of some time the graph takes a thread to have been at work itself."""
+        """Return for how much of some time the graph assumes that a thread itself was working."""
         target = np.flatnonzero(
             ((self._bound == Bound.HOST) | (self._bound == Bound.HOST_GAP))
             & (self._made.lane[self._target] == lane)

@@ -1,4 +1,4 @@
-"""How near operators and steps come to what the device can do.
+"""How close operators and steps come to the limits of the device.
 
 For a call with F operations and B bytes of least traffic that took T on a device with peak P (operations per
 second in its number format) and memory bandwidth W:
@@ -36,7 +36,7 @@ from stepscope.trace.model import Trace
 
 @dataclass(frozen=True, slots=True)
 class OperatorRoof:
-    """All calls of one operator in one number format; None where shapes, device or peak do not tell."""
+    """All calls of one operator in one number format; None if shapes, device or peak do not tell."""
 
     name: str
     number_format: str
@@ -63,7 +63,7 @@ class StepRoof:
     wall_ns: int
     flops: int
     utilisation_ratio: float | None
-    """Model FLOPs utilisation; None where the device's peak or part of the work is not known."""
+    """Model FLOPs utilisation; None if the device's peak or part of the work is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
 
 
 def used_peak(trace: Trace) -> tuple[PeakRates | None, list[str]]:
-    """Return what the devices that worked can do, None where that is not known, and why so."""
+    """Return what the devices that worked can do, None if that is not known, and why so."""
     used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
     return common_peak(each for each in trace.devices if (each.rank, each.index) in used)
 

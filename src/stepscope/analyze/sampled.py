@@ -17,9 +17,9 @@ from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.sampled import Samples
 
 _WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
-"""Functions that are a part of a line of another one."""
+"""Functions that are part of a line of another one."""
 FEWEST = 3
-"""Samples from which something is believed to have gone on at all."""
+"""Number of samples from which on something is taken to have happened at all."""
 RAN, ONE_CALL_NS = 0.9, 10_000_000
 """Share of its time that a thread ran, and how late a sample comes then, from which it was in one call: a
 thread that runs Python lets others in every 5 ms at the latest."""
@@ -39,7 +39,7 @@ def function_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class OwnFrames:
-    """Which frames of sampled stacks are the user's own code.
+    """The frames of sampled stacks that are the user's own code.
 
     Args:
         samples: They.
@@ -112,7 +112,7 @@ class Sampled:
 
     @cached_property
     def start_ns(self) -> Ints:
-        """The beginning of the time that each sample speaks for.
+        """The beginning of the time that each sample represents.
 
         A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
         meanwhile: what lies further back counts only where the sample before stood in the same function, or
@@ -155,7 +155,7 @@ class Sampled:
         return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
     def queued_ns(self, spans: Spans) -> int:
-        """Return for how much of some time the thread waited for a processor, 0 where that is not known."""
+        """Return for how much of some time the thread waited for a processor, 0 if that is not known."""
         samples = self.samples
         if samples.queued_ns is None:
             return 0
@@ -167,7 +167,7 @@ class Sampled:
     def _runs(self) -> npt.NDArray[np.bool_]:
         """Return whether each sample's thread runs, judged by all samples in a row with its stack.
 
-        What a thread waited for a processor is counted when it gets one: one sample says little.
+        A thread's wait for a processor is counted when it gets one, so a single sample says little.
         """
         samples = self.samples
         if not len(samples):
@@ -258,7 +258,7 @@ class Sampled:
         return function_of(self.samples.frames[frame])
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
-        """Return the time of some stacks, nothing where they were seen too seldom to be believed."""
+        """Return the time of some stacks, nothing if they were seen too rarely."""
         found = chosen[self.samples.stack]
         return self._where(found) if int(self._weight[found].sum()) >= FEWEST else Spans.empty()
 

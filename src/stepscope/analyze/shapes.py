@@ -34,7 +34,7 @@ from stepscope.trace.model import Trace
 
 @dataclass(frozen=True, slots=True)
 class ShapeRow:
-    """All calls of one operator with the same shapes in one number format; None where it is not known."""
+    """All calls of one operator with the same shapes in one number format; None if it is not known."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ class ShapeTable:
     rows: tuple[ShapeRow, ...]
     peak: PeakRates | None
     utilisation_ratio: float | None
-    """Model FLOPs utilisation: operations of all steps over their time and the device's peak; None where the
+    """Model FLOPs utilisation: operations of all steps over their time and the device's peak; None if the
     peak or part of the work is not known."""
     counted_ratio: float | None
     """Share of the device's time that this work has; the rest has no operations that are counted."""
@@ -92,7 +92,7 @@ class ShapeTable:
     def _head(self) -> Iterator[str]:
         yield "products, convolutions and attention by shapes"
         if self.utilisation_ratio is not None and self.counted_ratio is not None:
-            counted = f"the work below has {units.share(self.counted_ratio)} of the device's time"
+            counted = f"the work below takes {units.share(self.counted_ratio)} of the device's time"
             yield f"model FLOPs utilisation: at least {units.share(self.utilisation_ratio)}; {counted}"
         for note in self.notes:
             yield f"note: {note}"

@@ -223,7 +223,7 @@ class SourceLine:
 
 @lru_cache(maxsize=65536)
 def line_of(name: str) -> SourceLine | None:
-    """Return the place that a frame's name gives, None where it is not a frame of a file."""
+    """Return the place that a frame's name gives, None if it is not a frame of a file."""
     for form in _FORMS:
         if match := form.match(name):
             return SourceLine(match["file"], int(match["line"]), match["function"])

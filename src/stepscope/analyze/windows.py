@@ -1,4 +1,4 @@
-"""Which stretches of time a question is asked of: the recorded steps, or all that was recorded."""
+"""The stretches of time that a question is about: the recorded steps, or everything that was recorded."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def windows(trace: Trace) -> Windows:
 def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
     """Return from when to when a rank worked: (0, 0) where nothing of it was recorded.
 
-    Work is what devices ran, and operators, loading and launches of the host. What the profiler did to start
-    and to stop is none, nor is what ran on the host meanwhile; frames and annotations alone say of no instant
-    that something was done in it. Where nothing else was recorded, they are all there is.
+    Work is what devices ran, and operators, loading and launches of the host. Starting and stopping the
+    profiler is not work, nor is what ran on the host meanwhile; frames and annotations alone do not show that
+    something was done. If nothing else was recorded, they are used.
     """
     mine = trace.rank == rank
     own = recorder_rows(trace.strings, trace.name, trace.kind, trace.parent)

@@ -24,12 +24,12 @@ class CaptureOptions:
     """The options of a recording.
 
     Attributes:
-        show_dataflow: Which operator made what another used, where that is a choice.
+        show_dataflow: Which operator made what another used, if that is optional.
         show_memory: Allocations.
         record_shapes: Shapes of operators' inputs.
         with_stack: Python stacks.
         modules: A scope for each module.
-        sample_stacks: Where the training thread stands, every millisecond.
+        sample_stacks: Sample the stack of the training thread every millisecond.
         rank: Number of this process.
         world_size: Number of processes.
         warmup_steps: Steps between ``start`` and the first ``mark``, whose events need not be kept.
@@ -66,7 +66,7 @@ class Exported:
 
 
 Export = Callable[[Path], Exported]
-"""Writes what was captured: gets the path that was claimed for it, runs off the training thread."""
+"""Writes what was captured to the path that was claimed for it, off the training thread."""
 
 
 class Backend(Protocol):
@@ -86,7 +86,7 @@ class Backend(Protocol):
         """Begin to record.
 
         Raises:
-            CaptureError: It cannot, as when another profiler is at work.
+            CaptureError: It cannot, for instance because another profiler is running.
         """
 
     def stop(self) -> Export:
@@ -100,7 +100,7 @@ def mark(backend: Backend, step: int) -> AbstractContextManager[Any]:
 
 
 LOADING = "data_loading"
-"""Name of the time in which a step waits for its data, as the readers of all formats know it."""
+"""Name of the time in which a step waits for its data, known to the readers of all formats."""
 
 
 def loading(backend: Backend) -> AbstractContextManager[Any]:
@@ -128,7 +128,7 @@ NAMES = tuple(_HOMES)
 
 
 def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) -> Backend:
-    """Return a backend by its name; by default that of the framework which the program has imported.
+    """Return a backend by its name; by default that of the framework that the program has imported.
 
     Keras is asked for its own backend. Where no framework was imported, plain Python is recorded.
 
@@ -148,7 +148,7 @@ def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) ->
 
 
 def framework(modules: dict[str, Any]) -> str:
-    """Return whose profiler sees most of what this program does, going by what it has imported."""
+    """Return the framework whose profiler sees most of this program, judging by what it has imported."""
     keras = modules.get("keras")
     if keras is not None:
         config = getattr(keras, "config", None)
@@ -162,7 +162,7 @@ def framework(modules: dict[str, Any]) -> str:
 
 
 def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Have worker processes that are started from now on leave spans; return what ends that. Never raises."""
+    """Make worker processes started from now on leave spans; return what ends this. Never raises."""
     present = sys.modules if modules is None else modules
     watched: list[Any] = []
     for library, home in _WORKERS.items():
@@ -180,6 +180,6 @@ def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
 
 
 def resident_facts() -> dict[str, int]:
-    """Return the resident set of this process as ``resident_bytes``; empty where the system does not tell."""
+    """Return the resident set of this process as ``resident_bytes``; empty if the system does not tell."""
     resident = resident_bytes()
     return {} if math.isnan(resident) else {"resident_bytes": int(resident)}

@@ -7,21 +7,21 @@ The unit is stolen time: seconds that training took longer because of a capture.
 - Of the steps that ran while the profiler's result was written, likewise.
 - Of the steps that ran while the profile was analysed, and the few after that, likewise.
 
-A machine's speed wanders by more than the last two cost, so a single capture's share may be negative by
-chance. Chance evens out in the sum over all captures, and only that sum, of each part by itself, is held to
-be at least nothing.
+A machine's speed varies by more than the last two cost, so a single capture's share may be negative by
+chance. Chance evens out in the sum over all captures, and only that sum, of each part by itself, is taken to
+be at least 0.
 
-What is usual is the mean of the last steps that were left alone, without the rare long ones, which a
-checkpoint or an evaluation makes: a median would book as stolen what chance adds to some steps of any loop.
-A capture is booked by those before it, and again once as many have come after it: a speed that wanders one
-way then adds as much on one side as it takes on the other.
+The usual duration is the mean of the last undisturbed steps, without the rare long ones caused by a
+checkpoint or an evaluation: a median would book as stolen what chance adds to some steps of any loop. A
+capture is booked by those before it, and again once as many have come after it: a drift in speed then adds as
+much on one side as it takes on the other.
 
 A capture that is held to the budget may begin once the stolen time of all such captures, with what this one
 is expected to cost, is below ``max_overhead`` of the time since the run began. Above half of that, it also
-waits until the one before is booked for good: a run that captured whenever its account is low by chance would
-cost more than it says. The first one is always allowed, so that a short run has a profile; a run shorter than
-its cost over ``max_overhead`` stays above the budget, and the profile says so. What the user asked for is
-booked, too, but the budget neither holds it nor pays for it.
+waits until the one before is booked for good: a run that captured whenever its account happens to be low
+would cost more than it says. The first one is always allowed, so that a short run has a profile; a run
+shorter than its cost over ``max_overhead`` stays above the budget, and the profile says so. What the user
+asked for is booked, too, but the budget neither limits it nor pays for it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 TYPICAL_STEPS = 64
-"""Undisturbed steps by which it is known what a step takes."""
+"""Undisturbed steps needed to know how long a step takes."""
 CALM_STEPS = TYPICAL_STEPS // 2
-"""Undisturbed steps after a capture by which it is booked for good, at most; no more than it disturbed."""
+"""Most undisturbed steps after a capture with which it is booked for good; no more than it disturbed."""
 TRAILING = 2
-"""Steps after a capture is booked in which the run writes that down: disturbed, too."""
+"""Steps after a capture is booked in which the run records that; they are disturbed, too."""
 FEWEST = 3
 LONG = 3.0
-"""Beyond so many medians a step that was left alone counts as so many: something else made it long."""
+"""Medians at which the duration of an undisturbed step is cut off: something else made it long."""
 
 
 @dataclass
 class CaptureAccount:
-    """Stolen time of one capture, in the making.
+    """Stolen time of one capture, while it is being measured.
 
     Attributes:
         steps: Durations in seconds of the captured steps, and of those that warmed up.
@@ -65,7 +65,7 @@ class CaptureAccount:
         """Return the seconds stolen up to the stop: at least what the stalls at start and stop took.
 
         Args:
-            usual_s: Duration of an undisturbed step in seconds; None where that is not known.
+            usual_s: Duration of an undisturbed step in seconds; None if that is not known.
         """
         direct = max(self.start_s + self.stop_s, self.calls_s)
         if usual_s is None or not self.steps:
@@ -185,7 +185,7 @@ class CaptureBudget:
         self._last = None
 
     def _excuse(self, before: float) -> None:
-        """Take what was stolen since off the account, where the last capture is not held to the budget."""
+        """Take what was stolen since off the account, if the last capture is not held to the budget."""
         if not self._last_held:
             self._free_s += self.stolen_s - before
 

@@ -1,4 +1,4 @@
-"""The names of what a line of the program calls: that may be written in C, which no frame tells.
+"""The names of the functions that a line of the program calls: those written in C have no frame.
 
 Read from the source when a capture is written, off the training thread.
 """
@@ -17,7 +17,7 @@ from types import CodeType
 
 _FOLDERS = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 _INSTALLED = ("<", *(f"{folder}{os.sep}" for folder in (*_FOLDERS, Path(__file__).resolve().parents[1])))
-"""How files begin whose lines are not the program's own."""
+"""Beginnings of paths whose lines are not the program's own."""
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith(("CALL", "PRECALL")))
 
 

@@ -1,4 +1,4 @@
-"""One capture: from its start to the pointer that is left of it."""
+"""One capture, from its start to the pointer that remains of it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Order:
         cause: As in :class:`~stepscope.capture.capture_record.CaptureRecord`.
         num_steps: Steps to record; for a predicate the most.
         at_step: The step that it begins with; None for the next one.
-        with_stack: Whether Python stacks are recorded; None for as the hook does.
-        ahead: Whether the ring of earlier steps is written along.
+        with_stack: Whether Python stacks are recorded; None to do as the hook does.
+        ahead: Whether the ring of earlier steps is also written.
     """
 
     cause: str
@@ -40,7 +40,7 @@ class Order:
 
     @property
     def scheduled(self) -> bool:
-        """True if it is the schedule's, and not somebody's wish."""
+        """True if it comes from the schedule and not from a request."""
         return self.cause in ("schedule", "predicate")
 
 
@@ -82,7 +82,7 @@ class RunningCapture:
 
         Args:
             wanted: What.
-            usual_s: What a step takes; None where that is not known.
+            usual_s: How long a step takes; None if that is not known.
             between: No step runs.
 
         Raises:
@@ -101,7 +101,7 @@ class RunningCapture:
             self.account.calls_s += self.account.start_s
 
     def open_step(self, step: int, *, loading: bool = False) -> None:
-        """Mark that a step begins; again for the same one does nothing.
+        """Mark that a step begins; repeating it for the same step does nothing.
 
         Args:
             step: Its number.
@@ -168,7 +168,7 @@ class RunningCapture:
 STEPS = 128
 
 Past = tuple[int, float, float | None]
-"""One step: its number, its duration and its wait for data in seconds, None where that was not measured."""
+"""One step: its number, its duration and its wait for data in seconds, None if that was not measured."""
 
 
 def new_ring() -> deque[Past]:

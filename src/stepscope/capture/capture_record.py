@@ -28,7 +28,7 @@ DT_STRING = 7
 
 @dataclass
 class CaptureRecord:
-    """Facts of one capture; ``path`` is None where it failed, and ``failure`` then says why.
+    """Facts of one capture; ``path`` is None if it failed, and ``failure`` then says why.
 
     Attributes:
         name: Of the profile, without ending.
@@ -83,7 +83,7 @@ def value_of(text: str) -> Value:
 
 
 def relative(path: Path, log_dir: str) -> str:
-    """Return a path as the run's pointers spell it."""
+    """Return a path in the form that the run's pointers use."""
     try:
         return path.resolve().relative_to(Path(log_dir).resolve()).as_posix()
     except ValueError:

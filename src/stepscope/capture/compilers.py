@@ -1,8 +1,8 @@
 """Functions that XLA compiles for JAX while steps are captured, and the shapes of their arguments.
 
-Profiles hold the time that compiling takes and not what differed from the call before. JAX tells that to a
-logger, at a level that nobody sees; a filter there listens while steps are captured, and lets through what
-would have been seen without it.
+Profiles hold the time that compiling takes and not what differed from the call before. JAX logs that at a
+level that is usually hidden; a filter there listens while steps are captured, and lets through what would
+have been shown without it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 MOST = 1000
-"""Compilations of one capture that are noted."""
+"""Most compilations that are noted in one capture."""
 MOST_ARGUMENTS = 2000
 _LOGGER = "jax._src.interpreters.pxla"
 _MESSAGE = "Compiling %s with global shapes and types %s"
@@ -34,7 +34,7 @@ class CompileLog(logging.Filter):
         """Time, function, and of each argument type and shape."""
 
     def begin(self) -> None:
-        """Listen; where JAX was not imported there is nothing to hear."""
+        """Listen; if JAX was not imported, there is nothing to listen to."""
         if "jax" not in sys.modules:
             return
         logger = logging.getLogger(_LOGGER)
@@ -50,7 +50,7 @@ class CompileLog(logging.Filter):
             logger.setLevel(self._level)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Note what a record says of compiling; returns whether it would have been seen without this."""
+        """Note what a record says about compiling; return whether it would have been shown anyway."""
         given = record.args
         if isinstance(given, tuple) and len(given) > 1 and str(record.msg).startswith(_MESSAGE):
             name, shapes = given[:2]

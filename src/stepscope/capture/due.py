@@ -1,4 +1,4 @@
-"""Reasons against a capture that is due, said where it is skipped or moved.
+"""Reasons why a due capture is skipped or moved.
 
 A line on the console and a mark in the run for the first capture that is skipped; those that follow it are
 counted, and the next profile says how many. A capture that is moved says so on the console and in its notes.
@@ -15,7 +15,7 @@ from stepscope.record.protocol import Hook
 from stepscope.record.statistics.hooks import StatisticsHook
 
 FURTHEST = 24
-"""So many steps a capture is moved at most, to steps at which nothing is measured."""
+"""Most steps by which a capture is moved, to steps at which nothing is measured."""
 
 
 def on_console(text: str) -> None:
@@ -41,7 +41,7 @@ class Due:
         self._more = 0
 
     def skip(self, order: Order, step: int, why: str) -> None:
-        """Note a capture that is not made; the first of several is told."""
+        """Note a capture that is not made; the first of several is reported."""
         if self._skipped is not None and self._skipped[0] == order.cause:
             self._more += step != self._skipped[1]
             return
@@ -50,17 +50,17 @@ class Due:
         self._mark(order, step, f"skipped: {why}")
 
     def wait(self, order: Order, step: int, why: str, *, quiet: bool = False) -> None:
-        """Note a capture that waits; ``quiet`` where that is not a line on the console."""
+        """Note a capture that waits; with ``quiet``, print no line on the console."""
         if self._waits is None or (self._waits[3] and not quiet):
             self._waits = order, self._waits[1] if self._waits else step, why, quiet
 
     def waiting_since(self, order: Order, due: int) -> int:
-        """Return the step at which the capture that waits was due, or ``due`` where none waits."""
+        """Return the step at which the waiting capture was due, or ``due`` if none waits."""
         waits = self._waits
         return waits[1] if waits is not None and waits[0].cause == order.cause else due
 
     def begun(self, step: int, order: Order) -> list[str]:
-        """Return what a capture that begins with a step says of those before it."""
+        """Return the notes on earlier captures for one that begins with a step."""
         notes = []
         if self._waits is not None and order.cause == self._waits[0].cause:
             (_, due, why, quiet), self._waits = self._waits, None
@@ -75,7 +75,7 @@ class Due:
         return notes
 
     def close(self) -> None:
-        """Tell what still waits as the run ends."""
+        """Report what still waits when the run ends."""
         if self._waits is not None:
             (order, due, why, _), self._waits = self._waits, None
             self.skip(order, due, f"{why}, until the run ended")
@@ -91,23 +91,23 @@ def measured(hooks: Iterable[Hook], steps: range) -> list[int]:
 
 
 def measured_inside(steps: list[int], measured: list[int]) -> list[str]:
-    """Return what the page is to know of captured steps that other hooks measured."""
+    """Return the note for the page on captured steps that other hooks measured."""
     inside = [step for step in measured if step in steps]
     if not inside:
         return []
     numbers = ", ".join(map(str, inside[:5])) + (", …" if len(inside) > 5 else "")
     which = f"step {numbers}, which takes" if len(inside) == 1 else f"steps {numbers}, which take"
-    return [f"gradients or activations were measured in {which} longer for it"]
+    return [f"gradients or activations were measured in {which} longer because of that"]
 
 
 def undisturbed(hooks: Iterable[Hook], step: int, count: int, total: int | None) -> int:
-    """Return the first step, from one on, with which so many steps begin that nothing else measures.
+    """Return the first step, from the given one on, that begins a stretch without other measurements.
 
     Args:
         hooks: Of the run.
         step: The first that may be.
         count: Steps in a row.
-        total: How many steps the run takes; None where that is not known.
+        total: How many steps the run takes; None if that is not known.
 
     Returns:
         The step itself where there is none within ``FURTHEST`` steps, or none before the run ends.

@@ -32,11 +32,11 @@ Ranks = Literal["chief", "all"] | Collection[int] | Callable[[int], bool]
 NUM_STEPS = 3
 MAX_PROFILES = 20
 MAX_OVERHEAD = 0.01
-"""Share of the time that captures may take for which nobody asked: after slow steps."""
+"""Share of the time that captures which nobody asked for may take, such as those after slow steps."""
 OOM_TRIES = 20
-"""First steps after which it is looked whether a CUDA device is in use."""
+"""Number of first steps after which the hook checks whether a CUDA device is in use."""
 END_SECS = 120.0
-"""The longest that the end waits for a profile to be written; that of a run has a deadline of its own."""
+"""The longest that the end waits for a profile to be written; the end of a run has its own deadline."""
 
 
 class ProfilerHook(Hook):
@@ -90,7 +90,7 @@ class ProfilerHook(Hook):
     ranks = "all"  # who captures is decided here, because a request may name any rank
     _rest: Rest
     _last: ClassVar[ProfilerHook | None] = None
-    """The hook that captured last in this process, where only one can at a time."""
+    """The hook that captured last in this process; only one can at a time."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ProfilerHook(Hook):
     def begin(self, run: Run) -> None:
         """Prepare; nothing is loaded before the first capture."""
         if self._run is not None:
-            raise UsageError("this ProfilerHook belongs to another run", hint="make one for each run")
+            raise UsageError("this ProfilerHook belongs to another run", hint="create one for each run")
         self._run = run
         self._budget = CaptureBudget(self.max_overhead or MAX_OVERHEAD, self._steady())
         mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
@@ -173,7 +173,7 @@ class ProfilerHook(Hook):
         self._past = StepFollower(run.step_counter)
 
     def _prepare(self) -> None:
-        """Load the backend off the training thread, where it is clear which; else the first capture does."""
+        """Load the backend off the training thread if it is clear which; otherwise the first capture does."""
         name = self._backend_name or framework(sys.modules)
         if self._backend is not None or name == "python":
             return
@@ -184,7 +184,7 @@ class ProfilerHook(Hook):
         self._backend = self._backend or backend
 
     def before_step(self, step: int) -> None:
-        """Begin what could not begin at the end of the step before."""
+        """Begin what could not begin at the end of the previous step."""
         capture = self._capture
         if capture is not None:
             capture.entered = True
@@ -202,7 +202,7 @@ class ProfilerHook(Hook):
                 self._capture.entered = True
 
     def after_step(self, step: int) -> None:
-        """Note the step's times; begin, go on with or end a capture."""
+        """Note the step's times; begin, continue or end a capture."""
         assert self._run is not None
         # What it slept through first, as if it had been called then.
         *slept, last = self._past.take()
@@ -215,13 +215,13 @@ class ProfilerHook(Hook):
 
     @property
     def _idle(self) -> bool:
-        """True if nothing goes on or is asked for."""
+        """True if nothing is in progress or requested."""
         return not (
             self._capture or self._planned or self._orders or self._oom_tries or self._writing.current
         )
 
     def _sleep(self) -> None:
-        """Not be called until something may be due, or is asked for."""
+        """Rest until something may be due or is requested."""
         steps, low, high, when = self._planner.rest(self._steady())
         limited, above_s = self._slow.rest
         # A schedule speaks of the step that comes next, a rest of the one that ended.
@@ -230,12 +230,12 @@ class ProfilerHook(Hook):
             self._rest.on = False
 
     def note(self, step: int, seconds: float, waited: float | None, *, looping: bool = False) -> None:
-        """Act after a step, whoever measured it.
+        """Act after a step, no matter who measured it.
 
         Args:
             step: Its number.
             seconds: Its duration.
-            waited: Seconds it waited for data; None where nobody measured that.
+            waited: Seconds it waited for data; None if nobody measured that.
             looping: The next step's data is asked for right after; else what lies between two steps belongs
                 to neither.
         """
@@ -256,13 +256,13 @@ class ProfilerHook(Hook):
             self._plan(step + 1, looping=looping)
 
     def _quiet(self, past: Past) -> bool:
-        """Note the times of a step that was left alone; say whether it was slow."""
+        """Note the times of an undisturbed step; return whether it was slow."""
         self._ring.append(past)
         self._budget.normal(past[1])
         return self._slow.found(past[1])
 
     def _left(self) -> None:
-        """Record no further than a loop over data: what comes after it may last long, and is not a step.
+        """End recording with a loop over data: what comes after it may take long, and is not a step.
 
         Steps that were recorded are kept. A capture that has none yet is made when the next loop begins.
         """
@@ -297,19 +297,19 @@ class ProfilerHook(Hook):
     # --- wishes ---------------------------------------------------------------------------------------
 
     def request_capture(self, reason: str, facts: Mapping[str, Any] | None = None) -> bool:
-        """Have the next ``num_steps`` steps captured; from any thread.
+        """Request a capture of the next ``num_steps`` steps; from any thread.
 
         Args:
             reason: What happened, for the page.
             facts: What is known of it; JSON.
 
         Returns:
-            Whether it will be done; False while such a wish is waiting already.
+            Whether it will be done; False while such a request is waiting already.
         """
         return self.order(Order("alert", self.num_steps, reason, facts=dict(facts or {})))
 
     def order(self, order: Order) -> bool:
-        """Take an order; of each cause one may wait."""
+        """Take an order; one may wait for each cause."""
         order.num_steps = order.num_steps or self.num_steps
         waiting = [each for each in tuple(self._orders) if each.cause == order.cause]
         if any(each.request == order.request for each in waiting):
@@ -331,13 +331,13 @@ class ProfilerHook(Hook):
             self._planned = order
 
     def _ready(self) -> bool:
-        """Return whether a capture may begin that does not wait for the analysis of the one before."""
+        """Return whether a capture that does not wait for the previous analysis may begin."""
         self._writing.tidy()
         return self._free
 
     @property
     def _free(self) -> bool:
-        """True if nothing of this run is written, and no other run of the process is captured."""
+        """True if no profile of this run is being written and no other run of the process is captured."""
         if self._writing.busy:
             return False
         last = ProfilerHook._last
@@ -391,7 +391,7 @@ class ProfilerHook(Hook):
         self._writing.take(capture, export)
 
     def _watch_out_of_memory(self) -> None:
-        """Have snapshots written once a CUDA device is in use; nothing is imported for a program without."""
+        """Have snapshots written once a CUDA device is in use; without one, nothing is imported."""
         cuda = sys.modules.get("torch.cuda")
         if cuda is None or not cuda.is_initialized():
             return
@@ -439,7 +439,7 @@ class LambdaProfilerHook(ProfilerHook):
 
 
 def who(ranks: Ranks) -> Literal["chief"] | Callable[[int], bool]:
-    """Return what says of a rank whether it captures; "chief" is for the run's role to say.
+    """Return a function that says whether a rank captures; "chief" is decided by the run's role.
 
     Raises:
         UsageError: It is none of the forms.

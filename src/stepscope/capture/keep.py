@@ -1,7 +1,8 @@
-"""Bounds the disk that profiles take: the oldest goes first, never one that is pointed to.
+"""Bounds the disk space of profiles: the oldest goes first, never one that something refers to.
 
-Pointed to is a profile that was asked for (by a request, a signal, an alert), and one whose summary holds
-advice that no newer profile repeats. One of a slow step is not: a training may have as many as it likes.
+Something refers to a profile that was asked for (by a request, a signal, an alert), and to one whose summary
+holds advice that no newer profile repeats. This does not hold for one of a slow step: a run may have any
+number of these.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class KeptProfile:
 
 
 def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptProfile]:
-    """Return what has to go, oldest first, so that at most ``max_profiles`` that may go are left."""
+    """Return what has to go, oldest first, so that at most ``max_profiles`` deletable ones are left."""
     newest_first = sorted(profiles, key=lambda each: (each.wall, each.name), reverse=True)
     seen: set[str] = set()
     free: list[KeptProfile] = []
@@ -73,7 +74,7 @@ def find(folder: Path, log_dir: Path, rank: int) -> list[KeptProfile]:
 
 
 def _within(folder: Path, path: Path) -> Path | None:
-    """Return a path below the folder of profiles; None where it leads out, as a planted record may."""
+    """Return a path below the folder of profiles; None if it leads out, as a planted record might."""
     try:
         return inside(folder, path)
     except (LogDirectoryError, OSError, ValueError):
@@ -102,7 +103,7 @@ def remove(path: Path) -> None:
 
 
 def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
-    """Delete what is too much; return how many profiles of the rank are left."""
+    """Delete what exceeds the limit; return how many profiles of the rank are left."""
     profiles = find(folder, log_dir, rank)
     gone = to_delete(profiles, max_profiles)
     for profile in gone:

@@ -1,4 +1,4 @@
-"""Which capture begins with the next step: what was asked for, what is due, what stands against it."""
+"""Decides which capture begins with the next step: what was asked for, what is due, what prevents it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from stepscope.record.run import Run
 
 AHEAD = 64
-"""So many steps before one that is asked for by its number, the schedule leaves the profiler to it."""
+"""Number of steps before a step requested by number in which the schedule leaves the profiler free."""
 MOST_STEPS = 100
-"""A predicate that stays true is captured in pieces of so many steps: memory is bounded."""
+"""Steps in one piece of the capture of a predicate that stays true, so that memory is bounded."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Limits:
         num_steps: Steps in one capture.
         warmup_steps: Steps before each in which nothing is kept.
         max_profiles: Profiles kept; captures that nobody asked for end at twice as many.
-        held: True if the rhythm, too, is held by the budget.
+        held: True if the schedule, too, is limited by the budget.
     """
 
     num_steps: int
@@ -39,7 +39,7 @@ class Limits:
     held: bool
 
     def holds(self, order: Order) -> bool:
-        """Return whether the budget holds a capture of this order."""
+        """Return whether the budget limits a capture of this order."""
         return (order.cause == "schedule" and self.held) or order.cause == "slow step"
 
 
@@ -56,7 +56,7 @@ class Planner:
         due: Told of captures that are skipped or moved.
         ready: Says whether a capture may begin that does not wait for the analysis of the one before.
         free: Says whether nothing is written or analysed at all.
-        missed: Told of an order whose step is past.
+        missed: Receives an order whose step is past.
         now: Steady time in seconds.
     """
 
@@ -82,7 +82,7 @@ class Planner:
         """True if captures come by rhythm or predicate."""
 
     def rest(self, now: float) -> tuple[int, int, int, float]:
-        """Say how long nothing will be due by the schedule, in the form of ``Schedule.rest``."""
+        """Return how long nothing will be due by the schedule, in the form of ``Schedule.rest``."""
         return self._schedule.rest(now) if self.follows else NEVER
 
     def choose(self, step: int) -> Order | None:
@@ -111,7 +111,7 @@ class Planner:
             return False
 
     def _has_room(self, order: Order, step: int) -> bool:
-        """Return whether there is room for what an alert or a slow step asks for, and say where not."""
+        """Return whether there is room for what an alert or a slow step asks for; report if not."""
         if order.cause == "alert" and self._writing.full:
             self._writing.failed(
                 order, step, self._many(), "delete some in the run's folder, or raise max_profiles"
@@ -123,7 +123,7 @@ class Planner:
         return True
 
     def _scheduled(self, step: int) -> Order | None:
-        """Return what is due by rhythm or predicate and may begin with this step."""
+        """Return what is due by schedule or predicate and may begin with this step."""
         if self._schedule.predicate is None:
             order = Order("schedule", self._limits.num_steps)
         else:
@@ -138,34 +138,36 @@ class Planner:
         return order if due else None
 
     def _verdict(self, order: Order, step: int, due: int, now: float) -> BeginVerdict:
-        """Decide about a capture that is due by rhythm or predicate, and say it where it does not begin."""
+        """Decide about a capture that is due by schedule or predicate; report if it does not begin."""
         if order.cause == "predicate":
             if self._ready():
                 return BeginVerdict.NOW
-            self._due.skip(order, step, "the profile before is still being written")
+            self._due.skip(order, step, "the previous profile is still being written")
             return BeginVerdict.SKIP
         if self._writing.full:
             self._due.skip(order, due, f"{self._many()}; delete some, or raise max_profiles")
             return BeginVerdict.SKIP
         wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
         if any(0 <= at - step < AHEAD for at in wanted):
-            self._due.wait(order, due, f"one of step {min(wanted)} was asked for")
+            self._due.wait(order, due, f"a profile of step {min(wanted)} was asked for")
             return BeginVerdict.LATER
         if self._limits.holds(order):
             return self._bounded(order, step, due, now)
         return self._free_to_begin(order, step, due)
 
     def _bounded(self, order: Order, step: int, due: int, now: float) -> BeginVerdict:
-        """Decide within ``max_overhead``, for which the last profile must be analysed, too."""
+        """Decide within ``max_overhead``, which also requires that the last profile has been analysed."""
         allowed = self._budget.allows(now)
         if allowed and self._free():
             return self._free_to_begin(order, step, due)
-        self._due.skip(order, due, "the profile before is still being analysed" if allowed else self._over())
+        self._due.skip(
+            order, due, "the previous profile is still being analysed" if allowed else self._over()
+        )
         return BeginVerdict.SKIP
 
     def _free_to_begin(self, order: Order, step: int, due: int) -> BeginVerdict:
         if not self._ready():
-            self._due.wait(order, due, "the profile before was still being written")
+            self._due.wait(order, due, "the previous profile was still being written")
             return BeginVerdict.LATER
         count = self._limits.warmup_steps + self._limits.num_steps
         near = step - self._due.waiting_since(order, due) < FURTHEST
@@ -175,7 +177,7 @@ class Planner:
         return BeginVerdict.NOW
 
     def _many(self) -> str:
-        return f"{2 * self._limits.max_profiles} profiles or more are kept that something points to"
+        return f"{2 * self._limits.max_profiles} or more profiles are kept because something refers to them"
 
     def _over(self) -> str:
         budget = self._budget

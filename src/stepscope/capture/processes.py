@@ -21,7 +21,7 @@ from stepscope.capture.stacks import Flag, read_stacks
 from stepscope.scratch import Scratch
 
 SPANS = 4096
-"""Of each worker; the oldest goes first."""
+"""Spans kept of each worker; the oldest goes first."""
 _HEAD = struct.Struct("<q48s")
 _SPAN = struct.Struct("<qqi28s")
 _ENDING = ".spans"
@@ -35,7 +35,7 @@ class Span:
         name: What it did.
         begun_ns: Unix time.
         ended_ns: Likewise.
-        number: Of the batch, counted by the worker from 0; -1 where it has none.
+        number: Of the batch, counted by the worker from 0; -1 if it has none.
     """
 
     name: str
@@ -74,7 +74,7 @@ class SpanRing:
         _HEAD.pack_into(self._memory, 0, 0, self._name)
 
     def add(self, name: bytes, begun_ns: int, ended_ns: int, number: int) -> None:
-        """Keep a span; of its name 28 bytes."""
+        """Keep a span, with up to 28 bytes of its name."""
         at = _HEAD.size + self._count % SPANS * _SPAN.size
         _SPAN.pack_into(self._memory, at, begun_ns, ended_ns, number, name)
         self._count += 1
@@ -86,7 +86,7 @@ def read_ring(path: Path, since_ns: int, until_ns: int) -> ProcessSpans:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is no ring.
+        ValueError: It is not a ring.
     """
     data = path.read_bytes()
     if len(data) != _HEAD.size + SPANS * _SPAN.size:
@@ -104,7 +104,7 @@ def read_ring(path: Path, since_ns: int, until_ns: int) -> ProcessSpans:
 
 
 class Processes:
-    """The workers of this process; there is one place for them, which exists while somebody wants it."""
+    """The workers of this process; they share one folder, which exists while somebody needs it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -116,7 +116,7 @@ class Processes:
 
     @property
     def folder(self) -> Path | None:
-        """The place of the workers' rings; None while nobody wants them."""
+        """The folder of the workers' rings; None while nobody wants them."""
         place = self._place
         return None if place is None else place.path
 
@@ -135,7 +135,7 @@ class Processes:
             return self._place.path
 
     def close(self) -> None:
-        """Let go of the folder; the last one deletes it."""
+        """Release the folder; the last user deletes it."""
         with self._lock:
             if self._owner != os.getpid():
                 return  # a forked child: the folder is the parent's
@@ -145,7 +145,7 @@ class Processes:
                 self._place, self._flag, self._wanted = None, None, 0
 
     def want_stacks(self) -> int:
-        """Have workers sample their stacks; returns the number of this capture, 0 where none can."""
+        """Make workers sample their stacks; return the number of this capture, 0 if none can."""
         with self._lock:
             if self._flag is None or self._owner != os.getpid():
                 return 0
@@ -165,7 +165,7 @@ class Processes:
         return read_stacks(folder, capture, shift_ns) if folder is not None and capture else []
 
     def during(self, since_ns: int, until_ns: int | None = None) -> list[ProcessSpans]:
-        """Return what workers did between two times, those that did nothing left out; never raises."""
+        """Return what workers did between two times, without those that did nothing; never raises."""
         folder, until = self.folder, time.time_ns() if until_ns is None else until_ns
         if folder is None or self._owner != os.getpid():
             return []

@@ -1,9 +1,9 @@
-"""Requests for a capture, as files in the run's directory: no daemon, no port, whatever shares the directory.
+"""Requests for a capture, as files in the run's directory, without a daemon or a port.
 
-Who wants a profile leaves ``capture/ID.request.json``. Every rank looks for new files every few hundred
+Whoever wants a profile leaves ``capture/ID.request.json``. Every rank looks for new files every few hundred
 milliseconds. For several ranks the chief answers with ``ID.plan.json``, which names a step far enough ahead
-that all of them read it in time; for one rank, that rank takes the next step. What became of it each rank
-leaves as ``ID.rankN.json``. Requests are written by ``stepscope.store.captures``.
+that all of them read it in time; for one rank, that rank takes the next step. Each rank leaves the outcome as
+``ID.rankN.json``. Requests are written by ``stepscope.store.captures``.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"
 MOST_STEPS, MOST_SECS = 100, 1e12
 PATIENCE_SECS = 10.0
-"""How far ahead a plan may lie at most where it is not known how long its steps will be."""
+"""How far ahead a plan may lie at most if it is not known how long its steps will be."""
 LIFE_SECS = 600.0
-"""A request that is older when a rank finds it is not taken: who asked has gone."""
+"""Age beyond which a request is ignored: whoever asked has gone."""
 _ID = re.compile(r"^[0-9a-f]{8,32}$")
 
 
 @dataclass(frozen=True)
 class PendingCapture:
-    """A wish for a capture.
+    """A request for a capture.
 
     Attributes:
         id: Its name, hexadecimal.
@@ -67,7 +67,7 @@ class PendingCapture:
 
 
 def read_request(path: Path) -> PendingCapture | None:
-    """Return the request in a file, None where it holds none that can be followed."""
+    """Return the request in a file, None if it holds none that can be followed."""
     found = read_json(path)
     ranks = found.get("ranks", "chief")
     if isinstance(ranks, list) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
@@ -92,9 +92,9 @@ def steps_ahead(steps: Sequence[float], poll_secs: float) -> int:
     """Return how many steps ahead a plan must name, so that every rank reads it before.
 
     Three polls and a second for the file to show on a network file system; at least two steps, because the
-    ranks of a job are at most one step apart where they communicate in each. The time is counted in steps by
-    their median, for one that was long says nothing of those to come; but where many are long, which the mean
-    tells, nobody waits longer than ``PATIENCE_SECS`` for that.
+    ranks of a job are at most one step apart where they communicate in each. The time is converted to steps
+    by their median, because a single long step says nothing about those to come; but if many are long, as the
+    mean shows, nobody waits longer than ``PATIENCE_SECS`` for that.
 
     Args:
         steps: Durations of the last steps, in seconds.
@@ -109,7 +109,7 @@ def steps_ahead(steps: Sequence[float], poll_secs: float) -> int:
 
 
 def answer(log_dir: Path, request_id: str, rank: int, facts: Mapping[str, Any]) -> None:
-    """Leave what became of a request on this rank.
+    """Leave the outcome of a request on this rank.
 
     Raises:
         OSError: The directory cannot be written.

@@ -1,12 +1,12 @@
-"""Samples the stack of the training thread while steps are captured, so that a profile tells lines of code.
+"""Samples the stack of the training thread while steps are captured, so that a profile names lines of code.
 
-Recording every call makes a program that calls much several times slower. Looking a hundred to a thousand
+Recording every call makes a program with many calls several times slower. Looking a hundred to a thousand
 times a second costs a few percent, whatever the program does, and only in the steps that are captured. Each
-sample holds where the thread stands, line by line, and how long since the sample before it could run, on a
-processor or in the queue for one: what waits is told from what works, on a busy machine too.
+sample holds where the thread is, line by line, and how long it could run since the previous sample, on a
+processor or in the queue for one: so waiting can be told from working, even on a busy machine.
 
-The samples lie beside the profile, as ``PROFILE.stacks``: JSON, gzipped. They have a clock of their own and
-the times at which the steps began by it; the reader joins them with the profile by these.
+The samples lie beside the profile, as ``PROFILE.stacks``: JSON, gzipped. They have their own clock and the
+times at which the steps began on it, by which the reader joins them with the profile.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from stepscope.kernels.frames import Call, outward, stacks
 
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
 ENOUGH = 150
-"""Samples of a capture that suffice: where steps are long, they may lie further apart and cost less."""
+"""Number of samples that is enough for a capture: with long steps they are further apart and cost less."""
 SWITCH_SECS = 0.000_01
-"""After so long a thread that runs Python lets the sampler in; Python's own 5 ms hide whatever is shorter."""
+"""Switch interval while sampling; Python's own 5 ms would hide whatever is shorter."""
 MOST_SAMPLES = 50_000
-"""Of one capture; beyond it every second one goes, and the interval doubles."""
+"""Most samples of one capture; beyond it every second one is dropped, and the interval doubles."""
 ENDING = ".stacks"
 SCHEMA = 1
 
@@ -46,7 +46,7 @@ class StackSampler:
     """Samples the thread that starts it, until it is stopped.
 
     Args:
-        expected_s: How long it will be at work; None where that is not known.
+        expected_s: How long it will run; None if that is not known.
         clock: Returns ns; steady.
     """
 
@@ -94,7 +94,7 @@ class StackSampler:
         self._thread.start()
 
     def begin_step(self, number: int) -> None:
-        """Note that a step begins, and what is around all steps."""
+        """Note that a step begins, and the frames around all steps."""
         key = self._key(outward(sys._getframe()))
         self._steps.append((number, self._clock(), self._stacks.setdefault(key, len(self._stacks))))
 
@@ -128,7 +128,7 @@ class StackSampler:
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _note_called(self, threads: dict[int, list[Call]]) -> None:
-        """Note the threads that Python did not start: what runs there, XLA or autograd has called."""
+        """Note the threads that Python did not start: what runs there was called by XLA or autograd."""
         for ident in threads.keys() - threading._active.keys():  # type: ignore[attr-defined]
             times, numbers = self._called.setdefault(ident, ([], []))
             if len(times) < MOST_SAMPLES:
@@ -211,23 +211,23 @@ def _last_of(function: str) -> tuple[str, str]:
 
 
 class ThreadTime:
-    """How long the calling thread has run or waited for a processor, as another thread may ask.
+    """How long the calling thread has run or waited for a processor; another thread may ask.
 
-    Its clock of processor time is exact while it runs; what the kernel counts of it in ``schedstat`` grows
-    only when it is taken off its processor, so that serves for the time in the queue alone.
+    Its clock of processor time is exact while it runs; the kernel's count in ``schedstat`` grows only when
+    the thread is taken off its processor, so that is used only for the time in the queue.
     """
 
     def __init__(self) -> None:
         self._clock, self._file = -1, -1
         self.queued_ns = -1
-        """Of what was asked for last, the part in which it waited for a processor; -1 where not known."""
+        """Of what was asked for last, the part in which it waited for a processor; -1 if not known."""
         make = getattr(time, "pthread_getcpuclockid", None)
         with contextlib.suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
             self._clock = -1 if make is None else int(make(threading.get_ident()))
 
     def runnable_ns(self) -> int:
-        """Return the time so far, -1 where it is not known."""
+        """Return the time so far, -1 if it is not known."""
         self.queued_ns = -1
         if self._file < 0 or self._clock == -1:
             return -1

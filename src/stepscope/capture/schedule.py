@@ -1,9 +1,9 @@
 """Which steps are captured: a pure rule over step numbers and seconds.
 
-A schedule says of the step that comes next whether a capture begins with it. By steps, the first capture
-comes after ``skip_first`` steps and the later ones at the multiples of ``save_steps``, so that all ranks of a
-job, and a run that resumes, agree on them. By seconds, the first comes after ``skip_first`` steps and the
-later ones so long after the one before. By predicate, exactly the steps it names.
+A schedule decides whether a capture begins with the next step. By steps, the first capture comes after
+``skip_first`` steps and the later ones at the multiples of ``save_steps``, so that all ranks of a job, and a
+run that resumes, agree on them. By seconds, the first comes after ``skip_first`` steps and the later ones the
+given time after the previous one. By predicate, exactly the steps it names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepscope.kernels.steps import MOST
 NEVER = (MOST, -MOST, MOST, math.inf)
 """Result of ``Schedule.rest`` where nothing will ever be due."""
 SKIP_FIRST = 5
-"""The first steps compile, tune and fill caches; they are not what training costs."""
+"""The first steps compile, tune and fill caches, so they do not show what training costs."""
 
 
 class BeginVerdict(Enum):
@@ -28,9 +28,9 @@ class BeginVerdict(Enum):
 
     NOW = "now"
     LATER = "later"
-    """As soon as it can: something stands in its way that will pass."""
+    """As soon as possible: something that will pass prevents it."""
     SKIP = "skip"
-    """Not at all, or where it is due by seconds or for the first time, once the bound allows it."""
+    """Not at all; or, if it is due by seconds or for the first time, once the limit allows it."""
 
 
 class Schedule:
@@ -64,7 +64,7 @@ class Schedule:
                 isinstance(value, int | float) and value > 0 and math.isfinite(value)
             ):
                 raise UsageError(
-                    f"{name} must be above 0, got {value!r}", hint=f"leave {name} out to do without it"
+                    f"{name} must be above 0, got {value!r}", hint=f"leave out {name} to do without it"
                 )
         if save_steps is not None and (isinstance(save_steps, bool) or int(save_steps) != save_steps):
             raise UsageError(
@@ -89,15 +89,15 @@ class Schedule:
         return (self.save_steps, self.save_secs, self.predicate) != (None, None, None)
 
     def begins(self, step: int, now: float, verdict: Callable[[float, int], BeginVerdict]) -> bool:
-        """Return whether a capture begins with this step; asking takes note that the step came.
+        """Return whether a capture begins with this step; asking notes that the step came.
 
-        By steps a capture that is skipped comes at the next multiple, one that is to come later as soon as it
-        can. By predicate there is no later: a step that is past is past.
+        By steps, a skipped capture comes at the next multiple, and a postponed one as soon as possible. By
+        predicate there is no later: a step that is past is past.
 
         Args:
             step: Number of the step that comes next.
             now: Steady time in seconds.
-            verdict: Says of a time, and of the step at which the capture was due, whether it begins; asked
+            verdict: Says, given the time and the step at which the capture was due, whether it begins; called
                 only when one is due.
 
         Raises:
@@ -120,15 +120,15 @@ class Schedule:
         return answer is BeginVerdict.NOW
 
     def _due_at(self, step: int) -> int:
-        """Return the step at which the capture was due that is due now."""
+        """Return the step at which the capture that is due now became due."""
         return step if self._first or self.save_steps is None else step // self.save_steps * self.save_steps
 
     def skip(self, steps: int) -> None:
-        """Take note of so many steps that ``rest`` said need not be asked about."""
+        """Note a number of steps that, according to ``rest``, need not be asked about."""
         self._asked += steps
 
     def rest(self, now: float) -> tuple[int, int, int, float]:
-        """Say how long nothing will be due.
+        """Return how long nothing will be due.
 
         Args:
             now: Steady time in seconds.
@@ -162,7 +162,7 @@ WINDOW, FEWEST, EVERY = 64, 16, 16
 class SlowSteps:
     """Compares each step with the median of those before.
 
-    After a slow one, no other is told for a window, so that a training that has become slow is captured once.
+    After a slow one, no other is reported for a window, so that a run that has become slow is captured once.
 
     Args:
         factor: How many times the median; None for never.
@@ -196,7 +196,7 @@ class SlowSteps:
 
     @property
     def rest(self) -> tuple[int, float]:
-        """For how many steps a step is slow by the same limit, and that in seconds."""
+        """Number of steps for which the same limit holds, and the limit in seconds."""
         if self.factor is None:
             return MOST, math.inf
         return EVERY - self._seen % EVERY, self._limit

@@ -28,7 +28,7 @@ def command(profile: Path, summary: Path) -> list[str]:
 
 
 def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
-    """Begin to analyse a profile; None where no process could be started.
+    """Begin to analyse a profile; None if no process could be started.
 
     Args:
         profile: What was captured.
@@ -38,7 +38,7 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
 
 
 def started(words: list[str], stderr: int) -> subprocess.Popen[bytes] | None:
-    """Start a process of lowest priority, which Ctrl-C does not reach; None where none could be."""
+    """Start a process of lowest priority that Ctrl-C does not reach; None if that failed."""
     try:
         process = subprocess.Popen(  # noqa: S603  our own command
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=environment(),
@@ -73,12 +73,12 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
 
 
 def reap(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process, however long it takes."""
+    """Wait for a process, no matter how long it takes."""
     process.wait()
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for the side process: one thread, none of the job's own variables of rank."""
+    """Return the environment for the side process: one thread, and none of the job's rank variables."""
     kept = {
         name: text for name, text in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     }
@@ -101,7 +101,7 @@ class AnalysisJob:
 
 
 class Analyses:
-    """Has profiles analysed, one after the other; a run that ends leaves the processes to themselves."""
+    """Has profiles analysed, one after the other; processes continue after the run has ended."""
 
     def __init__(self) -> None:
         self._worker, self._lock = Worker(), threading.Lock()
@@ -109,7 +109,7 @@ class Analyses:
         self._going = False
 
     def put(self, job: AnalysisJob) -> None:
-        """Have a profile analysed; the process is there when this returns, unless another one goes on."""
+        """Have a profile analysed; its process has started on return, unless another one is running."""
         with self._lock:
             if self._going:
                 self._waiting.append(job)
@@ -118,7 +118,7 @@ class Analyses:
         self._begin(job)
 
     def close(self) -> None:
-        """Leave what still waits for its turn to a process that does it all: nobody will be there later."""
+        """Hand everything that still waits to one process, because nobody will be there later."""
         with self._lock:
             waiting, self._waiting = list(self._waiting), deque()
         if waiting:
@@ -179,7 +179,7 @@ class Worker:
             self._jobs.put(job)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until everything is done; False where that takes longer than ``timeout`` seconds."""
+        """Wait until everything is done; False if that takes longer than ``timeout`` seconds."""
         with self._lock:
             return self._done.wait_for(lambda: not self.pending, timeout)
 

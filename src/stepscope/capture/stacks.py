@@ -1,9 +1,9 @@
-"""Stacks as text, and those of worker processes that load data, so that a capture names the data set's line.
+"""Stacks as text, also of worker processes that load data, so that a capture names the data set's line.
 
 The parent raises a flag in a file that its workers map into memory: the number of a capture, 0 while there is
-none. In each worker a thread looks at it ten times a second and at every batch, and while it is raised notes
-every few milliseconds where the worker stands in its batch, in a file of its own that the parent reads
-once the profile is written. Nothing is asked of a worker that is busy or dead, and nobody waits for one.
+none. In each worker a thread checks it ten times a second and at every batch. While it is raised, the thread
+notes every few milliseconds where the worker is in its batch, in a separate file that the parent reads once
+the profile is written. Nothing is asked of a worker that is busy or dead, and nobody waits for one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stepscope.kernels.frames import stack as stack_of
 
 INTERVAL_SECS, IDLE_SECS = 0.005, 0.1
 MOST_SAMPLES = 20_000
-"""Of one worker in one capture: what a hundred seconds hold."""
+"""Most samples of one worker in one capture: enough for a hundred seconds."""
 MOST_BYTES = 64 << 20
-"""Of a worker's file that is read."""
+"""Most bytes that are read of a worker's file."""
 _FLAG = struct.Struct("<q")
 _ENDING = ".samples"
 _PACKAGE = f"{Path(__file__).resolve().parents[1]}{os.sep}"
@@ -60,7 +60,7 @@ class Flag:
 
 
 class WorkerSampler:
-    """Samples the thread that makes it, from the beginning of each batch to its end, while that is wanted.
+    """Samples the thread that creates it, from beginning to end of each batch, while a capture wants it.
 
     Args:
         folder: Of the parent.
@@ -80,7 +80,7 @@ class WorkerSampler:
         self._number, self._samples, self._stacks = 0, 0, dict[tuple[str, ...], int]()
 
     def start(self) -> None:
-        """Sample on a thread, as long as there is the folder.
+        """Sample on a thread, as long as the folder exists.
 
         Raises:
             RuntimeError: No thread can be started.
@@ -107,7 +107,7 @@ class WorkerSampler:
                     self._wake.clear()
 
     def sample(self) -> bool:
-        """Note where the worker stands; returns whether a capture wants it.
+        """Note where the worker is; return whether a capture wants that.
 
         Raises:
             OSError: It cannot be written.

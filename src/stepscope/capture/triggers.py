@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Triggers:
-    """The wishes of others for one rank of a run.
+    """The requests of others for one rank of a run.
 
     Args:
         run: Whose directory is watched.
         take: Takes an order, from any thread.
         poll_secs: Seconds between two looks.
         on_signal: Number of the signal that asks for a capture, None for none.
-        first: What to do before anything else, on the thread; what it raises is not told.
+        first: Called before anything else, on the thread; its exceptions are not reported.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Triggers:
         self._earlier: Any = None
 
     def start(self) -> None:
-        """Begin to look; what was asked of an earlier attempt is not taken up."""
+        """Begin to look; requests to an earlier attempt are ignored."""
         self._install()
         try:
             self._thread = threading.Thread(target=self._loop, name="stepscope-triggers", daemon=True)
@@ -94,7 +94,7 @@ class Triggers:
             self._run.report("profile", told, points=0, later=True)
 
     def look(self) -> None:
-        """Take what is new. One ``stat`` where nothing is.
+        """Take what is new; this costs one ``stat`` if nothing is.
 
         Raises:
             OSError: The directory cannot be read.
@@ -140,7 +140,7 @@ class Triggers:
         write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))
 
     def accept(self, request: PendingCapture) -> None:
-        """Pass a request on to the hook and say so."""
+        """Pass a request on to the hook and report that."""
         order = Order(
             "request", request.num_steps, f"by {request.by}" if request.by else "", request=request.id,
             at_step=request.at_step, memory_snapshot=request.memory, with_stack=request.stacks or None,
@@ -149,7 +149,7 @@ class Triggers:
         self._answer(request.id, {"status": "taken" if taken else "refused", "at_step": request.at_step})
 
     def missed(self, order: Order, step: int) -> None:
-        """Say that a step was over before the request for it could be followed."""
+        """Report that a step was over before the request for it could be followed."""
         if order.request is not None:
             facts = {"status": "missed", "at_step": order.at_step, "step": step}
             threading.Thread(
@@ -163,7 +163,7 @@ class Triggers:
             told = CaptureError(
                 f"a request cannot be answered: {error.strerror or error}",
                 path=self._folder,
-                hint="let this process write to the folder of the run, and look whether its disk is full",
+                hint="let this process write to the folder of the run, and check whether its disk is full",
             )
             self._run.report("profile", told, points=0, later=True)
 

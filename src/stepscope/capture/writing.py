@@ -2,8 +2,8 @@
 
 The profiler's own result is turned into a file on a thread, which then starts the analysing process; a second
 thread waits for that. Meanwhile the hook reports every step as disturbed. Once all is done, the next step
-settles the account, and the pointer with its cost goes into the run. What is asked for does not wait for the
-analysis of an earlier profile: the account is then settled by what it holds.
+settles the account, and the pointer with its cost goes into the run. A requested capture does not wait for
+the analysis of an earlier profile: the account is then settled with what it holds.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from stepscope.record.run import Run
 
 PROBLEM = "profile"
-"""Under which a run counts captures that failed."""
+"""The reason under which a run counts failed captures."""
 FACTS_SECS = 2.0
 """The longest that the end of a run waits for what is written beside its profiles."""
 SETTLING = 4
-"""Steps after the last work for a profile that are slower still: memory was given back, caches are cold."""
+"""Steps after the last work on a profile that are still slower: memory was given back, caches are cold."""
 
 
 @dataclass
@@ -53,9 +53,9 @@ class Written:
     """A capture on its way.
 
     Attributes:
-        done: Nothing of it disturbs training any more.
-        exported: The profiler has let go of it.
-        let_go: It had when the running step began.
+        done: It no longer disturbs training.
+        exported: The profiler has released it.
+        let_go: The profiler had released it when the running step began.
         settling: Steps that are still counted as disturbed once it is done.
     """
 
@@ -75,13 +75,13 @@ class Writing:
         run: To point from.
         folder: Where profiles go.
         budget: Where cost is booked.
-        held: Whether the budget holds a capture of this order.
+        held: Whether the budget limits a capture of this order.
         max_profiles: As for the hook.
         analyse: Whether a side process looks at each profile.
 
     Attributes:
         current: The capture that is being written or analysed, or not settled yet.
-        full: As many profiles as are kept for good are there; the schedule makes no more.
+        full: The largest number of profiles that are kept has been reached; the schedule makes no more.
     """
 
     def __init__(
@@ -146,12 +146,12 @@ class Writing:
             current.settling -= 1
 
     def tidy(self) -> None:
-        """Settle what the profiler has let go of, analysed or not."""
+        """Settle what the profiler has released, analysed or not."""
         if self.current is not None and self.current.exported:
             self._settle(self.current)
 
     def failed(self, order: Order, step: int, why: str, hint: str, backend: str = "") -> None:
-        """Say in the run that a capture failed."""
+        """Record in the run that a capture failed."""
         self.skipped(order, step, f"{why}; {hint}" if hint else why, backend)
         error = CaptureError(f"no profile of step {step}: {why}; training goes on", hint=hint)
         self._run.report(PROBLEM, error)
@@ -200,7 +200,7 @@ class Writing:
         self._analyses.close()
 
     def _late(self, current: Written, seconds: float) -> None:
-        """Say in the run that a profile was not there in time."""
+        """Record in the run that a profile was not written in time."""
         record = current.record
         record.failure = why = f"it was not written within {seconds:.3g} s of the run's end"
         if current.capture.entered:
@@ -208,7 +208,7 @@ class Writing:
             self._tell_lost(record, why, f"{hint}run.close(timeout=120)")
 
     def _tell_lost(self, record: CaptureRecord, why: str, hint: str) -> None:
-        """Report a profile that there is not, at the user's next call."""
+        """Report a missing profile, at the user's next call."""
         step = record.steps[0] if record.steps else -1
         lost = CaptureError(f"no profile of step {step}: {why}", hint=hint, path=self._folder)
         self._run.report(PROBLEM, lost, later=True)
@@ -267,7 +267,7 @@ class Writing:
         return side.AnalysisJob(exported.path, summary, lambda failure: self._analysed(written, failure))
 
     def _save_stacks(self, written: Written, profile: Path) -> None:
-        """Write the sampled stacks beside a profile; it is one without them, too."""
+        """Write the sampled stacks beside a profile, which is valid without them, too."""
         sampler = written.capture.sampler
         if sampler is None:
             return
@@ -330,7 +330,7 @@ class Writing:
         self._run.event(make, record.steps[0] if record.steps else None, nbytes=len(text), tag=TAG)
 
     def _beside(self, record: CaptureRecord) -> None:
-        """Write the facts beside the profile; the next reader finds them there."""
+        """Write the facts beside the profile, where the next reader finds them."""
         place, there = self._folder / f"{record.name}{ENDING}", record.path is not None
 
         def leave() -> None:

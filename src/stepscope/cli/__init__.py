@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded only when that command runs.
 
-A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout,
-all else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 our defect.
+A command module has ``add_arguments(parser)`` and ``run(arguments) -> int | None``. Data goes to stdout, all
+else to stderr. Exit codes: 0 done, 1 the user's mistake (a ``StepscopeError``), 2 usage, 70 a defect of ours.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = {
     "report": "write a run as a single, self-contained HTML file",
     "export": "write scalar series as csv, parquet or json",
     "compact": "turn logs into Parquet on any store, and read every value back",
-    "sync": "send to their stores what runs have left on this machine",
+    "sync": "send what runs have left on this machine to their stores",
     "whoami": "say which rank and role this process would have in a job, and how that is known",
     "demo": "train something real, record it and look at it",
     "openapi": "print the description of the HTTP interface",
@@ -40,7 +40,7 @@ COMMANDS = {
 """Every command with its one line of help, in the order of a first session."""
 
 READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff")
-"""Those that are held to a bound of memory, as a server's readers are, in a process that can be ended."""
+"""Commands that run with a memory limit, like a server's readers, in a process that can be ended."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

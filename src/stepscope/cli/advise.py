@@ -1,4 +1,4 @@
-"""``stepscope advise``: what is slow in a profile or sick in a run, with evidence and what to do."""
+"""``stepscope advise``: what is slow in a profile or unhealthy in a run, with evidence and what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep what was read in a cache (default: yes)",
     )
     parser.add_argument(
-        "--profile", action="store_true", help="judge the profile, though there are event files beside it"
+        "--profile", action="store_true", help="judge the profile even if there are event files beside it"
     )
     parser.add_argument(
         "--lines", action="store_true", help="also print which lines of code the training thread ran"
@@ -58,7 +58,7 @@ def advise_source(source: ProfileSource, *, lines: bool = False) -> Output:
 
     Args:
         source: The profile.
-        lines: Whether to say which lines the training thread ran, too.
+        lines: Whether to list the lines that the training thread ran, too.
 
     Raises:
         TraceError: The profile cannot be read.
@@ -79,7 +79,7 @@ def advise_source(source: ProfileSource, *, lines: bool = False) -> Output:
 
 
 def facts_of(source: ProfileSource) -> Facts:
-    """Return what the rules look at; a tfprof source may have no timeline, and the rules then say so."""
+    """Return the facts for the rules; a tfprof source may have no timeline, which they then report."""
     from stepscope.analyze.advise import Facts
 
     profile, path = source.profile, str(source.path)

@@ -18,7 +18,7 @@ WAIT_SECS = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description = (
-        "Ask a running program that has a ProfilerHook for a profile of its next steps, over the run's "
+        "Ask a running program that has a ProfilerHook for a profile of its next steps, through the run's "
         "directory, and print where the profiles are."
     )
     parser.add_argument("run", metavar="RUN", help="the run's directory")
@@ -69,7 +69,7 @@ def ranks_of(text: str) -> str | list[int]:
     """Return the ranks that the option names.
 
     Raises:
-        UsageError: It is none of the forms.
+        UsageError: It has none of the accepted forms.
     """
     if text in ("chief", "all"):
         return text
@@ -124,7 +124,7 @@ def report(
     as_json: bool,
     waited: bool,
 ) -> None:
-    """Print the profiles; what did not come goes to stderr."""
+    """Print the profiles; missing ones are reported on stderr."""
     if as_json:
         print(json_text({"request": request, "profiles": found, "answers": answers}))
         return

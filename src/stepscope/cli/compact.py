@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compact a log directory.
 
     Returns:
-        1 where a file could not be compacted, or none was found.
+        1 if a file could not be compacted, or none was found.
     """
     from stepscope.store.compaction import compact
 

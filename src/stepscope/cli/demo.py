@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def start_server(log_dir: Path, port: int | None) -> Server:
-    """Serve in a thread; on a free port where the usual one is taken and none was asked for."""
+    """Serve in a thread; on a free port if the default one is taken and none was requested."""
     from stepscope.serve import Server
     from stepscope.serve.access import user_token
 
@@ -104,7 +104,7 @@ def start_server(log_dir: Path, port: int | None) -> Server:
 
 
 def unused(directory: Path) -> Path:
-    """Return the directory, or with a number behind its name where an earlier demo left one."""
+    """Return the directory, with a number appended if an earlier demo left one."""
     taken, number = directory, 1
     while taken.exists():
         number += 1

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             default="",
             help=f"steps of {side.upper()} to compare, such as 3-5,9 (default: all)",
         )
-    parser.add_argument("--json", action="store_true", help="print JSON, with everything that was compared")
+    parser.add_argument("--json", action="store_true", help="print everything that was compared, as JSON")
     parser.add_argument(
         "--cache",
         action=argparse.BooleanOptionalAction,
@@ -69,16 +69,16 @@ def _lines(found: Diff) -> Iterator[str]:
 
 
 def _told(step: Change) -> Iterator[str]:
-    """Yield how clearly the steps tell A and B apart."""
+    """Yield how clearly the steps distinguish A and B."""
     from stepscope.analyze import units
 
     if step.p_value is None or step.effect is None:
         return
     longer = units.share((1 + step.effect) / 2)
-    text = f"of all pairs of a step of A and one of B, B's is the longer in {longer} (p = {step.p_value:.2g})"
+    text = f"of all pairs of one step of A and one of B, B's is longer in {longer} (p = {step.p_value:.2g})"
     if step.low_ns is not None and step.high_ns is not None:
         low, high = (("+" if ns > 0 else "") + units.time(ns) for ns in (step.low_ns, step.high_ns))
-        text += f"; B - A lies between {low} and {high} with 95 %"
+        text += f"; B - A lies between {low} and {high} with 95 % confidence"
     yield f"{'':<12}{text}"
 
 

@@ -26,7 +26,7 @@ COLUMNS = ("run", "tag", "writer", "attempt", "step", "wall_time", "value")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``stepscope export``."""
     parser.add_argument("log_dir", metavar="LOGDIR", help="the directory that TensorBoard would be given")
-    parser.add_argument("--format", choices=FORMATS, help="default: what the name of the output ends in")
+    parser.add_argument("--format", choices=FORMATS, help="default: by the ending of the output's name")
     parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose names match")
     parser.add_argument("--tags", default="", metavar="REGEX", help="only tags whose names match")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not series:
             raise UsageError(
                 f"no series matches --runs {arguments.runs!r} --tags {arguments.tags!r}",
-                hint=f"see what there is: stepscope ls --tags {arguments.log_dir}",
+                hint=f"to see what there is: stepscope ls --tags {arguments.log_dir}",
                 path=arguments.log_dir,
             )
         with output(arguments.output) as file:
@@ -89,7 +89,7 @@ def format_of(arguments: argparse.Namespace) -> str:
 def output(path: str | None) -> Iterator[IO[bytes]]:
     """Open what is written to.
 
-    What is written to a terminal is text that it obeys nothing in; a pipe gets it as it was recorded.
+    Text for a terminal is escaped so that it cannot control it; a pipe gets it as it was recorded.
 
     Raises:
         UsageError: The file cannot be written.
@@ -112,7 +112,7 @@ def output(path: str | None) -> Iterator[IO[bytes]]:
 
 
 class TerminalFile(io.BytesIO):
-    """A file of UTF-8 whose writes, whole lines, a terminal shows."""
+    """A UTF-8 file whose writes, in whole lines, are safe for a terminal."""
 
     def __init__(self, to: IO[bytes]) -> None:
         super().__init__()

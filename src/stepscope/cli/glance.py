@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def newest_of_run(path: str) -> tuple[str, str]:
-    """Return the newest profile of a run's directory and the words that say so; any other path as it is.
+    """Return the newest profile of a run's directory and a note that says so; any other path as it is.
 
-    Of the ranks that captured the same step it is the lowest rank's.
+    If several ranks captured the same step, it is the lowest rank's.
     """
     directory = Path(path)
     if not directory.is_dir():  # without what reads runs, which a profile does not need
@@ -69,19 +69,21 @@ def newest_of_run(path: str) -> tuple[str, str]:
     same = [each for each in made if _together(each, last)]
     chosen = min(same, key=lambda each: each.order[1]).facts["path"]
     others = len(same) - 1
-    which = f"shown is {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
+    which = f"showing {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
     which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
     return str(directory / chosen), which
 
 
 def _together(one: Capture, other: Capture) -> bool:
-    """Return whether two ranks captured the same steps, and not a later attempt those of an earlier one."""
+    """Return whether two ranks captured the same steps in the same attempt."""
     apart = abs(one.order[0] - other.order[0])
     return one.facts.get("steps") == other.facts.get("steps") and apart <= _SAME_CAPTURE_SECONDS
 
 
 _SAME_CAPTURE_SECONDS = 600
-"""Ranks end a capture of the same steps together, and write it at their own pace."""
+"""Seconds between profiles of the same steps: ranks end a capture together, but write it at their own
+pace.
+"""
 
 
 def write(found: dict[str, Any], path: Path) -> None:
@@ -117,7 +119,7 @@ def _first(found: dict[str, Any]) -> list[str]:
 
 
 _TOUCHING = 0.005
-"""Part of a step below which what lies between two of them is not worth a line."""
+"""Share of a step below which the time between steps is not worth a line."""
 
 
 def _steps(found: dict[str, Any]) -> list[str]:
@@ -144,7 +146,7 @@ def _steps(found: dict[str, Any]) -> list[str]:
 
 
 _WHOLE_PATH = 0.95
-"""Part of a step that its critical path is taken to be all of it from."""
+"""Share of a step from which on its critical path counts as covering all of it."""
 
 
 def _operations(found: dict[str, Any]) -> list[str]:
@@ -192,7 +194,7 @@ def _advice(found: dict[str, Any]) -> list[str]:
 
 
 MOST_CHARACTERS = 100
-"""Of a name in a line of text; kernels of libraries have names of a thousand."""
+"""Characters of a name in a line of text; names of library kernels can have a thousand."""
 
 
 def _short(name: str) -> str:

@@ -1,8 +1,8 @@
-"""A command in a process of its own, which can be ended whatever it does, and whose end is told in words.
+"""A command in a separate process, which can be ended whatever it does, and whose end is explained.
 
-Where memory runs out, libraries in Rust and C++ end their process or wait for ever, and a damaged file may do
-worse. So a command that reads files of others runs in a child, while this process, which has loaded next to
-nothing, watches it and says what became of it.
+When memory runs out, libraries in Rust and C++ end their process or wait for ever, and a damaged file may do
+worse. So a command that reads foreign files runs in a child, while this process, which has loaded almost
+nothing, watches it and reports how it ended.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from types import FrameType
 from stepscope.errors import StepscopeError
 
 GRACE_S = 3.0
-"""After Ctrl-C, what runs in code that hears no signal is ended."""
+"""Seconds after Ctrl-C until code that handles no signal is ended."""
 LOOK_MS = 100
-"""Between looks at what the child holds."""
+"""Seconds between checks of the child's memory."""
 _NO_THREAD = 127
-"""The C library's exit code where a thread's own memory cannot be had."""
+"""The C library's exit code if a thread's own memory cannot be allocated."""
 _PR_SET_PDEATHSIG = 1
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
 
@@ -34,7 +34,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
     Args:
         work: What is to be done; it returns an exit code.
         most_bytes: A child that holds more memory of its own is ended; 0 for no bound.
-        interactive: It asks at a prompt, where Ctrl-C ends a line and not the command.
+        interactive: It has a prompt, where Ctrl-C ends a line and not the command.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -71,7 +71,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
 def _watch(child: int, most_bytes: int) -> bool:
     """Wait until a child has ended, and end one that holds too much; return whether it did.
 
-    Libraries that wait for ever, or spin, where they get no memory are not told of a bound: they are ended.
+    Libraries that wait for ever, or spin, when they get no memory are not given a limit: they are ended.
     """
     if not most_bytes or not hasattr(os, "pidfd_open"):
         return False
@@ -92,7 +92,7 @@ def _watch(child: int, most_bytes: int) -> bool:
 
 
 def _held_bytes(child: int) -> int:
-    """Return the memory of a process that is not a file's; 0 where nobody tells."""
+    """Return the memory of a process that is not backed by files; 0 if that is not known."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         words = Path(f"/proc/{child}/statm").read_text().split()
         return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
@@ -126,7 +126,7 @@ class _Waiter:
 
 
 def _of_terminal() -> bool:
-    """Say whether this process is in the foreground of a terminal, whose signals go to the child, too."""
+    """Return whether this process is in the foreground of a terminal, whose signals go to the child, too."""
     with contextlib.suppress(OSError):
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
         try:
@@ -137,7 +137,7 @@ def _of_terminal() -> bool:
 
 
 def _told(code: int, *, interrupted: bool) -> int:
-    """Return the exit code of a child's end, and say what a reader cannot have said itself."""
+    """Return the exit code for a child's end, and report what the child itself could not."""
     if code >= 0 and code != _NO_THREAD:
         return code
     number = -code
@@ -148,8 +148,8 @@ def _told(code: int, *, interrupted: bool) -> int:
         os.kill(os.getpid(), number)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"exit status {code}"
     return _complain(
-        f"reading it ended its process ({name}): it is damaged, or takes more memory than there is "
-        "or than is allowed"
+        f"the process that read it died ({name}): the file is damaged, or takes more memory than there is or "
+        "than is allowed"
     )
 
 
@@ -162,7 +162,7 @@ def _complain(text: str) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the other one is killed; where that is not to be had, it works on to its end."""
+    """End this process when the other one is killed; if that is not possible, it continues to its end."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def log_at(path: str, *, cache: bool) -> Log | None:
-    """Return the log directory at a path, opened; None where it holds no scalars."""
+    """Return the log directory at a path, opened; None if it holds no scalars."""
     from stepscope.mirror import fetched
 
     place = fetched(path)
@@ -76,7 +76,7 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
 
 
 def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
-    """Return the runs to judge: the one that is named or all, of these those that have the attempt asked for.
+    """Return the runs to judge: the named one or all, if they have the requested attempt.
 
     Raises:
         UnknownRunError: No such run.
@@ -100,7 +100,7 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
 
 
 def is_whole(run: StoredRun, log: Log) -> bool:
-    """Return whether a run is judged by itself, and not with the run that it is a part of."""
+    """Return whether a run is judged separately, and not with the run that it is a part of."""
     return run.base == run.name or all(run.base != other.name for other in log.runs())
 
 

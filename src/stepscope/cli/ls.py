@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.store import Log, Series, StoredRun, Writer
 
 SHOWN_VALUES = 3
-"""Last values in the table; ``--tags`` and ``--json`` give all."""
+"""Number of last values in the table; ``--tags`` and ``--json`` give all."""
 TELLING = ("loss", "acc", "error", "perplexity", "reward")
 """Parts of the names of tags that show how well a run learns; these tags come first."""
 
@@ -110,7 +110,7 @@ def table_of_runs(log: Log, *, now: float) -> str:
 
 
 def ranks_of(run: StoredRun) -> str:
-    """Return how many ranks have written something, of how many where some have not; "" without ranks."""
+    """Return how many ranks have written, and out of how many if some have not; "" without ranks."""
     count, size = run.ranks.count(), run.ranks.size()
     return "" if not count else f"{count:,}" if size is None or count >= size else f"{count:,} of {size:,}"
 
@@ -136,7 +136,7 @@ def last_values(run: StoredRun) -> str:
 
 
 def newest(series: list[Series]) -> Series:
-    """Return the series of the newest attempt, of several writers that of the latest point."""
+    """Return the series of the newest attempt; of several writers, the one with the latest point."""
     return max(series, key=lambda each: (each.attempt, each.last.wall))
 
 
@@ -167,7 +167,7 @@ def problem_lines(log: Log) -> list[str]:
 
 
 def facts_of(log: Log, *, ranks: bool = False) -> dict[str, Any]:
-    """Return everything as JSON can carry it; each rank only where that was asked for."""
+    """Return everything as JSON types; single ranks only if requested."""
     return {
         "path": str(log.path),
         "runs": [run_facts(run) | (rank_facts(run) if ranks else {}) for run in log.runs()],

@@ -48,7 +48,7 @@ def line_of(rank: Rank, now: float) -> list[str]:
 
 
 def facts_of_rank(rank: Rank) -> dict[str, Any]:
-    """Return one rank as JSON can carry it; what was not recorded is null."""
+    """Return one rank as JSON types; what was not recorded is null."""
     digest = rank.digest
     found = {
         "label": rank.label,

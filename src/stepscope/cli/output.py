@@ -1,4 +1,4 @@
-"""The output of a command: text for people or JSON, columns, sizes, and no control characters of others."""
+"""The output of a command: text for people or JSON, columns, sizes, and no foreign control characters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def put(output: Output, *, as_json: bool) -> None:
 
 
 def json_text(data: Any, **options: Any) -> str:
-    """Return data as JSON that a terminal can show: what would move its cursor is escaped as JSON does it.
+    """Return data as JSON that is safe for a terminal: control characters are escaped as in JSON.
 
     Args:
         data: JSON types.
@@ -56,12 +56,12 @@ def json_text(data: Any, **options: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Return lines of others so that a terminal obeys nothing in them."""
+    """Return foreign lines so that nothing in them controls a terminal."""
     return _IN_TEXT.sub(_escaped, text)
 
 
 def say(text: object) -> None:
-    """Print lines that may hold names of others."""
+    """Print lines that may contain foreign names."""
     print("\n".join(map(printable, str(text).split("\n"))))
 
 
@@ -71,7 +71,7 @@ def complain(text: object) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a name so that a terminal shows it on one line and obeys nothing in it."""
+    """Return a name so that a terminal shows it on one line and nothing in it controls the terminal."""
     return _IN_LINE.sub(_escaped, text)
 
 
@@ -94,7 +94,7 @@ def aligned(rows: list[list[str]], *, right: set[int]) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three digits that count, and all those before its point."""
+    """Return a number with three significant digits, and all those before its point."""
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
@@ -119,7 +119,7 @@ def size(count: float | None) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can carry it: non-finite numbers are the strings that TensorBoard uses."""
+    """Return a value as JSON types: non-finite numbers are the strings that TensorBoard uses."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(command: str | None, path: str, rest: list[str]) -> None:
-    """Refuse what is a matter of spelling before anything is read."""
+    """Refuse misspelt words before anything is read."""
     if command in (*VIEWS, "kernel", None):
         _, extra = parse_words(rest)
         if extra and command is None:
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], list[str]]:
-    """Bring what argparse took back together with the words that it left."""
+    """Merge what argparse consumed with the words that it left."""
     values = vars(arguments)
     flags = {
         flag for flag, given in (("--json", arguments.json), ("--no-cache", not arguments.cache)) if given
@@ -153,7 +153,7 @@ def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], lis
 
 
 def _command(words: list[str]) -> tuple[str | None, str, list[str]]:
-    """Tell the command, the path and the rest apart; options keep their place in the rest."""
+    """Separate the command, the path and the rest; options keep their place in the rest."""
     command, path, rest = None, None, []
     index = 0
     while index < len(words):

@@ -29,8 +29,8 @@ _CHOICES = {
 def prompt(session: ProfileSession, *, as_json: bool) -> int:
     """Read and run commands until ``quit`` or the end of input.
 
-    Ctrl-C drops the line, or stops the command, and stays. From a pipe, nothing is echoed, and the exit code
-    is 1 if a command failed.
+    Ctrl-C drops the line, or stops the command, without leaving. From a pipe, nothing is echoed, and the exit
+    code is 1 if a command failed.
     """
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     failed = False
@@ -98,7 +98,7 @@ def _lines(interactive: bool) -> Iterator[str]:
 
 
 def complete(line: str, word: str) -> list[str]:
-    """Return what a word at the end of a line can become."""
+    """Return the completions of a word at the end of a line."""
     before = line[: len(line) - len(word)].split()
     if not before:
         return [f"{name} " for name in COMMANDS if name.startswith(word)]

@@ -42,7 +42,7 @@ def _listing(tables: dict[str, pl.DataFrame]) -> Output:
 
 
 def source_tables(source: ProfileSource) -> dict[str, pl.DataFrame]:
-    """Return the tables to ask: of tfprof's data ``nodes`` and ``executions``, else those of the trace."""
+    """Return the tables to query: ``nodes`` and ``executions`` for tfprof's data, or those of the trace."""
     profile = source.profile
     if profile is None:
         return source.trace.tables()

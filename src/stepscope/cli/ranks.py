@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "machine, local for one that is started here",
     )
     parser.add_argument(
-        "--fall-back", action="store_true", help="where Ray cannot be had, go on in processes of this machine"
+        "--fall-back", action="store_true", help="where Ray is not available, use processes on this machine"
     )
 
 
@@ -69,7 +69,7 @@ def count_of(text: str) -> int:
     """Return a number of processes.
 
     Raises:
-        argparse.ArgumentTypeError: It is none.
+        argparse.ArgumentTypeError: It is not one.
     """
     if not text.isdecimal() or not 0 < int(text) <= 1024:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, expected 1 to 1024")
@@ -80,7 +80,7 @@ def gbit_of(text: str) -> float:
     """Return a rate in gigabits per second.
 
     Raises:
-        argparse.ArgumentTypeError: It is none.
+        argparse.ArgumentTypeError: It is not one.
     """
     try:
         found = float(text)
@@ -128,7 +128,7 @@ def _loaded(arguments: argparse.Namespace) -> Job:
 
 
 class ProgressLine:
-    """Says on a terminal how far the reading is, and for how long it will go on; elsewhere twice a minute."""
+    """Shows on a terminal how far reading is, and how long it will take; elsewhere twice a minute."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -137,7 +137,7 @@ class ProgressLine:
         self._open = False
 
     def told(self, what: str, done: int, total: int, seconds: float) -> None:
-        """Be told that so many of all files are done."""
+        """Note how many of all files are done."""
         now = time.monotonic()
         if now - self._said < self._every or done == total:
             return
@@ -160,14 +160,14 @@ class ProgressLine:
 
 
 def duration(seconds: float) -> str:
-    """Return a stretch of time that is left, in the unit that is read at a glance."""
+    """Return a remaining time in a unit that is easy to read."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def text_of(job: Job) -> list[str]:
-    """Return the answer for people, what matters most first."""
+    """Return the answer for people, the most important first."""
     from stepscope.analyze.ranks.hangs import listed
 
     lines = [verdict(job), ""]
@@ -206,7 +206,7 @@ def verdict(job: Job) -> str:
 
 
 def _account_verdict(job: Job) -> str:
-    """Return what a run's health says of its ranks, in the same words, of several groups what costs most."""
+    """Return what a run's health says about its ranks, for the most costly of several groups."""
     from stepscope.analyze.health.slow_rank import slow_ranks
 
     findings, lacking = slow_ranks(job.accounts, hosts=job.hosts, walls={})
@@ -216,7 +216,7 @@ def _account_verdict(job: Job) -> str:
         return lacking[0].missing
     stages = [stage for account in job.accounts for stage in account.frontier.stages]
     if all(stage.label == "alike" for stage in stages):
-        return "no rank holds the others up: all stages are alike on all ranks"
+        return "no rank holds the others up: every stage takes the same time on all ranks"
     return "time is lost between ranks, but no rank stands out from the noise"
 
 
@@ -230,8 +230,8 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
         count = len(waits.joint)
         if enough := needed(count, len(waits.joint.ranks)):
             return (
-                f"{share}; {counted(count, 'collective')} cannot tell a slow rank from chance, "
-                f"{enough} can: capture more steps"
+                f"{share}; {counted(count, 'collective')} are too few to tell a slow rank from chance, "
+                f"{enough} are enough: capture more steps"
             )
         if job.slow_groups:
             slow = job.slow_groups[0]
@@ -243,10 +243,10 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
         if job.shared is not None:
             part, shared = 100 * job.shared.share, job.shared
             return (
-                f"{share}; no rank comes last more often than chance has it, but {part:.0f} % of it is for "
+                f"{share}; no rank comes last more often than by chance, but {part:.0f} % of it is for "
                 f"{shared.cause}, on {shared.ranks} ranks in turn"
             )
-        return f"{share}; no rank comes last more often than chance has it"
+        return f"{share}; no rank comes last more often than by chance"
     slowest = job.stragglers[0]
     causes = [row for row in job.blame if row.rank == slowest.rank]
     doing = (
@@ -289,8 +289,8 @@ def _stuck_verdict(job: Job) -> str:
         return f"{said}; {listed(silent)} left no stacks, {listed([each.rank for each in stuck])} did"
     elsewhere = [each.rank for each in stuck if each.elsewhere]
     if not elsewhere:
-        return f"{said}; no rank is elsewhere than most"
-    return f"{said}; {listed(elsewhere)}: elsewhere than the others"
+        return f"{said}; no rank is at a different place from most"
+    return f"{said}; {listed(elsewhere)}: not at the same place as the others"
 
 
 def _stuck(stuck: tuple[StuckRank, ...]) -> list[str]:
@@ -358,7 +358,7 @@ MOST_COSTS = 5
 
 
 def _costs(job: Job) -> list[str]:
-    """Return the waiting by host, module and source line, where that says more than the ranks do."""
+    """Return the waiting by host, module and source line, if that says more than the ranks do."""
     lines: list[str] = []
     for by, head in SUMMED.items():
         rows = [row for row in job.costs.get(by, ()) if row.what]
@@ -402,7 +402,7 @@ def _path(job: Job) -> list[str]:
 def _clock_line(job: Job) -> str:
     clocks = job.clocks
     if clocks is None or clocks.one_host:
-        return "clocks: as recorded, all ranks are of one host"
+        return "clocks: as recorded, all ranks are on one host"
     widest = max(abs(clock.offset_ns) for clock in clocks.clocks.values())
     return (
         f"clocks: aligned to rank {clocks.reference}, offsets up to {_seconds(widest / 1e9)}, "
@@ -436,7 +436,7 @@ def _what_if(job: Job) -> list[str]:
         return []
     worth = [change for change in job.replay.changes if change.gain_ns > 0.01 * change.recorded_ns]
     if not worth:
-        return ["what if: no rank's work, made like the median's, would shorten the step by 1 %"]
+        return ["what if: making any one rank's work like the median's would not shorten the step by 1 %"]
     lines = ["what if"]
     for change in worth[:MOST_ROWS]:
         recorded, predicted = _seconds(change.recorded_ns / 1e9), _seconds(change.predicted_ns / 1e9)
@@ -465,7 +465,7 @@ def _percent(share: float | None) -> str:
 
 
 def _short(name: str) -> str:
-    """Cut the arguments and templates off a kernel's name that would fill the screen."""
+    """Cut off the arguments and templates of a kernel's name, which could fill the screen."""
     if len(name) <= 70:
         return name
     bare = name.split("(", 1)[0].split("<", 1)[0]

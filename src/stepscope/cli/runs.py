@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.store import Log
 
 ACTIONS = {
-    "rename": "give a run another name; without words, that of its directory again",
+    "rename": "give a run another name; without words, the name of its directory",
     "note": "attach a note in Markdown to a run; - reads it from stdin, no words remove it",
     "step": "attach a note to a step of a run, as RUN 200 halved the rate; without words it is removed",
     "tag": "add words to a run, or with a leading minus remove them, as -tried (after --)",
@@ -25,7 +25,7 @@ ACTIONS = {
     "unarchive": "show it again",
     "delete": "move a run to the trash of the log directory",
     "trash": "list what is in the trash",
-    "restore": "take a run back out of the trash, by its id or name",
+    "restore": "restore a run from the trash, by its id or name",
     "empty": "delete one run in the trash, or all of them, for good",
 }
 ASKED_TWICE = ("delete", "empty")
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log_dir", metavar="LOGDIR", help="directory that holds the runs")
     parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help=lines)
     parser.add_argument("words", nargs="*", metavar="WORD", help="the run, then the name, note or tags")
-    parser.add_argument("--yes", action="store_true", help="delete and empty without asking again")
+    parser.add_argument("--yes", action="store_true", help="delete and empty without asking for confirmation")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def ask_again(action: str, name: str | None) -> None:
-    """Have the person type what is to go; a program must say ``--yes``.
+    """Let the user type the name of what is to be deleted; a program must pass ``--yes``.
 
     Raises:
         UsageError: Something else was typed, or nobody is there to type.
@@ -144,7 +144,7 @@ def trash(log: Log, words: list[str]) -> dict[str, Any]:
 
 
 def restore(log: Log, words: list[str]) -> dict[str, Any]:
-    """Take a run back, the newest of that name."""
+    """Restore a run, the newest of that name."""
     from stepscope.store.annotations import Trash
 
     only(words, 1, "restore ID")

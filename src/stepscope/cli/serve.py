@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def token_of(arguments: argparse.Namespace) -> str | None:
-    """Return what the server is to ask for; None for none on loopback, and a new one elsewhere.
+    """Return the token to require; None for none on loopback and for a new one elsewhere.
 
     Raises:
         UsageError: Both a token and none are wanted.
@@ -121,7 +121,7 @@ def token_of(arguments: argparse.Namespace) -> str | None:
 
 
 def announce(server: Server, arguments: argparse.Namespace) -> None:
-    """Say where the page is; the socket listens already."""
+    """Print where the page is; the socket listens already."""
     from stepscope.serve.access import is_loopback
 
     if arguments.json:
@@ -135,7 +135,7 @@ def announce(server: Server, arguments: argparse.Namespace) -> None:
         may = "see" if arguments.read_only else "see, change and delete"
         lines.append(f"without a token every user of this machine can {may} these runs")
     elif not is_loopback(server.access.host):
-        lines.append("who has this address can see these runs; the connection is not encrypted")
+        lines.append("anyone with this address can see these runs; the connection is not encrypted")
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""``stepscope share``: a link to a running server that only looks, and ends."""
+"""``stepscope share``: a view-only link to a running server that expires."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how long the link works, such as 90m, 24h or 7d; at most a year (default: 24h)",
     )
-    parser.add_argument("--json", action="store_true", help="print url and end as JSON")
+    parser.add_argument("--json", action="store_true", help="print url and end (when it expires) as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(url)
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(made["until"]))
-    say(f"who has this link can look at the runs until {end} and change nothing")
+    say(f"anyone with this link can look at the runs until {end}, but change nothing")
     return 0
 
 
@@ -66,7 +66,7 @@ def seconds_of(text: str) -> int:
     """Return a time such as ``24h`` in seconds.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     found = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if found is None or not int(found[1]):
@@ -119,6 +119,6 @@ def refusal(error: urllib.error.HTTPError) -> ServeError:
         return ServeError(f"the server refused: {told['error']}", hint=told["hint"] or "see its messages")
     except (ValueError, KeyError, TypeError):
         return ServeError(
-            f"no Stepscope server: it answered with status {error.code}",
+            f"not a Stepscope server: it answered with status {error.code}",
             hint="pass the address that stepscope serve printed",
         )

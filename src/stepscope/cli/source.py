@@ -1,4 +1,4 @@
-"""A profile on disk as the commands need it: tfprof's own data where there is some, else the trace."""
+"""A profile on disk as the commands need it: tfprof's own data if there is any, otherwise the trace."""
 
 from __future__ import annotations
 

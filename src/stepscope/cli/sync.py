@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Send, or list, what is recorded here and not in its store yet.
 
     Returns:
-        1 where something could not be sent.
+        1 if something could not be sent.
 
     Raises:
         UsageError: Both a path and ``--all``.
@@ -82,7 +82,7 @@ def below(url: str) -> list[SpoolEntry]:
 
 
 def waiting(url: str | None = None) -> list[Waiting]:
-    """Return what is recorded on this machine and not in its store yet, in full; all, or below a URL."""
+    """Return what is recorded on this machine and not fully in its store yet; everything, or below a URL."""
     from stepscope.record.spool import entries
 
     found = [listed(entry) for entry in (entries() if url is None else below(url))]
@@ -94,11 +94,11 @@ class Waiting:
     """A spool: what is recorded on this machine of one process of a run.
 
     Attributes:
-        state: "recording" where a process does; "ended" where it has died; "sent" now; "left", for it could
-            not be sent.
+        state: "recording" where a process does; "ended" where it has died; "sent" now; "left" because it
+            could not be sent.
         files: How many are not in the store in full.
         bytes: How much of them is not there.
-        sent_bytes: How much was sent just now, in so many ``requests``.
+        sent_bytes: How much was sent just now, in how many ``requests``.
     """
 
     url: str
@@ -133,8 +133,8 @@ def sent(entry: SpoolEntry, path: str | None) -> Waiting:
         complain(
             LogDirectoryError(
                 f"not sent: {without_secrets(error, address, entry.options) or type(error).__name__}",
-                hint="check the address, the network and your credentials; a password is in no spool: "
-                "name the URL with it",
+                hint="check the address, the network and your credentials; a spool keeps no password: give "
+                "the URL with it",
                 path=entry.url,
             )
         )
@@ -153,12 +153,13 @@ def address_of(entry: SpoolEntry, path: str | None) -> str:
 
 
 def line(each: Waiting) -> str:
-    """Return what is said of a spool."""
+    """Return the line about a spool."""
     files = "1 file" if each.files == 1 else f"{each.files} files"
     waits = f"{each.url}: {files}, {each.bytes:,} bytes wait in {each.path}"
     return {
         "recording": f"{waits}; a process records there now and sends it by itself",
         "ended": f"{waits}; its process has ended",
         "left": waits,
-        "sent": f"{each.url}: sent {each.sent_bytes:,} bytes in {each.requests} requests; all of it is there",
+        "sent": f"{each.url}: sent {each.sent_bytes:,} bytes in {each.requests} requests; everything has "
+        "arrived",
     }[each.state]

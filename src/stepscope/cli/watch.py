@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.store import Log, StoredRun
 
 FOUND, BROKE, LATE, UNJUDGED = 3, 4, 5, 6
-"""Exit codes beside 0: a finding at least as severe as asked; a run failed or is gone; the time is over; a
+"""Exit codes beside 0: a finding at least as severe as asked; a run failed or is gone; time is up; a
 condition of ``--alert`` could be judged of no run."""
 SEVERITIES = ("high", "medium", "low", "info")
 
@@ -90,7 +90,7 @@ def run(
             if code is not None:
                 return code
             if arguments.most_s is not None and clock() - begun >= arguments.most_s:
-                watcher.tell({"event": "end", "reason": "the time is over"}, "the time is over")
+                watcher.tell({"event": "end", "reason": "time is up"}, "time is up")
                 return LATE
             sleep(arguments.interval)
             log.refresh()
@@ -155,7 +155,7 @@ class RunsWatcher:
         return UNJUDGED if unjudged else 0
 
     def _tell_unjudged(self) -> bool:
-        """Say which conditions no run could be judged by; return whether there are any."""
+        """Report the conditions that could be judged in no run; return whether there are any."""
         first, *others = self._unjudged.values() or ({},)
         common = {rule: first[rule] for rule in first if all(rule in each for each in others)}
         for rule, missing in common.items():
@@ -179,7 +179,7 @@ class RunsWatcher:
         )
 
     def _foretell(self, run: StoredRun, report: HealthReport) -> None:
-        """Say where a loss will end: at first, and again once that has left the band that was told."""
+        """Report where a loss will end: at first, and again once it has left the reported band."""
         for tag, each in report.forecast.items():
             before = self._foretold.get((run.name, tag))
             if before is None or abs(each.value - before.value) > before.half:
@@ -189,7 +189,7 @@ class RunsWatcher:
                 self.tell(facts, f"forecast: {run.name}: {text}")
 
     def _tell(self, run: StoredRun, finding: Finding) -> bool:
-        """Say what was not said yet; return whether it is severe enough."""
+        """Report what is new; return whether it is severe enough."""
         name = (run.name, finding.rule, finding.tag, finding.layer, finding.rank, finding.step)
         if name not in self._told:
             self._told.add(name)

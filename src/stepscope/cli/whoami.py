@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print what a ``Run`` made in this environment would take itself for; no framework is imported.
+    """Print the rank and role of a ``Run`` created in this environment; no framework is imported.
 
     Raises:
         UsageError: ``--chief`` names no rank.
@@ -51,7 +51,7 @@ def lines(role: Role) -> list[tuple[str, str]]:
     """Return what is known, a name and a text each."""
     trains = role.name not in ("evaluator", "ps")
     found = [
-        ("rank", f"{role.rank} of {role.world_size}" if trains else "none: it trains nothing"),
+        ("rank", f"{role.rank} of {role.world_size}" if trains else "none: it does not train"),
         ("role", f"ps {role.rank}" if role.name == "ps" else role.name),
         ("chief", "yes" if role.chief else f"no, rank {role.chief_rank}" if trains else "no"),
         ("writes", written(role)),
@@ -68,14 +68,14 @@ def lines(role: Role) -> list[tuple[str, str]]:
 
 
 def written(role: Role) -> str:
-    """Say what a run writes in this process."""
+    """Return what a run writes in this process."""
     what = ["event files" + (" under eval/" if role.name == "evaluator" else "")] if role.writes else []
     what += ["telemetry under ranks/"] if role.telemetry else []
     return " and ".join(what) or "nothing"
 
 
 def facts(role: Role) -> dict[str, Any]:
-    """Return what is known as JSON can carry it; what nobody says is null."""
+    """Return what is known as JSON types; what nobody says is null."""
     return {
         "rank": role.rank,
         "world_size": role.world_size,

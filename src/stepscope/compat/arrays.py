@@ -52,7 +52,7 @@ class NumberMethods(Base):
             self._run.record({tag: value}, step, wall=wall)
 
     def _number(self, tag: str, value: Any) -> Any:
-        """Return what spells a number as one, and anything else as it is; None where it is refused."""
+        """Return what spells a number as one, and anything else as it is; None if it is refused."""
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         if not isinstance(value, str | bytes | list) and (
             not isinstance(kind, str) or kind not in ("S", "U")

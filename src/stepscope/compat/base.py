@@ -226,7 +226,7 @@ class Base(HotWriter):
         self._run.summary(tag, step, prepare, wall)
 
     def _ignored(self, name: str) -> None:
-        what = f"SummaryWriter({name}=…) is not supported and ignored"
+        what = f"SummaryWriter({name}=…) is not supported and is ignored"
         error = RecordError(what, hint="leave it out", path=os.fspath(self.log_dir))
         if self._opened is not None:
             self._opened.report("argument", error, points=0)

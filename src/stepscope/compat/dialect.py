@@ -87,7 +87,7 @@ def number(value: Any) -> float | Pending:
     """Return what the originals take for a number: also text that spells one, and a list of one.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     if isinstance(value, list):
         value = np.array(value)

@@ -31,7 +31,7 @@ class StandIns(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module comes from; None where it is not stood in for."""
+        """Return where a module comes from; None if it is not stood in for."""
         package = next((name for name in _WRITERS if fullname.startswith(name)), None)
         rest = fullname.removeprefix(package or "")
         if package is None or rest not in ("", ".writer", ".summary"):

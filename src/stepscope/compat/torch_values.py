@@ -44,7 +44,7 @@ def clipped(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def run_over(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels as tensorboardX does: anything but uint8 times 255, and what is beyond begins anew."""
+    """Return pixels as tensorboardX does: anything but uint8 times 255, and what is beyond begins again."""
     if array.dtype == np.uint8:
         return np.asarray(array, np.uint8)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -37,7 +37,7 @@ class Trainer(Protocol):
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
         """Train on one batch; return mean loss in nats, accuracy and the gradient's norm.
 
-        The norm is None where the run watches it, and the learning rate, by itself.
+        The norm is None if the run watches it, and the learning rate, by itself.
         """
 
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ class ScalarColumns:
         wall: Wall time in seconds, float64.
         step: int32, or int64 where one does not fit.
         value: float32, or float64 where one was written with 64 bits.
-        position: Of the record in the file, in bytes; uint32, or int64 where one does not fit.
+        position: Position of the record in the file, in bytes; uint32, or int64 where one does not fit.
     """
 
     tag: str
@@ -81,7 +81,7 @@ class Batch:
         first_wall: Earliest wall time of the events, in seconds, None without events; NaN is left out.
         last_wall: Latest.
         replaced: The file was replaced or cut: everything known of it before is void.
-        late: It holds records that stand before others already given: a hole in the file was filled.
+        late: It holds records that come before others already returned: a hole in the file was filled.
     """
 
     scalars: list[ScalarColumns] = field(default_factory=list)

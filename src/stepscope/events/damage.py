@@ -12,9 +12,9 @@ from stepscope.kernels import records
 
 WINDOW_BYTES = 1 << 20
 HOLE_ZEROS = 16
-"""So many zero bytes in a row make a hole of a place without a record; an event of a scalar has fewer."""
+"""Consecutive zero bytes that make a hole of a place without a record; an event of a scalar has fewer."""
 MOST_WAITING = 256 << 20
-"""A longer stretch is not waited for: nothing has so much under way, and each look would read it anew."""
+"""Longest stretch that is waited for: no more can be under way, and each look would read it again."""
 
 
 class Effort:
@@ -52,7 +52,7 @@ class Stretch:
         start: Its first byte.
         end: The byte after its last.
         sums: Checksums of its blocks, to see when it changes.
-        zeros: It has zeros such as bytes that are not written yet: it may be filled.
+        zeros: It has zeros, like bytes that are not written yet, so it may be filled.
     """
 
     start: int

@@ -1,7 +1,7 @@
-"""How the process that wrote an event file ended, noted at the file and not in it.
+"""How the process that wrote an event file ended, noted as an attribute of the file and not in it.
 
 An extended attribute is seen by no reader of event files and by no listing of a directory. It does not
-outlive copies that leave attributes out, and some systems have none: then nothing is known, as of other
+outlive copies that leave attributes out, and some systems have none: then nothing is known, as for other
 tools' files.
 """
 
@@ -18,14 +18,14 @@ class Ending(NamedTuple):
     """A clean end.
 
     Attributes:
-        ended: When, in seconds since the epoch; None where that cannot be read.
+        ended: When, in seconds since the epoch; None if that cannot be read.
     """
 
     ended: float | None
 
 
 def note_finished(path: str | os.PathLike[str], ended: float) -> None:
-    """Note that all was written that belongs into a file; nothing where the file system keeps no notes."""
+    """Note that everything belonging to a file was written, if the file system keeps attributes."""
     with contextlib.suppress(OSError, AttributeError):  # the system has no such call
         os.setxattr(path, NAME, f"{ended:.6f}".encode())
 

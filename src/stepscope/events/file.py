@@ -108,11 +108,11 @@ class EventFile:
     def read(self, max_bytes: int | None = None) -> Batch:
         """Return every complete record since the last call.
 
-        What is wrong with the file is not an error: it stands in ``status``. Where the file did not change,
-        this costs one look at its size and time.
+        What is wrong with the file is not an error: it is in ``status``. Where the file did not change, this
+        costs one look at its size and time.
 
         Args:
-            max_bytes: Stop after about so many, and go on there at the next call.
+            max_bytes: Stop after about this many, and go on there at the next call.
         """
         try:
             if self._stamp and stamp(self.path.stat()) == self._stamp and not self.status.zero_bytes:
@@ -286,7 +286,7 @@ class EventFile:
         return True
 
     def _pass_tail(self, source: EventSource, stretch: Stretch) -> bool:
-        """Skip a record at the end whose payload is wrong; all else there may still be written."""
+        """Skip a record at the end whose payload is wrong; anything else there may still be written."""
         length = payload_length(source.bytes(stretch.start, HEADER_BYTES))
         long = stretch.end - stretch.start > MOST_WAITING
         zeros = not long and (stretch.zeros or source.bytes(stretch.end - 1, 1) == b"\0")
@@ -321,7 +321,7 @@ def _plain(value: int | str | None) -> int | str | None:
 
 
 def _needed(block: memoryview) -> int | None:
-    """Return the bytes that the first record needs, as far as they are known; None where none begins."""
+    """Return the bytes that the first record needs, as far as they are known; None if none begins."""
     if len(block) < HEADER_BYTES:
         return HEADER_BYTES
     length = payload_length(bytes(block[:HEADER_BYTES]))

@@ -17,7 +17,7 @@ PIECE_BYTES = 1 << 20
 HEADER_BYTES, FOOTER_BYTES = 12, 4
 OVERHEAD_BYTES = HEADER_BYTES + FOOTER_BYTES
 MOST_BYTES = 2 << 30
-"""Of a payload, as an event is a message of protocol buffers. A header that says more is none."""
+"""Most bytes of a payload, as an event is a protocol-buffer message. A larger header is not valid."""
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
@@ -92,7 +92,7 @@ def unfinished(data: bytes) -> bytes:
 
 
 def payload_length(header_bytes: bytes) -> int | None:
-    """Return the length that a header gives, None where its checksum is wrong or no event is so long."""
+    """Return the length that a header gives, None if its checksum is wrong or no event is so long."""
     if len(header_bytes) != HEADER_BYTES:
         return None
     if _CRC.unpack_from(header_bytes, 8)[0] != masked_crc32c(header_bytes[:8]):

@@ -22,7 +22,7 @@ class SessionStatus(IntEnum):
 
 
 class DataClass(IntEnum):
-    """How the values of a tag are to be kept, in its metadata."""
+    """How the values of a tag are stored, in its metadata."""
 
     UNKNOWN, SCALAR, TENSOR, BLOB_SEQUENCE = range(4)
 
@@ -159,7 +159,7 @@ class Tensor(Message):
 @message
 @dataclass
 class PluginData(Message):
-    """Which plugin shows a tag, and what that plugin wants to know."""
+    """The plugin that shows a tag, and its data."""
 
     plugin_name: str = wire(1, "string")
     content: bytes = wire(2, "bytes")
@@ -182,7 +182,7 @@ class Metadata(Message):
 
     @property
     def plugin_name(self) -> str:
-        """Name of the plugin that shows the tag, empty where there is none."""
+        """Name of the plugin that shows the tag, empty if there is none."""
         return self.plugin_data.plugin_name if self.plugin_data else ""
 
 

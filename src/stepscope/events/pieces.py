@@ -33,7 +33,7 @@ def piece_name(name: str, start: int, end: int) -> str:
 
 
 def parse_piece(name: str) -> Piece | None:
-    """Return what the name of an object says, None where it is not a piece's."""
+    """Return what the name of an object says, None if it is not a piece's."""
     found = _PIECE.fullmatch(name)
     return Piece(found["name"], int(found["start"]), int(found["end"])) if found else None
 
@@ -58,7 +58,7 @@ def records_end(file: BinaryIO, start: int, size: int, most: int | None = None) 
 
 
 def first_record(file: BinaryIO) -> bytes:
-    """Return the first record of an event file, which names the version; nothing where it is not whole."""
+    """Return the first record of an event file, which names the version; nothing if it is not whole."""
     file.seek(0)
     head = file.read(8)
     if len(head) < 8:
@@ -69,6 +69,6 @@ def first_record(file: BinaryIO) -> bytes:
 
 
 def covering(pieces: Iterable[Piece], at: int) -> Piece | None:
-    """Return the piece that reaches furthest of those that hold a byte, None where none does."""
+    """Return the piece that reaches furthest of those that hold a byte, None if none does."""
     held = [piece for piece in pieces if piece.start <= at < piece.end]
     return max(held, key=lambda piece: piece.end, default=None)

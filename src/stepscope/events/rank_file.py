@@ -73,7 +73,7 @@ Array = NDArray[Any]
 
 
 class RecordedSteps(NamedTuple):
-    """The steps of one rank in one attempt, in recorded order; seconds, NaN where not recorded."""
+    """The steps of one rank in one attempt, in recorded order; seconds, NaN if not recorded."""
 
     step: NDArray[np.int64]
     wall: NDArray[np.float64]
@@ -86,7 +86,7 @@ class RecordedSteps(NamedTuple):
 
     @property
     def has_loss(self) -> NDArray[np.bool_]:
-        """True where a loss was recorded: NaN too, which the count tells from none."""
+        """True if a loss was recorded, even NaN, which the count distinguishes from none."""
         there: NDArray[np.bool_] = ~np.isnan(self.loss) | (self.nonfinite_count > 0)
         return there
 
@@ -105,7 +105,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The newest facts of a file and its steps in brief; None where not recorded."""
+    """The newest facts of a file and its steps in brief; None if not recorded."""
 
     steps: int
     last_step: int | None
@@ -313,7 +313,7 @@ class RankFile:
         return [str(names[at - 1]) for at in dict.fromkeys(known)]
 
     def stage(self, name: str, *, device: bool = False) -> NDArray[np.float32]:
-        """Return how long a stage took in each step, seconds; NaN where it was not recorded.
+        """Return how long a stage took in each step, seconds; NaN if it was not recorded.
 
         Args:
             name: Of the stage.
@@ -338,7 +338,7 @@ class RankFile:
         return any((part[:, 1] != UNKNOWN).any() for part in self._timed)
 
     def lengths(self, *, device: bool = False) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return how long each step took, and of it the wait for data; seconds, NaN where not recorded.
+        """Return how long each step took, and of it the wait for data; seconds, NaN if not recorded.
 
         Args:
             device: From when the device had come to the end of the step before until it came to this one's;
@@ -365,7 +365,7 @@ class RankFile:
         return RecordedSteps(*map(np.concatenate, zip(*parts, strict=True)))
 
     def fact(self, name: str) -> Fact:
-        """Return one fact of every step, without making the other columns where that can be helped."""
+        """Return one fact of every step, without making the other columns if possible."""
         if self._late:
             steps = self.steps()
             values: NDArray[np.float32] = getattr(steps, name)
@@ -469,7 +469,7 @@ def digest_of(heads: Array, rows: Array, late: list[tuple[Array, Array]]) -> Dig
 
 
 def median(values: Array) -> float | None:
-    """Return the upper median, None of nothing."""
+    """Return the upper median, None without values."""
     if not len(values):
         return None
     middle = len(values) // 2

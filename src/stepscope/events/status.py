@@ -26,7 +26,7 @@ class FileStatus:
         replaced: Times that another file stood in its place, or its beginning was rewritten.
         truncated: Times that it had become shorter than what had been read.
         version: The version that its first record states, such as ``brain.Event:2``.
-        problem: What a user should know, None where all is well.
+        problem: What a user should know, None if all is well.
     """
 
     bytes: int = 0
@@ -46,7 +46,7 @@ class FileStatus:
     beyond: int = 0
 
     def describe(self, *, broken_tail: bool = False, error: str = "") -> None:
-        """Say in ``problem`` what the counters mean to a user.
+        """Set ``problem`` to what the counters mean to a user.
 
         Args:
             broken_tail: What stands in ``torn_bytes`` is not a beginning of a record.

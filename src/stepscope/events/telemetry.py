@@ -92,7 +92,7 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name | None:
-    """Return what a file name says, None where it is not that of a rank's file."""
+    """Return what a file name says, None if it is not that of a rank's file."""
     match = _NAME.fullmatch(text)
     if match is None:
         return None

@@ -34,7 +34,7 @@ _TYPES: dict[int, tuple[str, str]] = {
 """By DataType: the numpy type, and the field that lists the values."""
 _NUMBERS = {numpy: number for number, (numpy, _) in _TYPES.items() if number != BFLOAT16}
 MOST_ELEMENTS = 1 << 24
-"""Of a tensor that holds fewer values than its shape has elements: a few bytes must not take all memory."""
+"""Most elements of a tensor with fewer values than its shape: a few bytes must not take all memory."""
 
 
 def array(tensor: Tensor) -> npt.NDArray[Any]:

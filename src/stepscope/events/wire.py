@@ -62,7 +62,7 @@ class Field:
 
 @dataclass(frozen=True)
 class WireKind:
-    """How one value lies on the wire: its wire type and how it becomes bytes and back."""
+    """The encoding of one value: its wire type, and how it becomes bytes and back."""
 
     wire: int
     zero: Any
@@ -193,7 +193,7 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     while True:
         if at >= len(data) or shift > 63:
             raise EventFileError(
-                "not a protocol-buffer message: expected an integer, found its end missing",
+                "not a protocol-buffer message: expected an integer, found only a part of one",
                 hint=DAMAGED_RECORD,
             )
         byte = data[at]
@@ -315,7 +315,7 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
 
 
 def cut_short(expected: int, found: int) -> str:
-    """Return what is wrong with a field that is longer than what is left."""
+    """Return the error for a field that is longer than what is left."""
     return f"not a protocol-buffer message: expected {expected} bytes, found {found}"
 
 

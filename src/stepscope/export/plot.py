@@ -76,7 +76,7 @@ def chart(title: str, lines: Sequence[PlotLine]) -> str:
 
 
 def scale_of(lines: Sequence[PlotLine]) -> Scale | None:
-    """Return what the axes span; None where nothing is finite."""
+    """Return what the axes span; None if nothing is finite."""
     ok = [(line, np.isfinite(line.x) & np.isfinite(line.value)) for line in lines]
     x = np.concatenate([line.x[there] for line, there in ok] or [np.empty(0)])
     bounds = [bound for line in lines for bound in (line.value, line.low, line.high) if bound is not None]

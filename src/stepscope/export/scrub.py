@@ -19,7 +19,7 @@ _SECRET_KEY = re.compile(
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
 _NAME = re.compile(r"(?<![\w-])([\w-]+)\s*[=:]\s*")
 """A name that is given a value. Whether it is a secret's is looked at apart: one pattern for both would begin
-anew at each letter of a long name."""
+again at each letter of a long name."""
 _SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|api_?key|access_?key|token")
 _VALUE = re.compile(r"[^\s,;&'\"]{6,}")
 _HOME = re.compile(r"(?<![\w.])/(home|Users|fsx/home|root/home)/[^/\s:'\"]+")

@@ -1,4 +1,4 @@
-"""Rules of one's own: a condition over tags, or a function of the last values of some."""
+"""Rules that users define: a condition over tags, or a function of the last values of some tags."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Alert:
 
 
 class Own(Rule):
-    """Follows the tags of one alert and opens where its condition holds; of each run and rank by itself."""
+    """Follows the tags of one alert and opens where its condition holds, separately for each run and rank."""
 
     id = "alert"
     title = "Alert"
     formula = "the user's"
     source = "the user"
     window = "at the point where it holds"
-    action = "it is a rule of your own"
+    action = "this is a rule of your own"
     roles = ()
     defaults = thresholds()
 
@@ -147,11 +147,11 @@ class Own(Rule):
 
 
 class _Place:
-    """One run or rank: what an alert reads of it, and whether it holds.
+    """One run or rank: what an alert reads from it, and whether the condition holds.
 
     Attributes:
         at: The newest point that is not judged yet.
-        home: The series under which it was told.
+        home: The series under which it was reported.
     """
 
     def __init__(self, alert: Alert, tree: OperatorNode | None, tags: frozenset[str]) -> None:
@@ -173,7 +173,7 @@ class _Place:
             ring.push(np.array([value]))
 
     def told(self) -> Told:
-        """Return whether it holds; None where that is not known yet."""
+        """Return whether it holds; None if that is not known yet."""
         if self._tree is None:
             known = {tag: ring.values.copy() for tag, ring in self._rings.items()}
             assert callable(self._alert.when)
@@ -190,7 +190,7 @@ class _Place:
 
     @property
     def values(self) -> dict[str, float]:
-        """The readings, by how they are written."""
+        """The readings, by their text."""
         if self._tree is None:
             return {tag: float(ring.values[-1]) for tag, ring in self._rings.items()}
         return {str(reading): each.value for reading, each in self._readings.items()}

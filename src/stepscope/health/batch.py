@@ -1,4 +1,4 @@
-"""Points of many series in one order that does not depend on the portions they came in."""
+"""Points of many series in one order, however they were divided into portions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Chunk:
 
 
 def rising_times(walls: NDArray[np.float64], before: float = float("-inf")) -> NDArray[np.float64]:
-    """Return times that never fall within a stream: clocks are set back, and recorded order counts.
+    """Return times that never fall within a stream: clocks may be set back, but recorded order counts.
 
     Args:
         walls: Times as recorded; what is not finite counts as the time before it.

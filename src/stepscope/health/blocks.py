@@ -31,7 +31,7 @@ class Block:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of the values; of very large ones without overflow."""
+        """Mean of the values, without overflow for very large ones."""
         return float((self.values / len(self.values)).sum())
 
 
@@ -48,7 +48,7 @@ class ValueBlocks:
         self._first = 0
 
     def parts(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Cut points so that a block ends only where a part ends, however they came in portions."""
+        """Cut points so that a block ends only where a part ends, whatever portions they came in."""
         begin, left = 0, self._size - len(self._part)
         ends = np.flatnonzero(np.isfinite(chunk.values)) + 1
         for end in ends[left - 1 :: self._size].tolist():

@@ -1,7 +1,7 @@
 """Facts of a run that every rule may use besides the series that it judges.
 
 All questions are asked as of a time: the answer depends on what was recorded before it and not on the
-portions in which it came, so that a run is judged alike while it trains and afterwards.
+portions in which it came, so that a run is judged in the same way while it trains and afterwards.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from stepscope.health.noise import Floats, standard_error
 from stepscope.health.series import Stream
 
 BLOCK = 8
-"""Points of a series that are kept as one number; more once there are many."""
+"""Number of points of a series that are kept as one number; it grows with the series."""
 BLOCKS = 1024
 CHANGED = 0.01
-"""A learning rate that changed by less is the same."""
+"""Relative change below which a learning rate counts as unchanged."""
 MOST = 100_000
 """Changes of learning rates that are kept."""
 BEGINS = ("loss", "gradient_norm", "learning_rate")
-"""Roles of series that begin anew with another fold, stage or task."""
+"""Roles of series that begin again with another fold, stage or task."""
 FIRST = 3
-"""Points at the beginning of a series that one which begins anew is like."""
+"""Points at the beginning of a series to which a restarted one is compared."""
 LAST = 8
 STEADY = 10
-"""Points between two changes of a setting, on average; what changes more often is none."""
+"""Points between two changes of a setting, on average; what changes more often is not a setting."""
 FREE = 16
-"""Changes of a whole number that need no points between them: it may be recorded only where it changes."""
+"""Changes of an integer that need no points in between: it may be recorded only when it changes."""
 WORSE = 0.02
-"""Share of an evaluation by which the next ones may be worse and yet hold."""
+"""Relative amount by which later evaluations may be worse and still count as holding."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class History:
 
 @dataclass
 class Beginning:
-    """How a series began, and how far it has come; after a new beginning it is another."""
+    """How a series began, and how far it has come; a restart begins a new record."""
 
     step: int
     last_step: int
@@ -109,7 +109,7 @@ class Beginning:
         self.last = [*self.last, *values[-LAST:].tolist()][-LAST:]
 
     def is_again(self, value: float) -> bool:
-        """Return whether a value is nearer to how the series began than to what it came to."""
+        """Return whether a value is nearer to where the series began than to where it arrived."""
         if len(self.last) < LAST:
             return False
         first, last = float(np.mean(self.first)), float(np.median(self.last))
@@ -120,7 +120,7 @@ class Context:
     """The facts of one attempt of a run.
 
     Attributes:
-        kinds: When each kind of training was first told of, and by which tag.
+        kinds: When each kind of training was first indicated, and by which tag.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class Context:
             self.kinds[kind] = wall, tag
 
     def take(self, batch: StreamBatch) -> None:
-        """Take what the rules are about to judge."""
+        """Take the points that the rules are about to judge."""
         self._cuts = {}
         changed = [wall for chunk in batch.of(("setting",)) for wall in self._set(chunk)]
         self._changes += sorted(changed)
@@ -179,7 +179,7 @@ class Context:
         return found
 
     def _begin(self, chunk: Chunk) -> None:
-        """Find where a series begins anew: with its first steps and values, or as a setting changes."""
+        """Find where a series starts over: with its first steps and values, or when a setting changes."""
         stream, steps, values, walls = chunk.stream, chunk.steps, chunk.values, chunk.walls
         begun = self._beginnings.get(stream)
         if begun is None:
@@ -216,21 +216,21 @@ class Context:
                 values.append(value)
 
     def cuts(self, chunk: Chunk) -> list[tuple[int, bool]]:
-        """Return where a series of the batch begins anew, and whether its training does, too."""
+        """Return where a series of the batch starts over, and whether its training does, too."""
         return self._cuts.get(chunk.stream, [])
 
     # --- questions ------------------------------------------------------------------------------------
 
     def unfit(self, kinds: Collection[str], wall: float) -> str | None:
-        """Return the first of these kinds that the run is known to be by a time, None where it is none."""
+        """Return the first of these kinds that the run is known to be by a time, None if none applies."""
         return next((kind for kind in kinds if kind in self.kinds and self.kinds[kind][0] <= wall), None)
 
     def beginnings(self, stream: Stream, wall: float) -> int:
-        """Return how often a series has begun anew by a time."""
+        """Return how often a series has started over by a time."""
         return bisect_right(self._begun.get(stream, []), wall)
 
     def rate(self, run: str, wall: float) -> float | None:
-        """Return the largest learning rate of the run at a time, None where none is recorded."""
+        """Return the largest learning rate of the run at a time, None if none is recorded."""
         found = [
             values[bisect_left(walls, wall) - 1]
             for stream, (walls, values) in self._rates.items()
@@ -256,7 +256,7 @@ class Context:
         )
 
     def update(self, run: str, wall: float) -> float | None:
-        """Return the largest update ratio of a layer at a time, None where none is recorded."""
+        """Return the largest update ratio of a layer at a time, None if none is recorded."""
         found = [
             values[bisect_left(walls, wall) - 1]
             for stream, (walls, values) in self._updates.items()
@@ -284,10 +284,10 @@ class Context:
         ]
 
     def holds(self, since: float, until: float) -> bool:
-        """Return whether evaluations after a time are as good as just before it; False where none tells.
+        """Return whether evaluations after a time are as good as just before it; False if none tells.
 
-        Metrics decide where there are any: the loss of a classifier that is as often right may rise, as it
-        does where its inputs are disturbed ever more.
+        Metrics decide if there are any: the loss of a classifier may rise while it is right as often, for
+        instance when its inputs are perturbed more and more.
         """
         told: bool | None = None
         right = False

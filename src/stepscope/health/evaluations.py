@@ -30,7 +30,7 @@ class Mark:
 class Evaluated(Rule):
     """A rule that compares each evaluation loss with the mean of the training losses since the one before.
 
-    Of several training losses the one that comes first counts; every evaluation loss is looked at by itself.
+    Of several training losses the first one counts; every evaluation loss is judged separately.
     """
 
     roles: ClassVar[tuple[str, ...]] = ("loss",)
@@ -48,7 +48,7 @@ class Evaluated(Rule):
 
     @abstractmethod
     def forget(self, stream: Stream) -> None:
-        """Judge a series as if it began: another fold, stage or task does."""
+        """Judge a series as if it had just begun, because another fold, stage or task has."""
 
     def look(self, batch: StreamBatch) -> None:
         """Walk through training and evaluation in the order of time."""

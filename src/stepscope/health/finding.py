@@ -21,21 +21,21 @@ class Finding:
         title: The rule in words.
         summary: One sentence with the number that matters.
         tag: The series that shows it.
-        run: The run or part of it that the series belongs to; empty where there is only one.
-        layer: The layer or tensor, None where it concerns none.
-        rank: The rank that recorded it, None where that is not known.
-        first_step: Where the window of steps begins that the rule looked at.
+        run: The run or part of it that the series belongs to; empty if there is only one.
+        layer: The layer or tensor, None if it concerns no single one.
+        rank: The rank that recorded it, None if that is not known.
+        first_step: Beginning of the window of steps that the rule looked at.
         step: The step at which it was noticed.
         wall: When that was, seconds since the epoch.
-        values: The numbers that it was seen by.
+        values: The numbers that show it.
         threshold: The limits that they passed.
         action: What to do.
         closed_step: The step at which it was over, None while it is not.
         closed_wall: When that was.
-        since_step: From which on it holds, where the rule can tell that better than by ``step``.
-        stack: Where the training thread stood, innermost call last; only of a stall seen live.
+        since_step: The step since which it holds, if the rule can tell that better than by ``step``.
+        stack: Where the training thread was, innermost call last; only for a stall seen live.
         also: Further layers in which the same was found while it was open.
-        causes: What else was recorded of it, as sentences: where it began, what grew first.
+        causes: What else was recorded about it, as sentences: where it began, what grew first.
         batches: What the steps in question were computed from, each with its ``step``; only the run knows it.
         rewind: How to go back to before it, as sentences; only the run knows the checkpoints.
         number: Findings of the rule before it; rule, number and ``wall`` stay the same while it changes.
@@ -73,7 +73,7 @@ class Finding:
 
     @property
     def since(self) -> int:
-        """The step from which on it holds, as far as is known."""
+        """The step since which it holds, as far as is known."""
         return self.step if self.since_step is None else self.since_step
 
     @property
@@ -87,13 +87,13 @@ class Finding:
 
 
 NONFINITE = ("nonfinite-activation", "nonfinite-gradient", "nonfinite-loss")
-"""Rules on values that are not finite, in the order in which one step has them and tells of them."""
+"""Rules on values that are not finite, in the order in which they occur within a step."""
 
 
 def as_shown(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as they are shown: the most severe first, open ones before closed ones, then by time.
 
-    What one step made NaN is told in the order of the computation: the layer says more than the loss.
+    NaNs of one step are listed in the order of the computation: the layer says more than the loss.
     """
     found = list(findings)
     began: dict[tuple[str, int], float] = {}
@@ -131,11 +131,11 @@ def plain(value: Any) -> Any:
 
 _POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SMALLEST, _LARGEST = 1e-4, 1e9
-"""Between these a number is written out."""
+"""Limits between which a number is written out."""
 
 
 def number(value: float) -> str:
-    """Return a number for sentences: four digits that count, thousands apart, a power of ten as the page."""
+    """Return a number for sentences: four significant digits, separators, powers of ten as on the page."""
     size = abs(value)
     if not size < math.inf:
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
@@ -148,11 +148,11 @@ def number(value: float) -> str:
 
 
 SHOWN = 8
-"""Indices of a batch that a sentence shows."""
+"""Most indices of a batch that a sentence shows."""
 
 
 def batch_line(batch: Mapping[str, Any]) -> str:
-    """Return what a step was computed from as a sentence."""
+    """Return a sentence on what a step was computed from."""
     told = []
     for name, value in batch.items():
         if name == "step":

@@ -1,4 +1,4 @@
-"""Conditions over series, such as ``ema(train/loss, 50) > 2 * min(train/loss)``: parsed, then followed.
+"""Conditions over series, such as ``ema(train/loss, 50) > 2 * min(train/loss)``: parsed, then evaluated.
 
 ::
 
@@ -76,7 +76,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """A sign or word with what it works on."""
+    """An operator with its operands."""
 
     sign: str
     parts: tuple[Node, ...]
@@ -94,7 +94,7 @@ def parse(text: str) -> OperatorNode:
     """Return the tree of a condition.
 
     Raises:
-        ExpressionError: It is none; with the place of the first wrong part.
+        ExpressionError: It is not one; with the place of the first wrong part.
     """
     if len(text) > MOST_CHARACTERS:
         raise wrong(
@@ -113,7 +113,7 @@ def parse(text: str) -> OperatorNode:
 
 
 def readings(node: Node) -> Iterator[Reading]:
-    """Return what a tree reads, in the order of the text."""
+    """Return the readings in a tree, in the order of the text."""
     if isinstance(node, Reading):
         yield node
     elif isinstance(node, OperatorNode):
@@ -164,7 +164,7 @@ class _ConditionReader:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MOST_NESTED:
-            raise wrong(f"more than {MOST_NESTED} parts within each other", self.next.start, self.next.end)
+            raise wrong(f"more than {MOST_NESTED} nested parts", self.next.start, self.next.end)
 
     def either(self) -> Node:
         self._deeper()
@@ -278,7 +278,7 @@ def whole(token: Token, name: str, written: str) -> int:
 
 
 def condition(node: Node, sign: Token) -> Node:
-    """Return what is true or false.
+    """Return a condition.
 
     Raises:
         ExpressionError: It is a number.
@@ -289,7 +289,7 @@ def condition(node: Node, sign: Token) -> Node:
 
 
 def amount(node: Node, sign: Token) -> Node:
-    """Return what is a number.
+    """Return a number.
 
     Raises:
         ExpressionError: It is true or false.
@@ -305,7 +305,7 @@ def amount(node: Node, sign: Token) -> Node:
 
 
 class SeriesFollower:
-    """One reading as its series goes on; NaN until there are enough points.
+    """One reading, updated as its series grows; NaN until there are enough points.
 
     Values that are not finite are left out.
     """
@@ -367,7 +367,7 @@ _OF_WINDOW = {
 
 
 def evaluate(node: Node, known: Mapping[Reading, float]) -> float:
-    """Return what a tree comes to; of a condition 1 or 0, and NaN where it is not known yet."""
+    """Return the value of a tree; 1 or 0 for a condition, and NaN if it is not known yet."""
     if isinstance(node, FixedNumber):
         return node.value
     if isinstance(node, Reading):

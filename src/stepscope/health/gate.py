@@ -15,7 +15,7 @@ class AlarmGate:
 
     Args:
         opens: Bad samples that open it.
-        within: They must lie among so many samples; by default they must follow each other.
+        within: The number of samples within which they must occur; by default they must be consecutive.
         closes: Good samples in a row that close it, at least 1.
     """
 
@@ -27,7 +27,7 @@ class AlarmGate:
         self._good = self._count = 0
 
     def require(self, opens: int) -> None:
-        """Ask for more bad samples, one after the other, before it opens."""
+        """Require more consecutive bad samples before it opens."""
         self.opens, self._within = opens, opens
 
     def see(self, bad: bool) -> Literal["open", "close"] | None:

@@ -1,4 +1,4 @@
-"""Which kind of training a run is, as far as the names of its series tell."""
+"""The kind of training of a run, as far as the names of its series show it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 
 KINDS: dict[str, str] = {
-    "adversarial": "an adversarial training, in which losses balance each other",
+    "adversarial": "adversarial training, in which losses balance each other",
     "reinforcement": "reinforcement learning, in which losses need not fall",
-    "variational": "a training whose loss has a divergence in it, the weight of which may be raised",
+    "variational": "a loss that contains a divergence, whose weight may be raised",
     "contrastive": "self-supervised or few-shot learning, whose losses depend on the batch",
 }
-"""The reason given where a rule does not judge a kind."""
+"""The reason that a rule gives for not judging a kind of training."""
 
 _EDGE, _END = r"(?:^|[/_\-. ])", r"(?:$|[/_\-. \d])"
 _WORDS: dict[str, str] = {
@@ -34,7 +34,7 @@ _PATTERNS = {
 
 @lru_cache(maxsize=1 << 14)
 def kind_of(tag: str) -> str | None:
-    """Return the kind of training that the name of a series tells of, None where it tells of none."""
+    """Return the kind of training that the name of a series indicates, None if it indicates none."""
     if tag.startswith(
         ("stepscope/", "system/", "gradients/", "weights/", "updates/", "activations/", "speed/")
     ):

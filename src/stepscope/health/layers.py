@@ -20,9 +20,9 @@ _EXPERT = re.compile(r"(?:^|[./_])experts?[./_](\d+)(?=$|[./_])", re.IGNORECASE)
 
 @lru_cache(maxsize=1 << 14)
 def expert_of(layer: str | None) -> str | None:
-    """Return the name of the expert that a layer is a part of, None where it is of none.
+    """Return the name of the expert that a layer is a part of, None if it belongs to no expert.
 
-    What no token reaches is dead and does not change: that says nothing of the layer, but of the router.
+    An expert that no token reaches is dead and does not change: that is the router's fault, not the layer's.
     """
     found = _EXPERT.search(layer or "")
     return None if found is None or layer is None else layer[: found.end()]
@@ -32,14 +32,14 @@ def expert_of(layer: str | None) -> str | None:
 def is_vector(layer: str | None) -> bool:
     """Return whether a name is that of a bias or of a norm's parameters.
 
-    These begin at 0 or 1, so that their own norm says nothing of how far a step should go, and the gradient
-    of a bias before a normalization is 0 whatever happens.
+    These begin at 0 or 1, so that their norm does not show how far a step should go, and the gradient of a
+    bias before a normalization is always 0.
     """
     return _VECTOR.search(layer or "") is not None
 
 
 class AcrossLayers(Rule):
-    """A rule that looks at all layers of one sampled step, each run and rank by itself."""
+    """A rule that looks at all layers of one sampled step, separately for each run and rank."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)

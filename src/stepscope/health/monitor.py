@@ -1,4 +1,4 @@
-"""All rules over one run: takes points of named series as they come, gives findings."""
+"""All rules over one run: takes points of named series as they come, and returns findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict:
     Attributes:
         findings: The severest first, then the open ones, then by time.
         abstained: Rules that could not tell.
-        passed: Ids of the rules that looked and found nothing.
+        passed: Ids of the rules that could judge and found nothing.
         more: Findings beyond the most that a rule keeps, by rule.
     """
 
@@ -47,8 +47,8 @@ class Verdict:
 class Monitor:
     """The rules of one attempt of one run.
 
-    Points may come in portions of any size. They are judged in the order of their time, as far as ``advance``
-    says that all have come; so the findings do not depend on the portions.
+    Points may come in portions of any size. They are judged in the order of their time, up to the time until
+    which ``advance`` says that all have come, so the findings do not depend on the portions.
 
     Args:
         rules: Rules to switch off (``{"plateau": False}``) and thresholds (``{"loss-spike": {"z": 8}}``).
@@ -85,7 +85,7 @@ class Monitor:
         """Time of the newest point so far."""
 
     def add(self, alert: str | Alert) -> None:
-        """Judge by a rule of the user's, too, from now on.
+        """Also judge by a rule of the user's from now on.
 
         Raises:
             ExpressionError: The text is not a condition.
@@ -100,7 +100,7 @@ class Monitor:
 
     @property
     def failures(self) -> list[str]:
-        """Errors that functions of the user's raised."""
+        """Errors that the user's functions raised."""
         return [rule.failure for rule in self.rules if isinstance(rule, Own) and rule.failure]
 
     def take(
@@ -163,7 +163,7 @@ class Monitor:
             self._explain()
 
     def _explain(self) -> None:
-        """Say of findings that are new how they began; asked again while samples of their steps may come."""
+        """Add to new findings how they began; repeated while samples of their steps may still come."""
         for rule in self.rules:
             if rule.changed and rule.id in EXPLAINED:
                 for place, finding in enumerate(rule.changed):
@@ -171,7 +171,7 @@ class Monitor:
                     rule.found[finding.number] = replace(rule.found[finding.number], causes=told.causes)
 
     def _explain_late(self) -> None:
-        """Say how findings began of which nothing was known when they opened: samples may come later."""
+        """Add the origin of findings of which nothing was known when they opened: samples may come later."""
         for rule in self.rules:
             for finding in rule.found if rule.id in EXPLAINED else ():
                 told = finding if finding.causes else self.origins.explained(finding)
@@ -205,7 +205,7 @@ class Monitor:
             self._explain_late()
 
     def news(self) -> list[Finding]:
-        """Return the findings that opened, changed or closed since the last call, of open ones the last."""
+        """Return the findings that opened, changed or closed since the last call, in their latest state."""
         news: list[Finding] = []
         for rule in self.rules:
             open_at: dict[int, int] = {}
@@ -235,7 +235,7 @@ class Monitor:
 
 
 def as_single(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return numbers as an event file holds them: with 32 bits, where these hold them at all."""
+    """Return numbers as an event file holds them: with 32 bits, unless they do not fit."""
     short = values.astype(np.float32).astype(np.float64)
     if np.isfinite(short).all():
         return short
@@ -263,7 +263,7 @@ def checked_roles(roles: Mapping[str, str]) -> Mapping[str, str]:
     """Return the user's roles.
 
     Raises:
-        UsageError: One that no rule knows.
+        UsageError: One is unknown to all rules.
     """
     from stepscope.health.series import ROLES
 

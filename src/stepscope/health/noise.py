@@ -1,6 +1,6 @@
-"""Statistics that rules share: noise without trend, limits beyond a tail, trends of few points.
+"""Statistics that rules share: noise without trend, limits beyond a tail, trends in few points.
 
-Limits are set for a chance of a false alarm per run, not per look: ``PER_POINT`` times the points of it.
+Limits are set for a chance of a false alarm per run, not per look: ``PER_POINT`` times its points.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def tail_limit(values: Floats, chance: float = PER_POINT) -> float:
     """Return the limit that a further value passes with this chance.
 
     Above the upper quartile the values are taken to fall off exponentially, as fast as they did on average
-    (Pickands, 1975, with shape 0). Of a normal distribution that is 9.5 sigma for 1e-7; heavier tails have
-    a higher limit, by their own measure.
+    (Pickands, 1975, with shape 0). For a normal distribution that is 9.5 sigma at 1e-7; heavier tails have
+    higher limits, as they show themselves.
 
     Args:
         values: At least 8 finite ones.
@@ -67,12 +67,13 @@ def standard_error(values: Floats) -> float:
 
 
 def rise_chance(values: Floats) -> float:
-    """Return the chance that as clear a rise comes of noise alone: the test of Mann (1945) and Kendall.
+    """Return the chance that noise alone causes as clear a rise: the test of Mann (1945) and Kendall.
 
-    One-sided, by the normal approximation with the correction for continuity; 1 for fewer than 5 values. What
-    wanders slowly has fewer independent values than points: the variance of the score is multiplied by
-    (1 + r) / (1 - r), where r is the correlation of neighbours about the best rise through them (after Hamed
-    and Rao, 1998, who take correlations of all lags about a line: a smooth bent rise is not wandering).
+    One-sided, by the normal approximation with the correction for continuity; 1 for fewer than 5 values. A
+    series that wanders slowly has fewer independent values than points: the variance of the score is
+    multiplied by (1 + r) / (1 - r), where r is the correlation of neighbours about the best rise through them
+    (after Hamed and Rao, 1998, who take correlations of all lags about a line: a smooth bent rise is not
+    wandering).
     """
     count = len(values)
     if count < 5:

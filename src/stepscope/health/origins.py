@@ -1,6 +1,6 @@
 """The origin of a finding: the layer that was bad first, the layers that grew first, Adam's second moment.
 
-Says only what was recorded: nothing where layers were not measured at the steps in question.
+It says only what was recorded: nothing if layers were not measured at the steps in question.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from stepscope.health.series import MODEL_INPUT, Stream
 SPIKES = ("loss-spike", "gradient-spike")
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
 KEPT = 512
-"""Samples of a layer that are kept beside the newest portion."""
+"""Samples of a layer that are kept besides the newest portion."""
 USUAL = 8
-"""Samples before a spike whose median is what is usual."""
+"""Samples before a spike whose median is taken as usual."""
 GREW = 3.0
-"""Times what is usual, from which on a layer has grown."""
+"""Multiple of the usual value from which on a layer has grown."""
 SHOWN = 3
 BEFORE = 8
 """Steps before a spike in which an outdated second moment shows (Wortsman et al. 2023, arXiv 2304.13013)."""
 OUTDATED = 2.3
-"""Times the root of the second moment beyond which a gradient is followed by a spike (the same paper)."""
+"""Multiple of the root of the second moment beyond which a gradient precedes a spike (same paper)."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Origins:
             self._bad[stream] = int(chunk.steps[bad[0]]), self._good.get(stream)
 
     def explained(self, finding: Finding) -> Finding:
-        """Return a finding with what is known of how it began."""
+        """Return a finding with what is known about its origin."""
         causes: list[str] = []
         if finding.rule in NONFINITE:
             causes = list(self._first_bad(finding))
@@ -99,7 +99,7 @@ class Origins:
         if step > finding.step:
             return
         if first.layer == MODEL_INPUT:
-            yield f"what went into the model at step {step:,} is not finite: look at the data of that step"
+            yield f"the model's input at step {step:,} is not finite: look at the data of that step"
             return
         alike = [s for s, bad in own.items() if s.role == first.role and bad[0] == step]
         if first.role != COUNTS[0] and len(alike) > 1:

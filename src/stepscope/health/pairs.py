@@ -1,4 +1,4 @@
-"""Two series that say something together, joined by their steps."""
+"""Two series that are judged together, joined by their steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepscope.health.series import Stream
 
 Rows = NDArray[np.int64]
 MOST_WAITING = 10_000
-"""Points of one series that wait for the other; the oldest beyond are dropped."""
+"""Most points of one series that wait for the other; beyond it, the oldest are dropped."""
 
 
 @dataclass
@@ -29,14 +29,14 @@ class _Sides:
 
 
 class Paired(Rule):
-    """A rule over two series; what comes of one step is judged together.
+    """A rule over two series that judges their points of one step together.
 
-    Both are walked through in recorded order, and a step that only one of them has is left out. So which
-    points are paired depends on the two series alone, not on how their portions come.
+    Both are walked through in recorded order, and a step that only one of them has is left out. So the pairs
+    depend on the two series alone, not on the portions in which they come.
     """
 
     pair: ClassVar[tuple[str, str]]
-    """The roles; of several series of a role the first that comes counts."""
+    """The roles; of several series of one role, the first one counts."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -47,7 +47,7 @@ class Paired(Rule):
         """Judge points of both series, those of a step in the same row."""
 
     def look(self, batch: StreamBatch) -> None:
-        """Pair what has come with what waits."""
+        """Pair new points with waiting ones."""
         chunks = sorted(batch.of(self.pair), key=lambda chunk: (chunk.walls[0], chunk.stream.tag))
         places = []
         for chunk in chunks:
@@ -106,5 +106,5 @@ def joined(before: Chunk, more: Chunk) -> Chunk:
 
 
 def last(chunk: Chunk | None) -> Chunk | None:
-    """Return what is to wait: not nothing, and not too much."""
+    """Return the points that wait: not none, and not too many."""
     return None if chunk is None or not len(chunk) else chunk.part(slice(-MOST_WAITING, None))

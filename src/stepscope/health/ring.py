@@ -53,14 +53,14 @@ def median(values: Floats) -> float:
 
 
 def spread(values: Floats, center: float) -> float:
-    """Return the standard deviation that the median distance from the center stands for."""
+    """Return the standard deviation that corresponds to the median distance from the center."""
     return MAD_TO_SIGMA * median(np.abs(values - center))
 
 
 def pieces(count: int, length: int, every: int) -> Iterator[slice]:
     """Cut the next ``length`` values where the number of all values is a multiple of ``every``.
 
-    So what is computed at the cuts does not depend on the portions that values come in.
+    So results at the cuts do not depend on the portions that values come in.
 
     Args:
         count: Values before these.

@@ -20,7 +20,7 @@ from stepscope.health.kind import KINDS
 from stepscope.health.series import ROLES, Stream
 
 MOST_FINDINGS = 20
-"""Of one rule in one series; further ones are only counted."""
+"""Most findings of one rule in one series; further ones are only counted."""
 MOST_LAYERS = 20
 """Further layers that a finding names."""
 
@@ -35,7 +35,7 @@ class At:
     """The place in a run where something was noticed.
 
     Attributes:
-        first_step: Where the window of steps begins that was looked at.
+        first_step: Beginning of the window of steps that was looked at.
     """
 
     stream: Stream
@@ -58,15 +58,15 @@ class At:
 class Rule(ABC):
     """One rule over one run.
 
-    What it finds depends only on the points and their order in each series, not on the portions in which
-    they come: the same code judges a run that is being recorded and one that is read.
+    Its findings depend only on the points and their order in each series, not on the portions in which they
+    come: the same code judges a run while it is recorded and afterwards.
 
     Args:
         limits: Thresholds in place of the defaults.
 
     Attributes:
         found: Every finding, in the order of opening.
-        changed: Findings that opened or closed since somebody emptied this.
+        changed: Findings that opened or closed since this was last emptied.
         more: Findings beyond the most that are kept.
     """
 
@@ -89,8 +89,8 @@ class Rule(ABC):
     """Kinds of training that it does not judge."""
     fewest: ClassVar[str] = ""
     """How much it needs before it can tell, in words."""
-    chance: ClassVar[str] = "none by noise"
-    """Of a false alarm in a healthy run, as it is built."""
+    chance: ClassVar[str] = "none from noise"
+    """The chance of a false alarm in a healthy run, by design."""
     grouped: ClassVar[bool] = False
     """Whether layers of one run in which the same is found are one finding."""
     defaults: ClassVar[Mapping[str, float]] = thresholds()
@@ -151,12 +151,12 @@ class Rule(ABC):
 
     @property
     def missing(self) -> str | None:
-        """The series that it lacked to judge by, None where nothing was missing."""
+        """The series that were missing for a judgement, None if nothing was missing."""
         if self._judged and self.context.unfit(self.unfit, inf) is None:
             return None
         unfit = self.context.unfit(self.unfit, inf)
         if unfit is not None:
-            return f"not judged: {self.context.kinds[unfit][1]} tells of {KINDS[unfit]}"
+            return f"not judged: {self.context.kinds[unfit][1]} indicates {KINDS[unfit]}"
         if self._reason:
             return self._reason
         lacking = [role for role in self.needs if role not in self._seen]
@@ -183,10 +183,10 @@ class Rule(ABC):
         Args:
             at: Where.
             summary: One sentence with the number that matters.
-            values: What it was seen by.
+            values: The numbers that show it.
             severity: By default the rule's.
-            about: Tells apart what one rule may find of one stream.
-            since_step: From which on it holds, where that can be told.
+            about: Distinguishes findings of one rule about one stream.
+            since_step: The step since which it holds, if that can be told.
         """
         if self.context.unfit(self.unfit, at.wall) is not None:
             return
@@ -290,11 +290,11 @@ class StreamWatch(ABC):
         """Judge points."""
 
     def follow(self, other: StreamWatch) -> None:  # noqa: B027  most begin with nothing
-        """Take the place of another, in a series that begins anew while its training goes on."""
+        """Take the place of another, in a series that begins again while its training goes on."""
 
 
 class Ignored(StreamWatch):
-    """Judges nothing: only the context knows such a series."""
+    """Judges nothing: only the context uses such a series."""
 
     def take(self, chunk: Chunk) -> None:
         """Look at nothing."""
@@ -306,7 +306,7 @@ class PerStream(Rule):
     splits: ClassVar[tuple[str | None, ...] | None] = None
     """Which parts of the data it looks at; None: all."""
     anew: ClassVar[bool] = False
-    """Whether it judges the folds, stages or tasks of one series each by itself."""
+    """Whether it judges the folds, stages or tasks of one series separately."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -344,8 +344,8 @@ class Threshold(StreamWatch):
     Args:
         rule: Whose findings these are.
         bad: Values to an array of bool; never called without values.
-        say: A value to the sentence.
-        name: Of the value in the evidence.
+        say: Turns a value into the sentence.
+        name: Name of the value in the evidence.
         gate: When to open and close.
         skip: Points that are not judged at the beginning.
     """
@@ -368,7 +368,7 @@ class Threshold(StreamWatch):
         self._withheld = False
 
     def excused(self, at: At) -> bool:
-        """Return whether something else shows that there is nothing wrong; asked where it would open."""
+        """Return whether something else shows that nothing is wrong; called before it would open."""
         return False
 
     def take(self, chunk: Chunk) -> None:

@@ -1,4 +1,4 @@
-"""Which series mean what: tags of any writer become roles, by one table.
+"""The meaning of series: tags of any writer become roles, by one table.
 
 A rule asks for a role, such as ``loss``; this module knows under which names Stepscope, Keras, Lightning,
 Hugging Face, the Estimator and the usual training scripts record it.
@@ -18,7 +18,7 @@ SPLITS: dict[str, Split] = {
     **dict.fromkeys(("train", "training", "tr"), "train"),
     **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev", "test", "testing"), "eval"),
 }
-"""Words in a tag, or at the end of a run's name, that say which part of the data it is of."""
+"""Words in a tag, or at the end of a run's name, that say which part of the data it describes."""
 
 ROLES: dict[str, str] = {
     "loss": "a loss, as train/loss",
@@ -49,7 +49,7 @@ ROLES: dict[str, str] = {
     "memory": "memory in use, as system/process/memory_bytes",
     "labels": "counts of labels, as labels/CLASS",
     "metric": "metrics, as train/accuracy",
-    "setting": "what is set by hand and changes by steps, as curriculum/stage, fold or seq_len",
+    "setting": "settings that change in steps, as curriculum/stage, fold or seq_len",
     "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
     "attention_logit": "largest attention logits, as attention/LAYER/logit_max",
     "attention_entropy": "entropies of attention, as attention/LAYER/entropy",
@@ -58,15 +58,15 @@ ROLES: dict[str, str] = {
     "second_moment": "gradients against Adam's second moment, as optimizer/second_moment/LAYER",
     "left_out": "parameters with a gradient that no optimizer has, as optimizer/left_out/NAME",
 }
-"""Every role, in the words of what is missing where nothing has it."""
+"""Every role, in the words used when it is missing."""
 
 
 class Meaning(NamedTuple):
     """The meaning of a tag's name.
 
     Attributes:
-        layer: Of the model, or the device or class that the series is of.
-        scale: What values are to be multiplied by to be seconds, ratios between 0 and 1, or bytes.
+        layer: The layer of the model, or the device or class of the series.
+        scale: Factor that turns values into seconds, ratios between 0 and 1, or bytes.
     """
 
     role: str
@@ -80,8 +80,8 @@ class Stream:
     """One series that rules look at; there is one for each in a monitor.
 
     Attributes:
-        split: Of the tag or of the run; a loss without one counts as of training.
-        run: Name of the run, where the series of several are looked at together.
+        split: Part of the data, from the tag or the run; a loss without one counts as a training loss.
+        run: Name of the run, if the series of several are judged together.
     """
 
     tag: str
@@ -95,20 +95,21 @@ class Stream:
 
 LR = "learning_rate"
 RANKS_LOSS = "ranks/loss"
-"""Stands for the series of the ranks' losses, which no event file holds."""
+"""Name for the series of the ranks' losses, which are in no event file."""
 METRIC = (
     r"(?:.*[/_\- ])?(?:acc|[^\W_]*accuracy|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50"
     r"|bleu|rouge\w*|psnr|ssim|r2|top[-_]?[15]\w*|exact_match|wer|cer|mae|rmse|mape|error_rate)"
     r"(?:[/_\- ]?(?:epoch|step|train|val|valid|test|macro|micro|avg|@\d+|(?<!\d)\d+))*"
 )
-"""Names of what a training is judged by besides its loss. No run of digits is taken apart: a name of others
-must not cost time that grows faster than it."""
+"""Names of metrics by which a run is judged besides its loss. No run of digits is split in several ways:
+matching must take time linear in the length of the name.
+"""
 MEASURED = ("weights/", "updates/", "gradients/", "activations/")
-"""Before the names of what is measured of layers, which may be called anything."""
+"""Beginning of the names of what is measured in layers, which may have any name."""
 MODEL_INPUT = "(input)"
-"""Layer that stands for what goes into the model."""
+"""Layer that stands for the model's input."""
 MOST_NAME = 512
-"""Letters of a name that says anything to a rule."""
+"""Most characters of a name that can mean something to a rule."""
 _TABLE: list[tuple[str, str]] = [
     # Ours first, then other writers'. A group named layer is the layer.
     (r"ranks/loss", "rank_loss"),
@@ -167,7 +168,7 @@ _SETTING = re.compile(
     r"|weight)(?:[_-]?(?:id|idx|index|number|no))?|(?:loss_)?weights?_\w+|lambda_\w+",
     re.IGNORECASE,
 )
-"""Ends of the names of what a person sets, whose change is a change of what is trained."""
+"""Endings of the names of settings that a person changes, and which change what is trained."""
 _LOSS = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
@@ -179,7 +180,7 @@ _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
 
 @lru_cache(maxsize=1 << 15)
 def meaning_of(tag: str) -> Meaning | None:
-    """Return what the name of a tag says, None where no rule knows it."""
+    """Return the meaning of a tag's name, None if no rule knows it."""
     if tag.startswith("stepscope/") or len(tag) > MOST_NAME:
         return None
     for pattern, role in TABLE:
@@ -197,7 +198,7 @@ def meaning_of(tag: str) -> Meaning | None:
 
 
 def scale_of(tag: str, role: str) -> float:
-    """Return what brings the values of a tag to seconds, ratios and bytes."""
+    """Return the factor that turns the values of a tag into seconds, ratios and bytes."""
     if role in ("step_time", "data_wait"):
         return 1e-3 if tag.lower().endswith("_ms") else 1.0
     if role in ("gpu", "cpu", "io_wait"):
@@ -234,7 +235,7 @@ def stream_of(
     split: Split | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> Stream | None:
-    """Return the stream of a tag, None for what the recorder says about itself.
+    """Return the stream of a tag, None for what the recorder records about itself.
 
     Args:
         tag: Name of the series.

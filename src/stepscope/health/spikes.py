@@ -1,4 +1,4 @@
-"""Values far above those just before them: the measure that loss spikes and gradient spikes share."""
+"""Values far above those just before them: the measure shared by loss spikes and gradient spikes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stepscope.health.ring import Ring, median, pieces
 from stepscope.health.rule import At, Rule, StreamWatch, finite
 
 EVERY = 32
-"""Points after which the limits are computed anew."""
+"""Points after which the limits are computed again."""
 LOCAL = 8
-"""Points before a value whose median it is compared with: few, so that a trend does not count."""
+"""Number of points before a value with whose median it is compared: few, so that a trend does not count."""
 FEWEST = 32
 """Comparisons before the first limit."""
 LEAP = 3.0
-"""Factor over the largest of the three points before that makes a leap."""
+"""Factor over the largest of the three previous points that makes a leap."""
 
 
 class _Distances(NamedTuple):
@@ -32,7 +32,7 @@ class _Distances(NamedTuple):
     Attributes:
         values: The points, after the ``LOCAL`` before them.
         factors: Logarithm of their ratio; infinite where that makes no sense.
-        may: Whether they are far enough to be a spike if the limits say so.
+        may: Whether they are far enough apart to be a spike if the limits say so.
     """
 
     values: Floats
@@ -43,7 +43,7 @@ class _Distances(NamedTuple):
 
 
 class Spikes(StreamWatch):
-    """Opens at a value far above the points just before it, by what such distances were so far.
+    """Opens at a value far above the points just before it, compared with earlier such distances.
 
     The distance of each point to the median of the 8 before it is compared with the tail of the last 128 such
     distances, in values and in logarithms: what is usual for the series is not a spike, trend or heavy tail.
@@ -53,7 +53,7 @@ class Spikes(StreamWatch):
     Args:
         rule: Whose findings these are; it has thresholds ``ratio``, ``window`` and ``calm``.
         gate: When to open and close.
-        least: From the first values to the smallest distance that makes sense.
+        least: Turns the first values into the smallest distance that makes sense.
         what: The series in words.
         leaps: Whether the value must also be far above the three before it.
     """
@@ -68,7 +68,7 @@ class Spikes(StreamWatch):
         self._level: float | None = None
 
     def take(self, chunk: Chunk) -> None:
-        """Judge points; those that are not finite are another rule's."""
+        """Judge points; those that are not finite belong to another rule."""
         chunk = finite(chunk)
         if self._before.count < LOCAL:
             begin = min(LOCAL - self._before.count, len(chunk))

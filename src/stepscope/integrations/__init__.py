@@ -1,4 +1,4 @@
-"""Integrations with the frameworks: the only place that imports one, and only the one asked for.
+"""Integrations with the frameworks: the only place that imports one, and only the one that is needed.
 
 ``from stepscope.integrations.torch import watch``: a package or module per framework, loaded on first use.
 """

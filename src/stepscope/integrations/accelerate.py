@@ -69,7 +69,7 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
 
     @guarded
     def log(self, values: Mapping[str, Any], step: int | None = None, **_: Any) -> None:
-        """Record numbers, texts, and mappings of them, whose keys follow after a slash.
+        """Record numbers, texts, and mappings of them, whose keys are appended after a slash.
 
         Args:
             values: By tag. Tensors stay on their device until the run's own thread reads them.

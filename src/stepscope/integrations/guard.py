@@ -1,4 +1,4 @@
-"""Keeps what our code raises inside a framework's callbacks from the training."""
+"""Keeps exceptions of our code inside a framework's callbacks away from the training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Guarded(Protocol):
-    """A callback that has somebody to tell its problems."""
+    """A callback with a reporter for its problems."""
 
     @property
     def reporter(self) -> Reporter:
@@ -23,8 +23,8 @@ class Guarded(Protocol):
 def guarded(method: F) -> F:
     """Make a method of a ``Guarded`` report what it raises instead of raising it.
 
-    In strict mode it is raised all the same; ``HaltError`` always is, for it is meant to end the training.
-    The method then returns None.
+    In strict mode it is raised all the same; ``HaltError`` always is, because it is meant to end the
+    training. The method then returns None.
     """
 
     @wraps(method)

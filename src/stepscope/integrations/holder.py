@@ -1,4 +1,4 @@
-"""The run behind a trainer's callback or logger: made when first needed, ended with the training."""
+"""The run behind a trainer's callback or logger: created when first needed, ended with the training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepscope.record.problems import Problems, Reporter
 class RunHolder:
     """Holds a run for one or several trainings.
 
-    What is logged after the training has ended, an evaluation say, begins a new attempt in the same
+    Logging after the training has ended, for instance by an evaluation, begins a new attempt in the same
     directory. A run that the user made is never closed here.
 
     Args:
@@ -24,7 +24,7 @@ class RunHolder:
         options: For ``Run``, where this makes it.
 
     Raises:
-        UsageError: Options beside a run that is made already.
+        UsageError: Options were given for an existing run.
     """
 
     def __init__(self, run: Run | str | os.PathLike[str], options: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ class RunHolder:
             run.close(status, reason)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the open run behind: a copy in another process makes its own."""
+        """Leave the open run behind: a copy in another process creates its own."""
         return {**self.__dict__, "_open": None, "_alone": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Steps of a run that a trainer's callbacks begin and end, where there is no loop of the user's own."""
+"""Steps of a run that a trainer's callbacks begin and end, if the user has no loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stepper:
     def got(self) -> None:
         """Note that the data is there: for trainers that do more before they begin the step.
 
-        Of a step that already runs, and asks for a further part of its data, the wait is added.
+        If a running step asks for a further part of its data, that wait is added.
         """
         if self._asked is None:
             return
@@ -65,7 +65,7 @@ class Stepper:
         run.step_counter.asked = asked
 
     def renumber(self, number: int) -> None:
-        """Give the running step another number, as who knows it late; the next one follows it."""
+        """Change the number of the running step, if it is known late; the next one follows it."""
         steps = self._run.step_counter
         self._number = steps.current = number
         steps.next = number + 1

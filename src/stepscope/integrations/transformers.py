@@ -21,7 +21,7 @@ from stepscope.record.problems import Problems, Reporter
 __all__ = ["StepscopeCallback"]
 
 MAX_LABELS = 32
-"""A model's names of labels are part of the configuration up to so many."""
+"""Most label names of a model that become part of the configuration."""
 
 
 class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
@@ -100,7 +100,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin a step; all its batches are there."""
+        """Begin a step; all its batches have arrived."""
         if self._stepper is not None:
             self._stepper.begin(state.global_step + 1)
 
@@ -125,7 +125,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
-        """Record what a prediction was scored, which the Trainer does not log."""
+        """Record the metrics of a prediction, which the Trainer does not log."""
         self._record(args, state, metrics or {})
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 OPEN_SECS = 3.0
-"""The longest that the training waits for a file to be opened; then it is opened behind."""
+"""The longest that training waits for a file to be opened; after that it is opened in the background."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Clock:
 
     @property
     def own_wall(self) -> Callable[[], float] | None:
-        """``wall``; None where it is the system's, which compiled code reads by itself."""
+        """``wall``; None if it is the system's, which compiled code reads by itself."""
         return None if self.wall is time.time else self.wall
 
     @property
@@ -45,7 +45,7 @@ SYSTEM = Clock()
 class Deadline:
     """The moment by which something has to be done.
 
-    It is handed down: what waits one after the other shares one deadline instead of waiting for so long each.
+    It is handed down: waits that follow each other share one deadline instead of each taking the full time.
 
     Attributes:
         at: Steady time in seconds.
@@ -57,11 +57,11 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, clock: Clock = SYSTEM) -> Deadline:
-        """Return the deadline so many seconds from now."""
+        """Return the deadline that lies the given number of seconds ahead."""
         return cls(clock.steady() + seconds, clock.steady)
 
     def left(self, most: float = math.inf) -> float:
-        """Return how many seconds are left, 0 where it has passed.
+        """Return how many seconds are left, 0 if it has passed.
 
         Args:
             most: Return no more than this.
@@ -69,11 +69,11 @@ class Deadline:
         return max(min(self.at - self.steady(), most), 0.0)
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return the deadline so many seconds before this one, for what comes before something else."""
+        """Return a deadline this many seconds before this one, to leave time for what follows."""
         return Deadline(self.at - seconds, self.steady)
 
     def within(self, seconds: float) -> Deadline:
-        """Return this deadline, or the one so many seconds from now where that is sooner."""
+        """Return this deadline, or the one the given number of seconds from now if that is sooner."""
         return Deadline(min(self.at, self.steady() + seconds), self.steady)
 
 

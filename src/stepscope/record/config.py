@@ -52,12 +52,12 @@ def labels(tags: object) -> list[str]:
     """Return the labels of a run."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise UsageError(
-            f"tags must be a list of texts, got {type(tags).__name__}", hint="tags=['baseline', 'fp16']"
+            f"tags must be a list of strings, got {type(tags).__name__}", hint="tags=['baseline', 'fp16']"
         )
     labels = list(tags)
     for label in labels:
         if not isinstance(label, str):
-            raise UsageError(f"tags must be texts, got {shown(label)}", hint="tags=['baseline']")
+            raise UsageError(f"tags must be strings, got {shown(label)}", hint="tags=['baseline']")
     return labels
 
 
@@ -102,7 +102,7 @@ MAX_DEPTH = 8
 MAX_ITEMS = 1_000
 MAX_TEXT = 1_000
 MAX_BITS = 1_024
-"""Of an integer: Python refuses to print really long ones."""
+"""Longest integer that is printed in full; Python refuses to print much longer ones."""
 
 Plain = dict[str, Any]
 """Nested dicts and lists of text, int, float, bool and None."""

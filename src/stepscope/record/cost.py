@@ -32,7 +32,7 @@ class Cost(Spent):
     """The running account of one run: what was spent, and reports of it.
 
     Args:
-        points: Know what ordinary calls took.
+        points: Account for the time of ordinary calls.
         clock: Gives the time.
     """
 
@@ -59,7 +59,7 @@ class Cost(Spent):
         self.seconds += self._steady() - begun - logged
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function of the user's: its time is not this package's, but what it logs in it is.
+        """Call a function of the user's: its time is not counted as cost, except for what it logs.
 
         Args:
             function: The function.
@@ -74,7 +74,7 @@ class Cost(Spent):
     # --- reports ------------------------------------------------------------------------------------
 
     def restart(self, now: float, cpu: float) -> None:
-        """Let the time until the first report count from now."""
+        """Start measuring the time until the first report."""
         self._since, self._cpu_since = now, cpu
 
     def due(self, now: float) -> bool:

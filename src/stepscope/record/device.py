@@ -1,4 +1,4 @@
-"""Values that live on a device: the cheapest snapshot in the caller's thread, the number later.
+"""Values that live on a device: the caller's thread takes the cheapest snapshot, the number is read later.
 
 - torch on the CPU: read at once, there is nothing to wait for.
 - torch on CUDA or XPU: an asynchronous copy into page-locked memory on the current stream, and an event. No
@@ -47,7 +47,7 @@ def not_a_number(found: str, hint: str = "") -> RefusalError:
 
 
 SLOTS = 1024
-"""Page-locked places taken at once per device and type: allocating them is slow, holding them costs 8 KiB."""
+"""Page-locked slots allocated at once per device and type: allocating is slow, and they take only 8 KiB."""
 
 
 # --- torch ------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class ClonedTensor:
         self._copy = copy
 
     def ready(self) -> bool:
-        """Say yes: ``read`` is the only way to know, and waits on the writer's thread."""
+        """Return True: only ``read`` can tell, and it waits on the writer's thread."""
         return True
 
     def read(self) -> float:
@@ -107,7 +107,7 @@ class ClonedTensor:
 
 
 class Slots:
-    """Page-locked places of one device and type, with an event each; used again and again."""
+    """A pool of page-locked slots for one device and type, with an event each."""
 
     def __init__(self, torch: Any, accelerator: Any, value: Any) -> None:
         self._torch, self._accelerator = torch, accelerator
@@ -149,7 +149,7 @@ class DeviceTensor:
         return bool(self._event.query())
 
     def read(self) -> float:
-        """Return the number and give the place back."""
+        """Return the number and release the slot."""
         self._event.synchronize()
         number = float(self._place.item())
         self._free.append((self._place, self._event))
@@ -185,7 +185,7 @@ def read_jax(value: Any) -> Pending:
 
 
 def refuse_traced(value: Any) -> Pending:
-    """Refuse what a function under ``jit``, ``grad`` or ``vmap`` sees in place of an array."""
+    """Refuse the tracers that a function under ``jit``, ``grad`` or ``vmap`` receives instead of arrays."""
     raise not_a_number(
         "a traced JAX value, which has no number yet", "return it from the function and log the result"
     )

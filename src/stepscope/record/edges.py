@@ -1,12 +1,13 @@
-"""The one histogram: edges that are the same for every tensor, step, rank, run and framework, for ever.
+"""The one set of histogram edges, the same for every tensor, step, rank, run and framework.
 
 A bucket is known from a float32's sign, exponent and its two highest mantissa bits, so finding it is one
 shift, and every power of two has four buckets of equal width. As nothing depends on the data, histograms of
 parts add up, bucket by bucket and exactly, to the histogram of the whole: over shards, ranks and steps.
 
 Numbers below 2**-64 in size, zero among them, share the middle bucket; those from 2**64 up the outermost
-ones. Infinities and NaN are in no bucket: count them beside. A bucket holds its edge nearest to zero, not
-the other one. The scheme is that of an exponent histogram, a DDSketch (Masson et al., VLDB 2019) of base 2.
+ones. Infinities and NaN are in no bucket and are counted separately. A bucket includes its edge nearest to
+zero, but not the other one. The scheme is that of an exponent histogram, a DDSketch (Masson et al., VLDB
+2019) of base 2.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LOWEST_EXPONENT, HIGHEST_EXPONENT = -64, 64
 KEYS = 1 << (9 + MANTISSA_BITS)
 """How many values the top bits of a float32 take: sign, exponent and two bits of mantissa."""
 SHIFT = 32 - (9 + MANTISSA_BITS)
-"""A float32's bits, shifted right by so much, are its key."""
+"""Number of bits by which a float32's bits are shifted right to get its key."""
 
 _SIGNED = KEYS // 2
 _PER_OCTAVE = 1 << MANTISSA_BITS
@@ -52,7 +53,7 @@ def _buckets() -> npt.NDArray[np.int64]:
 EDGES = _edges()
 """The edges, float64 [BUCKETS + 1], rising; the outermost are -2**128 and 2**128."""
 BUCKET_OF_KEY = _buckets()
-"""For each key its bucket; BUCKETS for the keys of infinities and NaN."""
+"""The bucket of each key; BUCKETS for the keys of infinities and NaN."""
 EDGES.flags.writeable = BUCKET_OF_KEY.flags.writeable = False
 
 
@@ -94,7 +95,7 @@ def rows(found: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
         found: Counts [BUCKETS].
 
     Returns:
-        float64 [k, 3]: left edge, right edge, count; k is 0 where nothing was counted.
+        float64 [k, 3]: left edge, right edge, count; k is 0 if nothing was counted.
     """
     filled = found > 0
     if not filled.any():

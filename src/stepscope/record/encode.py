@@ -25,7 +25,7 @@ BYTES_PER_POINT = 64
 
 
 class PointColumns(NamedTuple):
-    """Points as columns; only the first ``size`` rows are any."""
+    """Points as columns; only the first ``size`` rows are in use."""
 
     size: int
     tags: array[int]
@@ -56,8 +56,8 @@ class Encoder:
     def encode(self, columns: PointColumns, begin: int, end: int) -> tuple[bytes, int, int]:
         """Encode rows from ``begin`` to ``end``.
 
-        It stops early at a value that is finite but no float32. Points that follow each other with the same
-        wall time and step share a record.
+        It stops early at a value that is finite but does not fit into a float32. Points that follow each
+        other with the same wall time and step share a record.
 
         Returns:
             The records, the number of rows in them, and how often the step changed between two of these.
@@ -72,7 +72,7 @@ class Encoder:
         return bytes(memoryview(self._out)[:size]), done, changes
 
     def _learn(self) -> None:
-        """Get the fields of the tags that are new."""
+        """Prepare the encoded fields of new tags."""
         for tag in self._names[len(self._ends) :]:
             # Summary.Value: the tag, then the key of simple_value.
             field = b"\x0a" + length_prefixed(tag.encode()) + b"\x15"
@@ -108,7 +108,7 @@ class DevicePoints:
         self._points.setdefault(point[0], deque()).append(point)
 
     def ready(self) -> list[Point]:
-        """Let go of the points that no device keeps any more, their values read."""
+        """Release the points whose devices have finished, with their values read."""
         found: list[Point] = []
         for tag, points in list(self._points.items()):
             while points and self._read_first(points, found):
@@ -129,7 +129,7 @@ class DevicePoints:
         return points
 
     def _read_first(self, points: deque[Point], found: list[Point]) -> bool:
-        """Read a tag's first point; True where that is done with, be it lost."""
+        """Read a tag's first point; return True once it is dealt with, even if it was lost."""
         tag, value, step, wall = points[0]
         if isinstance(value, float):
             found.append(points[0])
@@ -145,7 +145,7 @@ class DevicePoints:
 
 
 def as_columns(points: list[Point], numbers: Mapping[str, int]) -> PointColumns:
-    """Return points, whose values are all there, as columns."""
+    """Return points whose values are all known, as columns."""
     tags, values, steps, walls = zip(*points, strict=True)
     ids = array("i", [numbers[tag] for tag in tags])
     return PointColumns(len(points), ids, array("d", values), array("q", steps), array("d", walls))
@@ -157,11 +157,11 @@ Wanted = Collection[str] | Callable[[str], bool] | None
 
 
 class Listeners:
-    """Tells listeners, on the thread that writes, of the numbers that are recorded.
+    """Passes the recorded numbers to listeners, on the writer's thread.
 
     Args:
         names: Tags by number; may grow.
-        problems: Told of what a listener raises; that one is then told no more.
+        problems: Receives the exception of a listener, which is then no longer called.
     """
 
     def __init__(self, names: Sequence[str], problems: Problems) -> None:
@@ -173,11 +173,11 @@ class Listeners:
         return bool(self._all)
 
     def add(self, take: Take, tags: Wanted) -> None:
-        """Tell ``take`` from now on.
+        """Call ``take`` with numbers from now on.
 
         Args:
             take: Called on the writer's thread.
-            tags: Names, or what says of a name whether it is wanted; None for all.
+            tags: Names, or a function that says whether a name is wanted; None for all.
         """
         if tags is None:
             wanted: Callable[[str], bool] = _any
@@ -189,7 +189,7 @@ class Listeners:
         self._by_tag = {}
 
     def tell(self, columns: PointColumns, begin: int, end: int) -> None:
-        """Tell of rows from ``begin`` to ``end``."""
+        """Pass on the rows from ``begin`` to ``end``."""
         import numpy as np
 
         size = columns.size

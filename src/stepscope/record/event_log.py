@@ -29,14 +29,14 @@ CHUNK = 16_384
 
 
 class SpoolBound:
-    """Keeps what is written within the room of the run's spool; a run in a directory has none and no bound.
+    """Keeps the files within the limit of the run's spool; a run in a directory has no spool and no limit.
 
     Args:
         sink: The event file.
-        problems: Told of what there is no room for.
+        problems: Receives what there is no room for.
 
     Attributes:
-        room: Of the spool; None where there is none.
+        room: Space left in the spool; None if there is none.
         refused: Points and summaries that there was no room for.
     """
 
@@ -68,7 +68,7 @@ class SpoolBound:
 
 
 class EventLog:
-    """Takes what waits, encodes it, and writes it into the event file of the run.
+    """Takes the waiting points and summaries, encodes them, and writes them to the event file of the run.
 
     On a rank that writes no event file, what is logged goes to the listeners alone.
 
@@ -85,7 +85,7 @@ class EventLog:
         listeners: Told of every number.
         dropped: Points that were not written, as this rank writes none.
         before_taking: Called before points are taken away.
-        more_costs: Gives what is recorded beside the costs, by tag.
+        more_costs: Returns additional values to record along with the costs, by tag.
         spool: The bound of what a run that goes to a store may keep on this machine.
     """
 
@@ -174,7 +174,7 @@ class EventLog:
         self._write_summaries(writer, now)
 
     def bound_waiting(self) -> None:
-        """Leave less room for new points where some could not be written."""
+        """Reduce the room for new points if some could not be written."""
         stuck = sum(columns.size for columns in self._stuck) + DEVICE_POINTS * len(self._on_devices)
         self._intake.bound(stuck)
 
@@ -231,7 +231,7 @@ class EventLog:
         return True
 
     def _count_steps(self, columns: PointColumns, begin: int, end: int, changes: int) -> None:
-        """Know the step, and how many there were, also where the user numbers them and not ``steps()``."""
+        """Keep step and number of steps up to date, even if the user numbers them instead of ``steps()``."""
         if self._steps.current is None:
             self._cost.steps += changes + (columns.steps[begin] != self._intake.last_step)
         self._intake.last_step = columns.steps[end - 1]
@@ -254,7 +254,7 @@ class EventLog:
         self._writer(now)
 
     def flush(self, now: float, *, sync: bool = False) -> bool:
-        """Hand everything encoded to the operating system; False where that failed."""
+        """Hand everything encoded to the operating system; False if that failed."""
         if not self.writes:
             return True
         done = self.sink.flush(now, sync=sync)
@@ -329,7 +329,7 @@ class EventLog:
             self._facts_written = self._facts()
 
     def _write_config(self, writer: LogWriter, wall: float) -> None:
-        """Tell TensorBoard's hyper-parameters what the run is made of, once there is something."""
+        """Write the configuration as TensorBoard's hyper-parameters, once there is one."""
         if not self._config_written and self._info.config:
             writer.event(self._info.start_event(wall))
             self._config_written = True

@@ -26,9 +26,9 @@ from stepscope.record.info import Status
 from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
 
 END_SECS = 20.0
-"""How long the end of a run may take, of hooks, devices and the disk together, or of all runs at exit."""
+"""How long the end of a run may take, for hooks, devices and the disk together; at exit, of all runs."""
 SIGNAL_SECS = 5.0
-"""Likewise after SIGTERM: schedulers kill what takes much longer, and other handlers need time, too."""
+"""The same after SIGTERM: schedulers kill what takes much longer, and other handlers need time, too."""
 MARK_SHARE = 0.25
 """Share of that in which points are written and runs marked as stopped, before any hook ends."""
 
@@ -40,7 +40,7 @@ _exit = sys.exit
 _exited: SystemExit | None = None
 """The last argument of ``sys.exit``; the interpreter does not keep it for ``atexit``."""
 _logged_at_exit: dict[WriterLoop, int] = {}
-"""How much each open run had logged then: one that logs more was not ended by it, for somebody caught it."""
+"""How much each open run had logged then: a run that logs more was not ended by it, as somebody caught it."""
 
 
 def register(writer: WriterLoop, *, signals: bool = True) -> None:
@@ -62,7 +62,7 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
 
 
 def release(writer: WriterLoop) -> None:
-    """Stop looking after a writer; the last one takes the signal handler along."""
+    """Forget a writer; with the last one the signal handler is removed."""
     if writer in _open:
         _open.remove(writer)
     _logged_at_exit.pop(writer, None)

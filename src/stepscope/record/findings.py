@@ -1,4 +1,4 @@
-"""How findings leave a run: as JSON and text in its event file, and told to a webhook's address."""
+"""How findings leave a run: as JSON and text in its event file, and as a request to a webhook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepscope.scrub import scrub_text
 MOST_WAITING = 64
 TRIES = 3
 PAUSE_S = 2.0
-"""Before the second try; the third waits twice as long."""
+"""Seconds before the second try; the third waits twice as long."""
 
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Outbox(Generic[T]):
         self._thread.start()
 
     def put(self, item: T) -> bool:
-        """Deliver something soon; False where too much waits already."""
+        """Deliver something soon; return False if too much is waiting already."""
         try:
             self._queue.put_nowait(item)
         except Full:
@@ -86,10 +86,10 @@ class Webhook:
     Args:
         url: ``http://`` or ``https://``.
         headers: Sent too, such as an authorization; they are never written anywhere.
-        timeout: Of one try, in seconds.
+        timeout: Limit for one try, in seconds.
 
     Raises:
-        UsageError: The address is no such URL, or the timeout no positive number.
+        UsageError: The address is not such a URL, or the timeout is not a positive number.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0) -> None:
@@ -120,7 +120,7 @@ class Webhook:
         self._outbox.start()
 
     def put(self, facts: Mapping[str, Any]) -> None:
-        """Post something soon; where too much waits already, it is dropped and counted."""
+        """Post something soon; if too much is waiting already, it is dropped and counted."""
         if not self._outbox.put(json.dumps(facts, allow_nan=False).encode()):
             self._lost(f"{MOST_WAITING} findings wait already")
 
@@ -180,7 +180,7 @@ DT_STRING = 7
 
 
 def finding_values(finding: Finding) -> list[Value]:
-    """Return what is written of a finding."""
+    """Return the summaries that record a finding."""
     return [
         Value(
             tag=TAG,

@@ -1,4 +1,4 @@
-"""``record_if``: says which of what is logged is recorded, by steps, seconds, chance, or a condition."""
+"""``record_if``: decides which logged values are recorded, by steps, seconds, chance, or a condition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Gate:
 
     Args:
         gates: Those of the run.
-        decide: Says of a step, or None where none is known, whether it is recorded.
+        decide: Returns whether a step is recorded; None stands for an unknown step.
     """
 
     def __init__(self, gates: Gates, decide: Decide) -> None:
@@ -49,7 +49,7 @@ class Gate:
         return last[1]
 
     def belongs_to(self, gates: Gates) -> bool:
-        """Return whether it is one of this run."""
+        """Return whether this context belongs to this run."""
         return self._gates is gates
 
     def __bool__(self) -> bool:
@@ -68,14 +68,14 @@ class Gate:
 
 
 _gates: ContextVar[tuple[Gate, ...]] = ContextVar("stepscope_gates", default=())
-"""Those that the present thread, or task, is within."""
+"""The contexts that the current thread or task is in."""
 
 
 class Gates:
-    """The gates of one run: those of one line share what they know, so a loop may make one each round.
+    """The gates of one run. Gates made at one line share their state, so a loop may make one in each round.
 
     Args:
-        points: Told whether any thread is within a context, and has to ask.
+        points: Receives whether any thread is in a context, so that logging has to ask.
         steps: The steps of the run.
         info: Says whether this process writes what is logged; else its telemetry gets all of it.
         problems: Told of a condition that fails.
@@ -123,7 +123,7 @@ class Gates:
         return found
 
     def entered(self, change: int) -> None:
-        """Have what is logged ask, while any thread is within a context; else nothing does."""
+        """Make logging ask while any thread is in a context, and not otherwise."""
         with self._lock:
             self._open += change
             self._points.gated = self._open > 0 and self._info.role.writes
@@ -152,7 +152,7 @@ def decision(
 
     Args:
         condition: A truth value, or a function of nothing or of the step that gives one.
-        every_n_steps: At multiples of it; where no step is known, each so many calls.
+        every_n_steps: At multiples of it; if no step is known, every that many calls.
         every_secs: When so many seconds have passed since the last time; at once the first time.
         probability: By chance, from a generator of its own.
         now: Steady time in seconds.
@@ -169,7 +169,9 @@ def decision(
         return _every_seconds(_checked("every_secs", every_secs), now)
     if probability is not None:
         if not 0 <= probability <= 1:
-            raise UsageError(f"probability={probability!r:.40} is none", hint="a number from 0 to 1")
+            raise UsageError(
+                f"probability={probability!r:.40} is not a probability", hint="a number from 0 to 1"
+            )
         chance = random.Random()  # noqa: S311  its own: the user's seeds stay what they are
         return lambda step: chance.random() < probability
     return _by_condition(condition)

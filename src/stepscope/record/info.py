@@ -45,8 +45,8 @@ class AttemptInfo:
     """The facts of one attempt of a run.
 
     Attributes:
-        changed: They are to be written again.
-        log_bytes: How long each event file is that takes no more, by name.
+        changed: The facts have to be written again.
+        log_bytes: Length of each completed event file, by name.
     """
 
     role: Role
@@ -65,7 +65,7 @@ class AttemptInfo:
     log_bytes: dict[str, int] = field(default_factory=dict)
 
     def describe(self, facts: Mapping[str, Any]) -> None:
-        """Add to what the run is made of."""
+        """Add to the configuration of the run."""
         config = {**self.config, **facts}
         if config != self.config:
             self.config, self.changed = config, True
@@ -151,7 +151,7 @@ def command_line() -> list[str]:
 def attempt_number(directory: str) -> int:
     """Return 1 + the highest attempt that a run in a directory has recorded of itself.
 
-    Event files of other tools are none of its attempts.
+    Event files of other tools do not count as attempts.
     """
     try:
         names = [name for name in os.listdir(directory) if EVENTS in name or is_own_name(name)]  # noqa: PTH208  names only
@@ -173,7 +173,7 @@ def _attempt_of(path: str) -> int:
 
 
 def attempt_in(head: bytes) -> int:
-    """Return the attempt that the beginning of an event file names, 0 where it names none."""
+    """Return the attempt that the beginning of an event file names, 0 if it names none."""
     found = _ATTEMPT.search(head, max(head.find(TAG.encode()), 0)) if TAG.encode() in head else None
     return int(found[1]) if found else 0
 

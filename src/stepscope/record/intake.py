@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from stepscope.record.summary_encoder import Prepared
 
 TAG_BYTES = 256
-"""Memory of a tag, beside its characters, in all places that know it."""
+"""Memory of a tag besides its characters, in all places that hold it."""
 POINT_BYTES = 64
 """Memory of a waiting point: 28 bytes in columns, which double when they grow."""
 DEVICE_POINTS = 10
-"""A value still on a device takes as much as so many points: a tuple, three numbers, a snapshot."""
+"""Points whose memory equals that of a value still on a device: a tuple, three numbers, a snapshot."""
 
 
 class Intake:
@@ -114,7 +114,7 @@ class Intake:
     # --- numbers ------------------------------------------------------------------------------------
 
     def log(self, tag: Any, value: Any, step: Any = None, wall: float = -1.0) -> None:
-        """Record what ``Points.put`` refused: a new tag, a value on a device, a bad one.
+        """Record what ``Points.put`` refused: a new tag, a value on a device, or an invalid value.
 
         Args:
             tag: Its series.
@@ -156,7 +156,7 @@ class Intake:
         self._cost.charge(begun, spent)
 
     def _record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
-        """Record one number, whatever is the matter with it."""
+        """Record one number by the slow path, or report why it cannot be recorded."""
         self._problems.deliver()
         if not self.taking:
             self.refuse_ended()
@@ -195,13 +195,14 @@ class Intake:
                 raise RefusalError(
                     "tags",
                     found,
-                    "give numbers of one kind one tag and count by step, or raise max_queue_bytes",
+                    "use one tag for numbers of one kind and tell them apart by step, or raise "
+                    "max_queue_bytes",
                 )
             self._tag_bytes += size
         self.points.admit(tag)
 
     def _learn(self, kind: type) -> None:
-        """Have the next value of a type take the shortest way, if its type allows that."""
+        """Let the next value of this type take the fast path, if the type allows it."""
         readers = self.points.readers
         if kind not in readers and (reader := reader_now(kind)) is not None:
             readers[kind] = reader
@@ -213,7 +214,7 @@ class Intake:
             self.refuse("overflow", found, "log less often, or raise max_queue_bytes")
 
     def _accept(self, tag: str, value: float | Pending, step: int, wall: float) -> bool:
-        """Take a point of an admitted tag; False where memory is full."""
+        """Take a point of an admitted tag; False if memory is full."""
         points = self.points
         used = points.count + DEVICE_POINTS * len(self.device_queue)
         if used >= points.mark:
@@ -242,7 +243,7 @@ class Intake:
     # --- events and summaries -----------------------------------------------------------------------
 
     def event(self, make: Callable[[], Made], step: Any, nbytes: int, tag: str, wall: float | None) -> None:
-        """Take what is made later, on the thread of the summaries; see ``Run.event``."""
+        """Take a function that makes an event later, on the summaries' thread; see ``Run.event``."""
         begun = self._steady()
         if not self._info.role.writes:
             return
@@ -316,7 +317,7 @@ class Intake:
     def refuse_ended(self) -> None:
         """Tell the user why nothing is recorded any more."""
         if self.forked:
-            found, hint = "this is a forked child, and the run is its parent's", "make a Run in the child"
+            found, hint = "this is a forked child, and the run is its parent's", "create a Run in the child"
             self.refuse("forked", found, hint)
         elif self._info.ended:
             self.refuse("closed", "the run is closed", "log before close() or inside the with block")
@@ -327,7 +328,7 @@ class Intake:
     # --- for the writer's thread --------------------------------------------------------------------
 
     def bound(self, stuck: int) -> None:
-        """Set how many points may wait beside those that are stuck; get attention where there is news.
+        """Set how many points may wait besides those that are stuck; interrupt the fast path if needed.
 
         Args:
             stuck: Points that were taken away and could not be written yet.

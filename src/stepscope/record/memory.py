@@ -1,4 +1,4 @@
-"""How much memory this process holds, on the host and on its devices, as far as that can be asked cheaply.
+"""How much memory this process holds, on the host and on its devices, as far as that is cheap to ask.
 
 Nothing here waits for a device or starts one: allocators are asked for counters that they keep anyway.
 """
@@ -18,7 +18,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> float:
-    """Return the memory of this process that is in RAM, NaN where the system does not tell at once."""
+    """Return the memory of this process that is in RAM, NaN if the system does not tell at once."""
     try:
         return float(int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
     except (OSError, ValueError, IndexError):
@@ -26,7 +26,7 @@ def resident_bytes() -> float:
 
 
 def device_bytes(modules: Mapping[str, Any] = sys.modules) -> float:
-    """Return what live arrays take on the devices of this process, NaN where no allocator tells.
+    """Return what live arrays take on the devices of this process, NaN if no allocator tells.
 
     Args:
         modules: Where frameworks are looked up; none is imported.

@@ -1,4 +1,4 @@
-"""File systems that other machines see, too, told by the table of mounts: how a run must be written there.
+"""File systems shared with other machines, found in the mount table: how a run must be written there.
 
 What a program has flushed is seen by the other processes of its machine. Whether and when another machine
 sees it is decided by the file system:
@@ -22,12 +22,13 @@ from typing import Literal, NamedTuple
 from stepscope.errors import UsageError
 
 Manner = Literal["in place", "synchronized", "pieces"]
-"""How a run is written: as on a disk; so, and each flush synchronized; or in closed pieces from a spool."""
+"""How a run is written: as on a disk; as on a disk with each flush synced; or in closed pieces from a
+spool."""
 BUCKETS = frozenset(
     {"gcsfuse", "s3fs", "mountpoint-s3", "goofys", "geesefs", "blobfuse", "blobfuse2", "rclone", "ossfs",
      "ossfs2", "cosfs", "obsfs", "tosfs", "riofs", "yas3fs", "dbfs", "hf-mount"}
 )  # fmt: skip
-"""Object stores: a file there appears when it is closed, or is written anew as a whole each time."""
+"""Object stores: a file there appears when it is closed, or is written again as a whole each time."""
 UNTIL_SYNCHRONIZED = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "kafs", "9p", "virtiofs", "beegfs", "sshfs", "glusterfs",
      "juicefs", "alluxio", "moosefs", "mfs", "lizardfs", "davfs", "objectivefs", "seaweedfs"}
@@ -78,7 +79,7 @@ def _plain(text: str) -> str:
 
 
 def mount_of(path: str) -> Mount | None:
-    """Return the file system that a path lies in, which need not exist; None where that is not known."""
+    """Return the file system that a path lies in, which need not exist; None if that is not known."""
     try:
         table = TABLE.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -110,12 +111,12 @@ def manner_at(path: str) -> Manner:
     """Return how a run in a directory is written.
 
     Raises:
-        UsageError: ``STEPSCOPE_SEGMENTS`` is none of its words.
+        UsageError: ``STEPSCOPE_SEGMENTS`` is not one of its values.
     """
     wanted = os.environ.get(SEGMENTS, "").strip().lower() or "auto"
     if wanted not in ("auto", "always", "never"):
         raise UsageError(
-            f"{SEGMENTS} is {wanted!r}: expected auto, always or never", hint="auto holds without it"
+            f"{SEGMENTS} is {wanted!r}: expected auto, always or never", hint="auto is the default"
         )
     if wanted == "always":
         return "pieces"

@@ -1,4 +1,4 @@
-"""Tells people of findings where they are: Slack, Discord, Teams, e-mail, ntfy and more, by ``apprise``.
+"""Sends findings to people where they are: Slack, Discord, Teams, e-mail, ntfy and more, by ``apprise``.
 
 From a thread of its own: the training never waits, whatever the service does.
 """
@@ -39,7 +39,7 @@ Clock = Callable[[], float]
 
 
 class Notice(NamedTuple):
-    """The message that is sent of one finding."""
+    """The message that is sent for one finding."""
 
     title: str
     body: str
@@ -227,7 +227,7 @@ _LOGGERS = ("apprise", "urllib3.connectionpool")
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let nothing that is sent from this thread reach the log."""
+    """Keep what this thread sends out of the log."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)  # the same filter is added once
     _quiet.on = True
@@ -238,7 +238,7 @@ def quiet() -> Iterator[None]:
 
 
 def chart(steps: NDArray[np.int64], values: NDArray[np.float64], *, mark: int, title: str) -> bytes | None:
-    """Return a PNG of a series with a line at the finding's step; None where there is nothing to draw."""
+    """Return a PNG of a series with a line at the finding's step; None if there is nothing to draw."""
     from PIL import Image, ImageDraw
 
     good = np.isfinite(values)

@@ -1,8 +1,8 @@
-"""A process that encodes large pictures, films and embeddings, whose libraries hold the interpreter.
+"""A process that encodes large images, videos and embeddings, whose libraries hold the interpreter.
 
 A thread beside the training would hold it up for as long as one call into such a library takes, and for half
 of the time in between. The process is started with the first large one, ends when nothing has come for a
-while, and with this one. Where it cannot be had, the work is done in the thread after all.
+while, and with this one. If it cannot be started, the work is done in the thread after all.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PIPE_BYTES = 1 << 20
 HUGE_BYTES = 4 << 20
 """From this size on numpy asks for huge pages."""
 TRIES = 2
-"""Processes that get to see one array: what ended two of them may be the array's own fault."""
+"""Processes that try one array: if two of them died, the array may be the cause."""
 
 
 def breathe() -> None:
-    """Let another thread have the interpreter now; it would ask for it after 5 ms, and get it later still."""
+    """Let another thread have the interpreter now; otherwise it would get it in 5 ms at the earliest."""
     time.sleep(0)
 
 
@@ -44,7 +44,7 @@ class Offload:
         self._useless = False
 
     def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
-        """Return what a function of ``offload_worker`` makes of an array; None where it must be done here.
+        """Return what a function of ``offload_worker`` makes of an array; None if it must be done here.
 
         Of many bytes it is a view.
 
@@ -68,7 +68,7 @@ class Offload:
             return None
 
     def end(self) -> None:
-        """End the process, for nothing has come for a while."""
+        """End the process, because nothing has come for a while."""
         if self._lock.acquire(blocking=False):
             try:
                 self._end()
@@ -76,7 +76,7 @@ class Offload:
                 self._lock.release()
 
     def forget(self) -> None:
-        """Let go of the process in a forked child, where it is the parent's."""
+        """Forget the process in a forked child, where it belongs to the parent."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
@@ -120,7 +120,7 @@ class Offload:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """Start the process: without the training's signals, and behind it where processors are short."""
+    """Start the process: without the training's signals, and at a lower priority than the training."""
     if not sys.executable:
         raise RuntimeError("no interpreter to start")
     process = workers.start(

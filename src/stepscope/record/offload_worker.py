@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, Any] = {
 
 
 def main() -> None:
-    """Encode until there is nothing more; end quietly where the training has gone."""
+    """Encode until there is nothing more; end quietly if the training has gone."""
     with contextlib.suppress(OSError):
         os.nice(5)  # behind the training, not so far that a full machine never lets it
     answers = os.fdopen(os.dup(1), "wb")

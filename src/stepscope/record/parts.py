@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun
 
 STRICT_PATIENCE = 20
-"""So many times longer in strict mode, where a disk that does not answer is an error."""
+"""Factor on waiting times in strict mode, where a disk that does not answer is an error."""
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
-"""Of that the writer keeps so much, and no more seconds than these, for what hooks log at their end."""
+"""Share of that, and the most seconds, that the writer keeps for what hooks log at their end."""
 
 
 class RunParts:
-    """The parts of a run, made by its methods, which are called in the order in which they stand here.
+    """The parts of a run, made by its methods, which are called in the order in which they are listed here.
 
     Args:
         place: The run's directory, or its URL in a store.
@@ -50,9 +50,9 @@ class RunParts:
 
     Attributes:
         directory: The run's directory; of a run in a store the one that it is recorded in first.
-        url: The address of the run in its store; None where it is a directory.
+        url: The address of the run in its store; None if it is a directory.
         problems: Told of what could not be recorded.
-        uploader: Sends the run to its store; None where it is a directory.
+        uploader: Sends the run to its store; None if it is a directory.
         info: What the run says about itself.
         points: The points that wait.
         cost: The account of what recording costs.
@@ -121,7 +121,7 @@ class RunParts:
     def make_writer(
         self, open_files: Callable[[str], LogWriter], watch: RuntimeWatch, flush_secs: float
     ) -> None:
-        """Make what the writer's thread runs: the event file, and this rank's own."""
+        """Make the parts that the writer's thread runs: the event file, and this rank's own file."""
         steps, info, problems, role = self._steps, self.info, self.problems, self.info.role
         for problem in role.problems:
             problems.tell("role", problem)
@@ -151,7 +151,7 @@ class RunParts:
         self.writer = WriterLoop(writer, *parts, self._requests, uploader=self.uploader)
 
     def make_loop(self, run: weakref.ref[HookRun], flush_every_n_steps: int, *, total_given: bool) -> None:
-        """Make what goes with the training loop, and hand the parts to the compiled counter."""
+        """Make the parts that follow the training loop, and pass them to the compiled counter."""
         steps = self._steps
         self.hooks = Hooks(run, self.problems, steps)
         self.loop = TrainingLoop(
@@ -172,7 +172,7 @@ class RunParts:
                 "thread",
                 RecordError(
                     f"nothing will be recorded: {error}",
-                    hint="mend the cause; without STEPSCOPE_STRICT the training goes on",
+                    hint="fix the cause; without STEPSCOPE_STRICT the training goes on",
                 ),
                 points=0,
             )

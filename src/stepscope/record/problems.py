@@ -1,4 +1,4 @@
-"""Problems of recording: counted always, told once per reason, raised only in strict mode."""
+"""Problems of recording: always counted, reported once per reason, raised only in strict mode."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Site:
 
 
 TRAINERS = frozenset(("accelerate", "keras", "lightning", "pytorch_lightning", "torch", "transformers"))
-"""Packages whose loops call this one: a line of theirs tells the user nothing."""
+"""Packages whose loops call this one: one of their lines would tell the user nothing."""
 
 
 def user_site() -> Site | None:
     """Return the innermost line outside this package and the trainers that call it.
 
-    None where there is none, as at exit.
+    None if there is none, as at exit.
     """
     frame = outside = _outside(sys._getframe(1))
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in TRAINERS:
@@ -61,7 +61,7 @@ def strict() -> bool:
 
 
 NO_POINTS = ("callback", "hook", "role")
-"""Reasons under which failures are counted by which no point is lost."""
+"""Reasons whose failures do not lose a point."""
 
 
 class Reporter(Protocol):
@@ -86,7 +86,7 @@ class Problems:
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of another call
 
     def forget(self) -> None:
-        """Begin anew in a forked child: the counts are the parent's, and the lock may be held for ever."""
+        """Start over in a forked child: the counts are the parent's, and the lock may be held for ever."""
         self.__init__(self._home)  # type: ignore[misc]
 
     @property
@@ -114,25 +114,25 @@ class Problems:
         Args:
             reason: A word under which the points are counted.
             error: What to raise or to say.
-            points: Points lost to it; 0 where none is.
+            points: Points lost to it; 0 if none is.
         """
         if points:
             self.count(reason, points)
         self._say(reason, error)
 
     def post(self, reason: str, error: StepscopeError, *, points: int = 1, site: Site | None = None) -> None:
-        """Count now; tell at the user's next call, as of the line that logged it where that is known."""
+        """Count now; warn at the user's next call, naming the line that logged it if that is known."""
         if points:
             self.count(reason, points)
         if reason not in self._told and all(reason != other for other, _, _ in self._waiting):
             self._waiting.append((reason, error, site))
 
     def post_warning(self, text: str) -> None:
-        """Warn at the user's next call: of what the run shows, not of what recording cannot do."""
+        """Warn at the user's next call of something that the run shows, not of a failure to record."""
         self._waiting.append(("", StepscopeError(text), None))
 
     def deliver(self) -> None:
-        """Tell what the writer's thread has posted."""
+        """Issue the warnings that the writer's thread has posted."""
         while self._waiting:
             reason, error, site = self._waiting.popleft()
             if reason:
@@ -141,7 +141,7 @@ class Problems:
                 self.warn(str(error))
 
     def forgive(self, reason: str) -> None:
-        """Let a reason warn again, after what caused it has gone."""
+        """Let a reason warn again after its cause has gone."""
         self._told.discard(reason)
 
     def _say(self, reason: str, error: StepscopeError, site: Site | None = None) -> None:
@@ -168,7 +168,7 @@ class Problems:
 
 
 def shown(value: object) -> str:
-    """Return type and value for a message; the type alone where a repr may be long or wait for a device."""
+    """Return type and value for a message; only the type if a repr may be long or wait for a device."""
     name = type(value).__name__
     if value is None:
         return "None"

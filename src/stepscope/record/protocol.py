@@ -1,6 +1,6 @@
-"""Hooks, and what they and integrations may use of a run, beside what users log with.
+"""Hooks, and what they and integrations may use of a run besides the methods that users log with.
 
-Whoever takes part in a run needs no more than this, and nothing with an underscore: a test holds that.
+Nobody needs more than this, and nothing with an underscore: a test ensures that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StepFacts(NamedTuple):
     Attributes:
         step: Its number.
         seconds: How long it took.
-        waited: How much of that it waited for data; None where nobody measured it.
+        waited: How much of that it waited for data; None if nobody measured it.
     """
 
     step: int
@@ -78,17 +78,17 @@ class Hook:
 
     ranks: Literal["chief", "all"] = "chief"
     _rest: Rest | None = None
-    """How long it need not be called at the boundaries of steps; None for one that never rests."""
+    """How long the hook need not be called at step boundaries; None for one that never rests."""
 
     def begin(self, run: Run) -> None:
-        """Prepare, once, in the thread that made the run or added the hook.
+        """Prepare, once, in the thread that created the run or added the hook.
 
         Args:
             run: The run to log with.
         """
 
     def before_step(self, step: int) -> None:
-        """Act when the step's data is there and its own work has not begun.
+        """Act when the step's data has arrived and its own work has not begun.
 
         Args:
             step: Its number.
@@ -109,8 +109,8 @@ class Hook:
         Args:
             run: The run.
             status: "finished", "failed" or "stopped".
-            deadline: By when to be done, ``deadline.left()`` seconds from now: what comes later a scheduler
-                may cut off, as it does soon after SIGTERM.
+            deadline: By when to be done, ``deadline.left()`` seconds from now: whatever takes longer may be
+                cut off by a scheduler, as happens soon after SIGTERM.
         """
 
 
@@ -120,9 +120,10 @@ class HookRun(Reporter, Protocol):
     Attributes:
         log_dir: The run's directory.
         clock: Readings of time, in seconds.
-        step_counter: Numbers and times of the steps; ``begin`` and ``end`` for who has a loop of its own.
-        cost: The account of what recording costs: ``call`` runs a function of the user's, whose time is none
-            of it.
+        step_counter: Numbers and times of the steps; ``begin`` and ``end`` are for integrations that have
+            their own loop.
+        cost: The account of what recording costs; ``call`` runs a function of the user's without counting its
+            time.
         rewind: The checkpoints that were saved, and what the last steps were computed from.
     """
 
@@ -197,19 +198,19 @@ class HookRun(Reporter, Protocol):
         """Record a summary of a kind of its own."""
 
     def listen(self, take: Take, tags: Wanted = None) -> None:
-        """Hear of every number that is recorded."""
+        """Receive every number that is recorded."""
 
     def describe(self, facts: Mapping[str, Any]) -> None:
-        """Add to what the run is made of."""
+        """Add to the configuration of the run."""
 
     def expect_steps(self, total_steps: int, *, estimate: bool = False) -> None:
-        """Know how many steps the run will take."""
+        """Set how many steps the run will take."""
 
     def request_stop(self, reason: str, *, error: HaltError | None = None, alone: bool = False) -> None:
         """Ask for the training to end."""
 
     def share_stops(self) -> None:
-        """Have ``steps()`` leave it to a hook to let the other ranks know of a request to stop."""
+        """Leave it to a hook, instead of ``steps()``, to tell the other ranks of a request to stop."""
 
     def stop_together(self) -> None:
         """Stop, as every rank does at this step."""

@@ -13,7 +13,7 @@ MOST_BATCHES = 512
 """Steps whose batch is kept."""
 MOST_CHECKPOINTS = 1000
 MOST_INDICES = 4096
-"""Of one batch that are written."""
+"""Facts of one batch that are written."""
 
 
 class Checkpoint(NamedTuple):
@@ -21,7 +21,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         done: Steps done by then, 0 for the model as it began.
-        path: Where; None where nobody said.
+        path: Where; None if nobody said.
     """
 
     done: int
@@ -40,7 +40,7 @@ class Rewind:
         self._checkpoints.append(Checkpoint(done, None if path is None else os.fsdecode(os.fspath(path))))
 
     def batch(self, step: int, facts: Mapping[str, Any]) -> None:
-        """Note what a step is computed from; nothing is copied."""
+        """Remember what a step is computed from; nothing is copied."""
         self._batches.append((step, facts))
 
     def last_good(self, first_bad: int) -> Checkpoint | None:
@@ -53,7 +53,7 @@ class Rewind:
         )
 
     def batches(self, steps: Iterable[int]) -> tuple[dict[str, Any], ...]:
-        """Return what is known of some steps, as JSON types; of a step that came again the newest."""
+        """Return what is known about some steps, as JSON types; for a repeated step, the newest."""
         known = dict(list(self._batches))
         return tuple(
             {"step": step, **readable(known[step])} for step in dict.fromkeys(steps) if step in known
@@ -80,7 +80,7 @@ def _done(checkpoint: Checkpoint) -> int:
 
 
 def readable(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts of a batch as JSON types; of long lists the first items and how many there are."""
+    """Return facts of a batch as JSON types; for long lists the first items and their number."""
     found: dict[str, Any] = {}
     for name, value in facts.items():
         try:

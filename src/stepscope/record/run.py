@@ -92,7 +92,7 @@ class Run(HotCalls, SummaryMethods):
 
     Attributes:
         log_dir: The run's directory; for a run in a store, the spool on this machine.
-        url: The address of the run in its store, without a secret; None where it is a directory.
+        url: The address of the run in its store, without a secret; None if it is a directory.
         clock: Readings of time.
         step_counter: Counts and times the steps.
         cost: The account of what recording costs.
@@ -559,7 +559,7 @@ class Run(HotCalls, SummaryMethods):
         """
         if status not in ("finished", "failed", "stopped"):
             raise UsageError(
-                f"a run ends finished, failed or stopped, not {status!r:.60}", hint="run.close('failed')"
+                f"a run ends as finished, failed or stopped, not {status!r:.60}", hint="run.close('failed')"
             )
         deadline = Deadline.after(timeout, self.clock)
         self._writer.close_hooks(status, deadline)
@@ -595,8 +595,8 @@ class Run(HotCalls, SummaryMethods):
 
     def __reduce__(self) -> str:
         raise UsageError(
-            "a Run cannot be pickled or copied: it belongs to the process that made it",
-            hint="make a Run in each process that logs; worker processes of a data loader need none",
+            "a Run cannot be pickled or copied: it belongs to the process that created it",
+            hint="create a Run in each process that logs; worker processes of a data loader need none",
             path=self.log_dir,
         )
 

@@ -17,11 +17,11 @@ from stepscope.record.mounts import is_synchronized
 from stepscope.record.problems import Problems
 
 PREFIX = "stepscope/"
-"""Of tags that a run records by itself: its state, cost, findings and profiles."""
+"""Beginning of the tags that a run records by itself: its state, cost, findings and profiles."""
 
 
 class LogFiles:
-    """Writes the event file of a run and the file beside it; as ``EventWriter`` in all else.
+    """Writes the event file of a run and the file beside it; otherwise like ``EventWriter``.
 
     Args:
         directory: Of the run.
@@ -52,7 +52,7 @@ class LogFiles:
 
     @property
     def log_bytes(self) -> dict[str, int]:
-        """How long the event file is, by its name; what the file beside is to say of it."""
+        """Length of the event file, by its name, for the file beside it to record."""
         return {Path(self._log.path).name: self._log.bytes_written}
 
     @property
@@ -93,7 +93,7 @@ class LogFiles:
             file.flush(sync)
 
     def take_back(self) -> list[bytes]:
-        """Take what is not in the files as whole records, of each file."""
+        """Take back what is not yet in each file as whole records."""
         return [rest for file in self._files for rest in file.take_back()]
 
     def put(self, rest: list[bytes]) -> None:
@@ -129,7 +129,7 @@ _UNKNOWN = (0, 0)
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 30.0
 SYNC_SECS = 1.0
 NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""Errors of file systems that can synchronize nothing."""
+"""Errors of file systems that cannot synchronize files."""
 FULL_FILE = errno.EFBIG
 DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, errno.ENOTCONN)
 """Errors after which a file takes nothing more, while another file in its directory may."""
@@ -156,7 +156,7 @@ class File(Protocol):
         """Close the file without writing what is buffered."""
 
     def take_back(self) -> list[bytes]:
-        """Take what is not in the file as whole records, for another file."""
+        """Take back what is not yet in the file as whole records, for another file."""
 
     def put(self, rest: list[bytes]) -> None:
         """Add what was taken back from another file."""
@@ -189,8 +189,8 @@ class Sink(Generic[F]):
     """Opens a writer and keeps trying.
 
     After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
-    writer had buffered stays there. A file that was deleted is begun anew. One that may grow no further, or
-    whose place is broken, is left with the whole records that it holds, and the rest goes into a new file.
+    writer had buffered stays there. A deleted file is begun again. A file that may not grow further, or whose
+    location is broken, keeps the whole records that it holds, and the rest goes into a new file.
 
     Args:
         directory: Where the files are made.
@@ -231,7 +231,7 @@ class Sink(Generic[F]):
         return waiting + (self._writer.buffered_bytes if self._writer else 0)
 
     def writer(self, now: float) -> F | None:
-        """Return the writer, opened if need be, or None while it is no use trying.
+        """Return the writer, opening it if necessary; None while trying is pointless.
 
         Args:
             now: Steady time in seconds.
@@ -250,7 +250,7 @@ class Sink(Generic[F]):
         return self._writer
 
     def begun(self, writer: F) -> None:
-        """Note that a new file says whose it is; what an earlier file did not take comes next."""
+        """Note that the header of a new file is written; what an earlier file did not take comes next."""
         self.fresh = self.moved = False
         self._head = writer.whole_bytes + writer.buffered_bytes
         rest, self._rest = self._rest, None
@@ -263,7 +263,7 @@ class Sink(Generic[F]):
             self._retry_at = float("-inf")
 
     def flush(self, now: float, *, sync: bool = False) -> bool:
-        """Hand everything encoded to the operating system; False where that failed."""
+        """Hand everything encoded to the operating system; False if that failed."""
         writer = self.writer(now)
         if writer is None:
             return False
@@ -301,7 +301,7 @@ class Sink(Generic[F]):
         self._problems.post("disk", directory_error(self.directory, error), points=0)
 
     def _leave(self, error: OSError) -> bool:
-        """Leave the file for another where that helps: only one that has taken something."""
+        """Move on to another file if that helps, which it does only if this one has taken something."""
         writer = self._writer
         if writer is None or self.fresh or error.errno not in (FULL_FILE, *DEAD_FILE):
             return False
@@ -313,7 +313,7 @@ class Sink(Generic[F]):
         return True
 
     def roll(self, most_bytes: int) -> bool:
-        """End a file that holds so many bytes or more, all of them flushed; the next is begun by ``writer``.
+        """End a file that holds at least the given number of flushed bytes; ``writer`` begins the next one.
 
         Returns:
             Whether it was ended.
@@ -384,7 +384,7 @@ class Sink(Generic[F]):
 
 
 def directory_error(directory: str, error: OSError) -> LogDirectoryError:
-    """Say that a directory cannot be written now."""
+    """Return the error for a directory that cannot be written now."""
     return LogDirectoryError(
         f"cannot write the run: {error.strerror or error}; training goes on and recording keeps trying, "
         "points beyond max_queue_bytes are dropped and counted",
@@ -405,18 +405,18 @@ _REMEDIES = {
 
 
 def full_spool(place: str, why: str) -> LogDirectoryError:
-    """Say that what waits for a store on this machine has reached its bound."""
+    """Return the error for a spool that has reached its limit."""
     return LogDirectoryError(
         f"{why}: what is logged now is not recorded, and counted, until the store has taken some of it; "
         "training goes on",
-        hint="mend the way to the store, or give STEPSCOPE_SPOOL_BYTES more; stepscope sync --all sends what "
-        "runs that ended have left",
+        hint="restore the connection to the store, or give STEPSCOPE_SPOOL_BYTES more; stepscope sync --all "
+        "sends what runs that ended have left",
         path=place,
     )
 
 
 def full_file(what: str, error: OSError, directory: str) -> LogDirectoryError:
-    """Say that a file may grow no further."""
+    """Return the error for a file that may not grow further."""
     return LogDirectoryError(
         f"{what} may grow no further: {error.strerror or error}; it is whole, and recording goes on in a "
         "new one",
@@ -426,24 +426,24 @@ def full_file(what: str, error: OSError, directory: str) -> LogDirectoryError:
 
 
 def no_answer(place: str, *, store: bool = False) -> LogDirectoryError:
-    """Say that a directory does not answer while its files are opened, or a store is asked for attempts."""
+    """Return the error for a directory or a store that does not answer while files are opened."""
     if store:
         return LogDirectoryError(
-            "the store has not said yet which attempts there were; training goes on, what is logged waits in "
-            "memory and is recorded on this machine soon, whatever the store says",
+            "the store has not answered yet which attempts there are; training goes on, what is logged waits "
+            "in memory and is recorded on this machine soon, whatever the store says",
             hint="check the address and the network if the run does not appear in the store",
             path=place,
         )
     return LogDirectoryError(
         "the disk does not answer; training goes on, what is logged waits in memory and is written once the "
         "disk answers, points beyond max_queue_bytes are dropped and counted",
-        hint="look whether the file system hangs (ls, df, dmesg); nothing needs to be done in the training",
+        hint="check whether the file system hangs (ls, df, dmesg); nothing needs to be done in the training",
         path=place,
     )
 
 
 def _identity(writer: File) -> tuple[int, int] | None:
-    """Return device and inode of the file that has the writer's name now, None where none has.
+    """Return device and inode of the file that has the writer's name now, None if none has.
 
     A file system that cannot say just now is trusted.
     """

@@ -1,4 +1,4 @@
-"""The spool, a directory of the user: a run for a store is recorded there first and sent from there.
+"""The spool, a directory of the user's: a run for a store is recorded there first and sent from there.
 
 ``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
 other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
@@ -30,9 +30,9 @@ from stepscope.urls import shown
 
 ENTRY, SENT, LOCK, RUN, COUNT = "entry.json", "sent.json", "lock", "run", "attempt"
 SPOOL_BYTES = 8 << 30
-"""The bound of what waits of a run on one machine, unless ``STEPSCOPE_SPOOL_BYTES`` says another."""
+"""Limit for the waiting data of a run on one machine, unless ``STEPSCOPE_SPOOL_BYTES`` sets another."""
 FILES_IN_BOUND = 8
-"""An event file is ended, sent and deleted here once it takes this part of the bound."""
+"""Part of the limit at which an event file is ended, sent, and deleted here."""
 FREE_BYTES, FREE_SHARE = 1 << 30, 0.05
 """Space left free on the disk for others, above all for checkpoints: the smaller of the two."""
 MEASURE_SECS = 2.0
@@ -90,10 +90,10 @@ class SpoolRoom:
         self.file_bytes = max(max_bytes // FILES_IN_BOUND, 1)
         self._left, self._measured_at = 0, float("-inf")
         self.why = ""
-        """Why there was none at the last measurement; empty where there was some."""
+        """Why there was none at the last measurement; empty if there was some."""
 
     def left(self, now: float) -> int:
-        """Return how many bytes may be added, 0 for none; measured anew every two seconds.
+        """Return how many bytes may be added, 0 for none; measured again every two seconds.
 
         Args:
             now: Steady time in seconds.
@@ -174,7 +174,7 @@ class SpoolEntry:
         url: The address without a secret.
         options: Options of the driver that are not secrets.
         files: What is in the store, by path from the run's directory.
-        pending: The operation that was begun last, to be done again where it was not finished.
+        pending: The operation that was begun last, to be repeated if it was not finished.
     """
 
     path: Path
@@ -203,7 +203,7 @@ class SpoolEntry:
 
     @classmethod
     def load(cls, path: Path) -> SpoolEntry | None:
-        """Return the spool in a folder, None where there is none."""
+        """Return the spool in a folder, None if there is none."""
         facts = _read(path / ENTRY)
         if facts is None or not isinstance(facts.get("url"), str):
             return None
@@ -230,7 +230,7 @@ class SpoolEntry:
         return self.path / RUN
 
     def lock(self) -> bool:
-        """Hold the spool; return False where another process does."""
+        """Lock the spool; return False if another process holds it."""
         try:
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -240,7 +240,7 @@ class SpoolEntry:
         return True
 
     def forget(self) -> None:
-        """Let go of the lock; in a forked child the parent keeps it."""
+        """Release the lock; in a forked child the parent keeps it."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)

@@ -1,4 +1,4 @@
-"""The stages of a step, as the training loop or a framework tells when each begins."""
+"""The stages of a step; the training loop or a framework says when each begins."""
 
 from __future__ import annotations
 

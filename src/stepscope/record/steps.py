@@ -1,8 +1,8 @@
-"""The steps of a run: what counts them, the hooks at their boundaries, and requests to stop.
+"""The steps of a run: counting them, the hooks at their boundaries, and requests to stop.
 
 Numbers begin at ``start`` and count on over every loop of the run. A step's time goes from the moment its
-data was asked for to its end, so the wait for data is part of it. It is time of the host: a device that works
-asynchronously is seen through it once its queue is full.
+data was asked for to its end, so the wait for data is part of it. It is host time: a device that works
+asynchronously affects it once its queue is full.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Called = tuple["Rest | None", Hook, Callable[[int], None]]
 MAX_FAILURES = 3
 """Failures in a row after which a hook is switched off."""
 WITHDRAW_SECS = 10.0
-"""A hook that is ended in the middle of the training has so long."""
+"""Seconds for a hook that is ended in the middle of the training."""
 
 
 class Hooks:
@@ -70,7 +70,7 @@ class Hooks:
         self._choose()
 
     def call(self, chosen: tuple[Called, ...], step: int) -> None:
-        """Call what is to be called at a boundary of a step, but for hooks that rest."""
+        """Call the hooks that are due at a step boundary, except those that rest."""
         for rest, hook, act in chosen:
             if rest is not None and rest.on:
                 continue
@@ -167,7 +167,7 @@ DATA_WAIT = "speed/data_wait_ms"
 
 
 class StepFollower:
-    """Tells a hook that rests, and looks now and then, what was measured of each step.
+    """Keeps the measurements of each step for a hook that rests and looks now and then.
 
     Args:
         steps: Those that end from now on; the oldest are forgotten where nobody looks for ``PAST`` of them.
@@ -234,7 +234,7 @@ class TrainingLoop:
         return items
 
     def _expect(self, iterable: Any) -> int:
-        """Know the number of steps from the length of the data; return that, -1 where it has none."""
+        """Set the number of steps from the length of the data; return that, or -1 if it has none."""
         try:
             length = len(iterable)
         except Exception:  # noqa: BLE001  iterable data sets raise what they like where they have no length
@@ -243,7 +243,7 @@ class TrainingLoop:
         return length
 
     def expect(self, total_steps: int, *, estimate: bool = False) -> None:
-        """Know how many steps the run will take, unless the user said it.
+        """Set how many steps the run will take, unless the user did.
 
         Args:
             total_steps: Their number.
@@ -271,7 +271,7 @@ class TrainingLoop:
     # --- called by the counter ----------------------------------------------------------------------
 
     def ends_loop(self) -> bool:
-        """Raise what the request to stop carries; say whether the loop ends."""
+        """Raise the error of the request to stop, if any; return whether the loop ends."""
         stop = self.stop
         if stop is None:
             return False
@@ -284,7 +284,7 @@ class TrainingLoop:
         return not stop.alone
 
     def accept_times(self, step: int, step_ms: float, wait_ms: float) -> None:
-        """Record a step's times where more waits than usual."""
+        """Record a step's times if more points wait than usual."""
         self._intake.accept_or_refuse(STEP_TIME, step_ms, step)
         if wait_ms >= 0:
             self._intake.accept_or_refuse(DATA_WAIT, wait_ms, step)

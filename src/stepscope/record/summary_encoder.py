@@ -49,10 +49,10 @@ def bounded(nbytes: int) -> int:
 Made = Event | Sequence[Value] | None
 IDLE_SECS = 10.0
 _LARGE_BYTES = 256 << 10
-"""Encoding less takes no memory to speak of."""
+"""Below this, encoding takes no memory worth counting."""
 WORK = 4
-"""Times its own size that a large summary takes while it is encoded: its pixels as the encoder wants them,
-and what comes of it, here and in the process that encodes it."""
+"""Memory of a large summary while it is encoded, as a multiple of its size: its pixels as the encoder wants
+them, and the result, here and in the process that encodes it."""
 
 
 class SummaryTask(NamedTuple):
@@ -97,7 +97,7 @@ class SummaryEncoder:
         self.pending, self.held_bytes, self._largest = 0, 0, 0
 
     def put(self, task: SummaryTask) -> bool:
-        """Take a task; False where memory is full. One alone is taken whatever its size."""
+        """Take a task; return False if memory is full. A single task is taken whatever its size."""
         with self._lock:
             large = task.nbytes if task.nbytes >= _LARGE_BYTES else 0
             self._largest = max(self._largest if self.held_bytes else 0, large)
@@ -172,7 +172,7 @@ class SummaryEncoder:
 
 
 def as_event(made: Made, task: SummaryTask) -> Event | None:
-    """Return what a task made as an event of its step and time; None where it made nothing."""
+    """Return what a task made as an event of its step and time; None if it made nothing."""
     if made is None:
         return None
     if not isinstance(made, Event):

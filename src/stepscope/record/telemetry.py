@@ -1,7 +1,7 @@
 """The small file that each rank of a job writes of its own: one row per step, see ``events/telemetry.py``.
 
 Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent to another
-rank, no file is shared, and nothing of it waits for anybody else.
+rank, no file is shared, and nothing waits for anybody else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FLUSH_SECS = 1.0
 MAX_WAITING = 100_000
 """Steps that wait while the disk refuses them; beyond it the oldest are dropped and counted."""
 HELD_SECS = 3.0
-"""A step waits so long for a device to come to its end; then it is written by the host's clock."""
+"""How long a step waits for a device to finish it; after that it is written by the host's clock."""
 REMEMBERED = 4096
 """Steps that were written and may still get a late value."""
 LARGEST = 3.4028234663852886e38
@@ -68,7 +68,7 @@ _uid = itertools.count()
 
 @dataclass(slots=True)
 class TelemetryRow:
-    """The facts of a step so far; seconds, NaN where not recorded."""
+    """The facts of a step so far; seconds, NaN if not recorded."""
 
     wall: float
     seconds: float = NAN
@@ -78,9 +78,9 @@ class TelemetryRow:
     nonfinite: int = 0
     ended: bool = False
     spent: tuple[float, ...] = ()
-    """Seconds by number of the stage, the rest first; empty where none was marked."""
+    """Seconds by number of the stage, the rest first; empty if none was marked."""
     completed: tuple[float, ...] = ()
-    """The same on a device, before them the wait for data; empty where none timed them."""
+    """The same on a device, before them the wait for data; empty if none timed them."""
     held: float = math.inf
     """Steady time until which the row waits for its device."""
 
@@ -174,7 +174,7 @@ class Telemetry:
     Attributes:
         names: Tags in the order in which they were logged first.
         loss_tag: The series whose values are taken for the loss; None before one was seen.
-        room: Bounds the spool of a run that goes to a store; None where there is none.
+        room: Bounds the spool of a run that goes to a store; None if there is none.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Telemetry:
             self._count_nonfinite(steps, values, walls)
 
     def note_loss(self, step: int, value: float, wall: float) -> None:
-        """Take the loss of a step that nobody records here; from any thread."""
+        """Take the loss of a step that is not recorded here; from any thread."""
         self._noted.append((step, value, wall))
 
     def _take_noted(self) -> None:
@@ -248,7 +248,7 @@ class Telemetry:
             row.nonfinite += not math.isfinite(value)
 
     def _kind(self, tag: str) -> str:
-        """Say what a series is to this rank; the first that is named as a training loss is the loss."""
+        """Return the role of a series for this rank; the first one named like a training loss is the loss."""
         if tag in (STEP_TIME, DATA_WAIT):
             return "time" if tag == STEP_TIME else "wait"
         if tag.startswith(OWN):
@@ -275,7 +275,7 @@ class Telemetry:
     # --- the file -----------------------------------------------------------------------------------
 
     def open(self, now: float) -> None:
-        """Begin the file, so that one that cannot be written is told at the line that made the run."""
+        """Begin the file, so that one that cannot be written is reported at the line that created the run."""
         self.flush(now)
 
     def turn(self, now: float) -> None:
@@ -284,7 +284,7 @@ class Telemetry:
             self.flush(now)
 
     def flush(self, now: float, *, sync: bool = False) -> bool:
-        """Hand every step that has ended to the operating system; False where that failed."""
+        """Hand every step that has ended to the operating system; False if that failed."""
         self._flushed_at = now
         full = self.room is not None and not self.room.left(now)
         file = None if full and not self._ended else self._sink.writer(now)
@@ -331,7 +331,7 @@ class Telemetry:
         self._sink.retry_now()
 
     def end(self, status: str, reason: str | None, wall: float, now: float) -> bool:
-        """Write everything and how the rank ended; False where that failed."""
+        """Write everything and how the rank ended; False if that failed."""
         self._horizon, self._ended = (False, None), True
         file = self._sink.writer(now)
         self._take_noted()
@@ -346,7 +346,7 @@ class Telemetry:
         self._sink.close()
 
     def become(self, role: Role) -> None:
-        """Take note that the rank is another one than was thought; the facts say so."""
+        """Note that this is a different rank than was thought; the facts are updated."""
         self.role, self._news = role, True
 
     def forget(self) -> None:
@@ -444,7 +444,7 @@ class Telemetry:
             error = RecordError(
                 f"{surplus} steps of this rank's telemetry were dropped: the disk or the "
                 "spool's bound refuses them",
-                hint="free space, make the directory writable, or mend the way to the store",
+                hint="free space, make the directory writable, or restore the connection to the store",
                 path=self._sink.directory,
             )
             self._problems.post("overflow", error, points=surplus)
@@ -475,7 +475,7 @@ def file_name(role: Role, attempt: int) -> layout.Name:
 
 
 def names_loss(tag: str) -> bool:
-    """Return whether a series is called a loss, and not one of data that is not trained on."""
+    """Return whether a series is named like a loss, but not of data that is not trained on."""
     words = set(re.split(r"[^a-z0-9]+", tag.lower()))
     return "loss" in words and not words & ELSEWHERE
 
@@ -550,9 +550,9 @@ def as_json(**facts: Any) -> bytes:
 def attempt_of(log_dir: str, role: Role, elsewhere: Sequence[str] = ()) -> int:
     """Return the number of this attempt, from the names of the files that ranks have left in a run.
 
-    The newest attempt is another one than ours if it has our rank, or a different number of ranks, or the
-    launcher has restarted the job since. Otherwise it is ours, and the files are those of ranks that were
-    quicker. So all ranks come to the same number without asking each other.
+    The newest attempt is not ours if it already has our rank or a different number of ranks, or if the
+    launcher has restarted the job since. Otherwise it is ours, and the files are those of faster ranks. So
+    all ranks arrive at the same number without asking each other.
 
     Args:
         log_dir: The run's directory.

@@ -1,9 +1,9 @@
-"""Transfers from a spool to the store, in an order by which nothing is lost and nothing is there twice.
+"""Transfers from a spool to the store, in an order in which nothing is lost and nothing appears twice.
 
-Event files go as pieces while they grow, for an object cannot be appended to. Many small pieces are merged
-into one; once a run has ended, one object takes the place of all. Every other file goes whole, again when it
-has changed. Each operation is noted in the spool before it begins and is done again after a crash, to the
-same name with the same bytes; a piece is deleted only when what replaces it is there, in full.
+Event files go as pieces while they grow, because an object cannot be appended to. Many small pieces are
+merged into one; once a run has ended, one object takes the place of all. Every other file goes whole, again
+when it has changed. Each operation is noted in the spool before it begins and is done again after a crash, to
+the same name with the same bytes; a piece is deleted only when what replaces it is there, in full.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from stepscope.remote import Remote
 
 PIECE_BYTES = 8 << 20
-"""As much of an event file goes at once, whatever the time."""
+"""Bytes of an event file that are sent at once, without waiting for the next turn."""
 MOST_BYTES = 64 << 20
 """The largest piece, and the memory that sending takes."""
 MERGE = 32
-"""So many small pieces are merged into one: a run of a week has some hundred objects."""
+"""Number of small pieces that are merged into one: a run of a week has some hundred objects."""
 SETTLED_SECS = 2.0
-"""A file that changed this recently may still be written."""
+"""Seconds since the last change within which a file may still be written."""
 
 
 class Transfer:
@@ -141,7 +141,7 @@ class Transfer:
         self._merge(name)
 
     def _merge(self, name: str) -> None:
-        """Put one piece in the place of the newest small ones, once there are many."""
+        """Replace the newest small pieces by one, once there are many."""
         sent = self.entry.files.get(name)
         small = 0
         for start, end in reversed(sent.pieces if sent else []):
@@ -231,7 +231,7 @@ class Transfer:
         self._count(size)
 
     def _check(self, name: str, size: int) -> None:
-        """Make sure that an object is there in full before anything is deleted for its sake."""
+        """Make sure that an object is complete before anything that it replaces is deleted."""
         self._system.invalidate_cache()
         found = self._system.info(self._path(name)).get("size")
         self._count(0)
@@ -277,7 +277,7 @@ def left_in(entry: SpoolEntry) -> tuple[int, int]:
 
 
 class _appearing:  # noqa: N801  used as a context
-    """A name to write to, that becomes the right one at the end: half a file must not look like a whole."""
+    """A temporary name, replaced by the right one at the end: half a file must not look like a whole one."""
 
     def __init__(self, system: Remote, path: str, *, whole: bool) -> None:
         folder, _, name = path.rpartition("/")

@@ -1,4 +1,4 @@
-"""The thread that sends a run to its store while it is recorded, and says what is not there."""
+"""The thread that sends a run to its store while it is recorded, and reports what has not arrived."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ SEND_SECS_TO = {"hf": 300.0}
 SEND_SECS_TO_FILES = 5.0
 """Seconds for a file system that is not a bucket: files there cost nothing."""
 FIRST_SECS = 5.0
-"""The run appears in the store so soon after its start."""
+"""Seconds after its start within which the run appears in the store."""
 LOOK_SECS = 1.0
 ASK_TURN_SECS = 0.1
 ASK_SECS = 10.0
 """The longest that a run waits for a store to say which attempts there were, before it writes its files."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
 NEWEST = 8
-"""So many of the newest files are asked for the number of their attempt."""
+"""Number of the newest files in which the number of the attempt is looked up."""
 
 
 class Earlier(NamedTuple):
@@ -143,7 +143,7 @@ class Uploader:
             pass
 
     def ask_no_longer(self, deadline: Deadline) -> None:
-        """Have half of the time that is left to a run kept for writing what was logged."""
+        """Keep half of the time that is left to a run for writing what was logged."""
         self._ask_until = min(self._ask_until, time.monotonic() + deadline.left() / 2)
 
     def attempt(self, at_least: int = 1) -> int:
@@ -172,7 +172,7 @@ class Uploader:
     def finish(self, deadline: Deadline) -> str:
         """Send everything, as far as the deadline allows; return what is to be said of the rest, or nothing.
 
-        What is left is sent behind, as long as the process lives.
+        What is left is sent in the background, as long as the process lives.
         """
         if self._inert:
             return ""
@@ -261,7 +261,7 @@ class Uploader:
         return self._transfer
 
     def _adopt(self) -> None:
-        """Send what an earlier process of the same run left, where it died."""
+        """Send what an earlier process of the same run left behind when it died."""
         for entry in entries(folder_of(self._address)):
             if self._closing or self._inert:
                 return
@@ -331,11 +331,11 @@ def _names(system: Any, folder: str) -> list[str]:
 
 
 def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> Uploader | None:
-    """Return what sends a run to its store, at work; None where the run has a directory of its own.
+    """Return what sends a run to its store, at work; None if the run has a directory of its own.
 
     Raises:
         LogDirectoryError: No driver for the store is installed, or the spool cannot be written.
-        UsageError: Options of a store for a run that goes to none.
+        UsageError: Options of a store were given for a run that does not go to one.
     """
     if not is_url(place) and manner_at(place) != "pieces":
         if options:

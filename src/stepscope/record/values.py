@@ -1,4 +1,4 @@
-"""Logged values become a tag, a step and a float, or what is read later on the writer's thread.
+"""Logged values become a tag, a step and a float, or a value that is read later on the writer's thread.
 
 No framework is imported. The type's own module says which one made it, and the answer is remembered per type.
 """
@@ -25,7 +25,7 @@ def read(value: Any) -> float | Pending:
     """Return the value as a float, or what becomes one later.
 
     Raises:
-        RefusalError: It is no single number. Other exceptions come from the value's own code.
+        RefusalError: It is not a single number. Other exceptions come from the value's own code.
     """
     kind = type(value)
     reader = _readers.get(kind)
@@ -49,7 +49,7 @@ def reader_for(kind: type) -> Reader:
 
 
 def reader_now(kind: type) -> Callable[[Any], float | None] | None:
-    """Return what reads values of a type without waiting, for the shortest way; None where there is nothing.
+    """Return what reads values of a type without waiting, for the shortest way; None if there is nothing.
 
     It may return None, or raise, for a value that takes the longer way.
     """
@@ -64,7 +64,7 @@ def reader_now(kind: type) -> Callable[[Any], float | None] | None:
 
 
 def framework_reader(kind: type) -> Reader | None:
-    """Return how a framework's values are read; None where the type is none's."""
+    """Return how a framework's values are read; None if the type belongs to no framework."""
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] == "keras":
             return _keras
@@ -116,7 +116,7 @@ def as_tag(tag: Any) -> str:
     """Return the tag as plain text.
 
     Raises:
-        RefusalError: It is no text, empty, too long, or no Unicode.
+        RefusalError: It is not text, empty, too long, or not Unicode.
     """
     if not isinstance(tag, str):
         raise RefusalError("tag", f"a tag must be text, got {shown(tag)}", _TAG_HINT)
@@ -133,7 +133,7 @@ def as_step(step: Any) -> int | Pending:
     """Return the step as an integer, or what becomes one later: JAX counts steps on the device.
 
     Raises:
-        RefusalError: It is no integer of 64 bits.
+        RefusalError: It is not a 64-bit integer.
     """
     if isinstance(step, int):
         return _whole(int(step))

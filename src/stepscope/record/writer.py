@@ -1,4 +1,4 @@
-"""Writing a run's files, its event file and its rank's own, as the writer's thread goes through them."""
+"""Writing a run's files, its event file and its rank's own, on the writer's thread."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 POLL_SECS = 0.001
 LAST_TRIES_SECS, LAST_TRIES_SHARE, LAST_RETRY_SECS = 2.0, 0.25, 0.05
-"""How long, and for how much of what is left at the end, a write that failed is tried again, and how soon."""
+"""At the end: for how long, and for what share of the time left, a failed write is tried again, and how
+soon."""
 
 
 @dataclass
 class FlushRequest:
-    """A wish that everything logged so far reach the file.
+    """A request that everything logged so far be written.
 
     Attributes:
         deadline: Steady time in seconds after which devices are no longer waited for.
@@ -45,7 +46,7 @@ class FlushRequest:
 
 
 NOBODY_WAITS = FlushRequest(float("-inf"))
-"""A wish whose answer nobody waits for."""
+"""A request whose answer nobody waits for."""
 
 
 class WriterTasks:
@@ -160,7 +161,7 @@ class WriterTasks:
                 request.reply.put(complete)
 
     def _again(self, write: Callable[[float], bool], until: float) -> bool:
-        """Write, again and again until then where that fails: after the end nobody will."""
+        """Write, retrying until then if it fails: after the end nobody will."""
         while not write(now := self.clock.steady()):
             if now >= until:
                 return False
@@ -174,7 +175,7 @@ class WriterTasks:
         return self._flush(now, sync=sync) and not self._log.unwritten
 
     def _write_all(self, deadline: float) -> bool:
-        """Encode everything, waiting for devices; True where nothing is left."""
+        """Encode everything, waiting for devices; True if nothing is left."""
         flushed = False
         while True:
             now = self.clock.steady()
@@ -215,7 +216,7 @@ class WriterTasks:
     # --- another role than was thought --------------------------------------------------------------
 
     def _become(self, role: Role, now: float) -> None:
-        """Be another rank from now on: of several that took themselves for the chief, one goes on writing."""
+        """Become another rank: of several that took themselves for the chief, one goes on writing."""
         wrote = self._log.writes
         if wrote and not role.writes:
             self._log.withdraw(role, now)

@@ -1,4 +1,4 @@
-"""The thread behind a run: it writes what waits, turn by turn, and answers who wants that now."""
+"""The thread behind a run: it writes what is waiting, turn by turn, and answers requests to flush."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TURN_SECS = 0.25
 GRACE_SECS = 1.0
-"""The thread keeps a deadline by itself; who waits for it waits longer by this: a disk may hang in a call."""
+"""The thread keeps a deadline by itself; a caller waits this much longer, because a disk may hang in a
+call."""
 WRITE_NOW_SHARE = 0.25
 """Share of what is left at the end that writing may take before the hooks end."""
 
@@ -71,10 +72,10 @@ class WriterLoop:
     # --- for other threads --------------------------------------------------------------------------
 
     def wait_until_open(self, seconds: float) -> bool:
-        """Wait until the files are begun, so that one that cannot be written is told where the run is made.
+        """Wait until the files are begun, so that an error is reported where the run is created.
 
         Returns:
-            False where the disk does not answer; the files are begun once it does.
+            False if the disk does not answer; the files are begun once it does.
         """
         self._late = not self._opened.wait(seconds)
         return self._opened.is_set()
@@ -98,11 +99,11 @@ class WriterLoop:
         return self._thread is not None and self._thread.is_alive()
 
     def flush_soon(self) -> None:
-        """Have everything logged so far written now, without waiting for it."""
+        """Write everything logged so far soon, without waiting for it."""
         self.requests.put(NOBODY_WAITS)
 
     def flush(self, deadline: Deadline, *, sync: bool = False) -> bool:
-        """Wait until everything logged so far is with the operating system; False where it is not."""
+        """Wait until everything logged so far is with the operating system; False if it is not."""
         return self._ask(FlushRequest(deadline.at, sync=sync), deadline.left() + GRACE_SECS) is True
 
     def write_now(self, deadline: Deadline) -> None:
@@ -175,7 +176,7 @@ class WriterLoop:
         self._info.end(status, reason, self.clock.wall())
 
     def _ask(self, request: FlushRequest, timeout: float) -> bool | None:
-        """Put a request and wait for its answer, None where none comes."""
+        """Put a request and wait for its answer; None if none comes."""
         if not self.alive or self._thread is threading.current_thread():
             return None
         self.requests.put(request)

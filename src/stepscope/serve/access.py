@@ -4,7 +4,7 @@ A page of another site can make the user's browser send requests to a server on 
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
 (DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
 Beyond loopback a token is needed as well; on loopback the command asks for one that only this user can read,
-for the other users of a machine share it. A token that was made for sharing looks, changes nothing, and ends.
+because other users share the machine. A token made for sharing is view-only and expires.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost
 SHORTEST_TOKEN = 8
 AUTO = "auto"
 ANY = "*"
-"""As an allowed host: every name. A page that points its own name here has no token and learns nothing."""
+"""Allows every host name. A page that points its own name here has no token and learns nothing."""
 NOTEBOOK = "notebook"
-"""As a page that may embed: notebooks on this machine, in a browser or in VS Code."""
+"""Lets notebooks on this machine embed the page, in a browser or in VS Code."""
 NOTEBOOK_ORIGINS = ("http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview:")
 ORIGIN = re.compile(r"https?://[a-z0-9.*-]+(:(\d+|\*))?|vscode-webview:", re.IGNORECASE)
 
@@ -55,7 +55,7 @@ class Access:
     Attributes:
         host: The address it is bound to.
         allowed: Further host names, each as ``name`` (any port) or ``name:port``.
-        token: What a request must carry; None where everybody on this machine may look.
+        token: What a request must carry; None if everybody on this machine may look.
         names: Names under which a machine is known on its network.
         embed: Origins of pages that may show this one in a frame, as CSP writes them.
         read_only: Nobody may change anything through this server.
@@ -71,7 +71,7 @@ class Access:
     directory: Path = Path()
 
     def host_is_ours(self, header: str) -> bool:
-        """Return whether a ``Host`` header names this server; its port is free, for tunnels map it."""
+        """Return whether a ``Host`` header names this server; any port is allowed, because tunnels map it."""
         name = host_name(header)
         if name is None:
             return False
@@ -85,8 +85,8 @@ class Access:
     def origin_is_ours(self, origin: str, host: str) -> bool:
         """Return whether the page that sent a request is ours: same host and port, or one the user allowed.
 
-        Where any host is allowed a proxy may have put another ``Host`` in, so the two cannot be compared; the
-        token, and the browser's word on where a request comes from, then tell alone.
+        If any host is allowed, a proxy may have replaced ``Host``, so the two cannot be compared; then only
+        the token, and the browser's word on where a request comes from, decide.
         """
         try:
             parts = urlsplit(origin)
@@ -103,7 +103,7 @@ class Access:
         return name is not None and (name in self.allowed or place.lower() in self.allowed)
 
     def token_is_right(self, offered: str | None) -> bool:
-        """Compare in constant time; without a token of our own everything is right."""
+        """Compare in constant time; without a token of our own, everything is accepted."""
         if self.token is None:
             return True
         return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
@@ -177,7 +177,7 @@ def user_token() -> str:
     """Return the token of this user's servers on loopback, which other users of the machine cannot read.
 
     It is kept in ``$XDG_STATE_HOME/stepscope/token``, so that an open page finds a server that was started
-    again. Where it cannot be kept, or another user could have written or read it, a new one is made up.
+    again. If it cannot be kept, or another user could have written or read it, a new one is generated.
     """
     made = secrets.token_urlsafe(24)
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -204,12 +204,12 @@ def check_token(token: str) -> None:
     if len(token) < SHORTEST_TOKEN:
         raise UsageError(
             f"token of {len(token)} characters: expected at least {SHORTEST_TOKEN}",
-            hint="use --token auto to have a good one made up",
+            hint="use --token auto to generate a good one",
         )
     if not all(letter.isascii() and (letter.isalnum() or letter in "-._~") for letter in token):
         raise UsageError(
             "token with a character that a URL cannot carry: expected letters, digits and - . _ ~",
-            hint="use --token auto to have a good one made up",
+            hint="use --token auto to generate a good one",
         )
 
 
@@ -217,7 +217,7 @@ def checked_host(name: str) -> str:
     """Return an allowed host in lower case."""
     if name != ANY and (host_name(name) is None or "/" in name):
         raise UsageError(
-            f"no host name: {name!r}; expected a name such as lab.example.org or lab.example.org:8443",
+            f"not a host name: {name!r}; expected a name such as lab.example.org or lab.example.org:8443",
             hint="give the host alone, without http:// and path",
         )
     return name.lower()
@@ -229,7 +229,8 @@ def origins(words: Iterable[str]) -> tuple[str, ...]:
     for word in words:
         if word != NOTEBOOK and not ORIGIN.fullmatch(word):
             raise UsageError(
-                f"no origin: {word!r}; expected one such as https://lab.example.org or http://localhost:8888",
+                f"not an origin: {word!r}; expected one such as https://lab.example.org or "
+                "http://localhost:8888",
                 hint="give scheme, host and port alone, without a path; or notebook",
             )
         found += NOTEBOOK_ORIGINS if word == NOTEBOOK else (word.lower(),)

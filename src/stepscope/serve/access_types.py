@@ -23,7 +23,7 @@ class ShareRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShareLink(msgspec.Struct, frozen=True):
-    """A token that looks at this log directory, changes nothing, and ends."""
+    """A view-only token for this log directory, which expires."""
 
     token: str
     until: float

@@ -1,4 +1,4 @@
-"""The address to listen on: bound first, so that a browser may knock while the rest is being imported."""
+"""The address to listen on: bound first, so that a browser may connect while the rest is imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raises:
         ServeError: The port is in use or not permitted, the host is not of this machine.
-        UsageError: No port number.
+        UsageError: It is not a port number.
     """
     if not 0 <= port <= 65535:
         raise UsageError(
@@ -53,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def refused(host: str, port: int, error: OSError) -> ServeError:
-    """Say why an address cannot be had and what to do."""
+    """Return why an address cannot be bound and what to do."""
     if error.errno == errno.EADDRINUSE:
         other = free_port(host, port + 1)
         free = f"--port {other} is free; " if other else ""
@@ -96,7 +96,8 @@ def address_of(listener: socket.socket) -> tuple[str, int]:
 def url_of(listener: socket.socket, *, host: str, prefix: str = "", token: str | None = None) -> str:
     """Return the address to open in a browser.
 
-    A server on all addresses is shown under this machine's name, for nobody can open 0.0.0.0 from elsewhere.
+    A server on all addresses is shown under this machine's name, because nobody can open 0.0.0.0 from
+    elsewhere.
     """
     address, port = address_of(listener)
     name = socket.gethostname() if address in ("0.0.0.0", "::") else host  # noqa: S104  compared, not bound
@@ -108,12 +109,12 @@ def checked_prefix(prefix: str) -> str:
     """Return a path prefix with a slash before and none after it; empty for none.
 
     Raises:
-        UsageError: It is no path.
+        UsageError: It is not a path.
     """
     parts = [part for part in prefix.split("/") if part]
     if "://" in prefix or not all(PREFIX_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         raise UsageError(
-            f"no path prefix: {prefix!r}; expected a path such as /lab/stepscope",
+            f"not a path prefix: {prefix!r}; expected a path such as /lab/stepscope",
             hint="use letters, digits and - _ . ~ @ + : between slashes",
         )
     return "".join(f"/{part}" for part in parts)

@@ -6,7 +6,7 @@ import msgspec
 
 
 class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of ``POST api/v1/run``: what to say of a run. What is left out stays as it is."""
+    """Body of ``POST api/v1/run``: annotations of a run. What is left out stays as it is."""
 
     run: str
     title: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -15,7 +15,7 @@ class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """None: those that the run recorded."""
     archived: bool | msgspec.UnsetType = msgspec.UNSET
     colour: int | msgspec.UnsetType | None = msgspec.UNSET
-    """Number of the colour that it is drawn in, from 1; None: as the page chooses."""
+    """Number of the colour that it is drawn in, from 1; None: chosen by the page."""
 
 
 class StepSaid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class StepSaid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of ``POST api/v1/run/delete``: throw a run away."""
+    """Body of ``POST api/v1/run/delete``: move a run to the trash."""
 
     run: str
     confirm: str
@@ -65,7 +65,7 @@ class ViewSave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricSaid(msgspec.Struct, frozen=True):
-    """Body of ``POST api/v1/metric``: what the metric of a tag is; answered as it was taken."""
+    """Body of ``POST api/v1/metric``: the kind of a tag's metric; answered as it was taken."""
 
     tag: str
     kind: str | None
@@ -73,7 +73,7 @@ class MetricSaid(msgspec.Struct, frozen=True):
 
 
 class ViewDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of ``POST api/v1/views/forget``: forget a view."""
+    """Body of ``POST api/v1/views/forget``: delete a saved view."""
 
     name: str
 

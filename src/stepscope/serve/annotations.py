@@ -1,4 +1,4 @@
-"""Answers to what people say of runs: names, notes, tags, saved views, and the trash."""
+"""Answers to annotations of runs: names, notes, tags, saved views, and the trash."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Annotations:
         return encoded(self.views() if name == "views" else self.trash())
 
     def change(self, body: bytes) -> RunChange:
-        """Say something of a run; the answer is what is said of it now."""
+        """Annotate a run; the answer is its annotations now."""
         wanted = read(body, RunChange)
         self._known(wanted.run)
         told = {name: getattr(wanted, name) for name in ("title", "note", "tags", "archived", "colour")}
@@ -122,7 +122,7 @@ class Annotations:
         return self.views()
 
     def say_metric(self, body: bytes) -> MetricSaid:
-        """Keep what the metric of a tag is."""
+        """Save the kind of a tag's metric."""
         wanted = read(body, MetricSaid)
         self._writable()
         MetricKinds(self.log_dir).say(wanted.tag, wanted.kind)
@@ -149,7 +149,7 @@ class Annotations:
         if log is not None and log.is_remote:
             raise LogDirectoryError(
                 "this log directory is read over the network and cannot be changed from here",
-                hint="change it where it lies",
+                hint="change it where it is stored",
             )
 
 
@@ -157,7 +157,7 @@ def read(body: bytes, kind: type[Body]) -> Body:
     """Return a request's body.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     try:
         return msgspec.json.decode(body, type=kind)

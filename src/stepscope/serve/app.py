@@ -1,4 +1,4 @@
-"""The web application: its routes, and what it answers where there is none."""
+"""The web application: its routes, and its answer to unknown addresses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Application:
         return Guard(app, access=access, cookie=cookie, prefix=prefix)
 
     async def unknown(self, request: Request) -> Response:
-        """Refuse what the interface does not hold."""
+        """Refuse addresses that the interface does not have."""
         kind = METHODS.get(request.path_params["name"])
         if kind is not None:
             raise Refusal(405, f"{request.method} is not served here", f"use {kind}", headers={"Allow": kind})
@@ -81,7 +81,7 @@ class Application:
         return await self.threads.run(self.page.answer, request)
 
     def close(self) -> None:
-        """Let the threads go without waiting for them, and end what reads for them."""
+        """Release the threads without waiting for them, and end their reader."""
         self.threads.close()
         for group in self._endpoints:
             group.close()
@@ -94,7 +94,7 @@ async def refuse(request: Request, refusal: Exception) -> Response:
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:
-    """Answer what the router refuses, in our form."""
+    """Answer what the router refuses, in the form of all errors."""
     assert isinstance(error, HTTPException)
     return json_response(
         Failure(str(error.detail), "see docs/http-api.md"), status=error.status_code, headers=error.headers

@@ -30,14 +30,14 @@ REQUEST = re.compile(r"[0-9a-f]{8,32}")
 MOST = 50
 """Captures in one answer."""
 WITH_SUMMARY = 5
-"""Of those by rhythm, and of those asked for, so many of the newest come with their summaries."""
+"""Number of the newest scheduled and requested captures that come with their summaries."""
 
 
 def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
     """Return the answer to ``captures?run=&request=``.
 
     Raises:
-        Refusal: There is no such run, or the request's name is none.
+        Refusal: There is no such run, or the request's name is invalid.
     """
     fields = dict(query)
     if "run" not in fields or set(fields) - {"run", "request"}:
@@ -73,7 +73,7 @@ def ask(body: bytes, log: Log | None) -> bytes:
     """Leave the request in a body and return its id.
 
     Raises:
-        Refusal: It is none, or cannot be left.
+        Refusal: It is not one, or cannot be left.
     """
     try:
         wanted = msgspec.json.decode(body, type=CaptureRequest)
@@ -97,7 +97,7 @@ def ask(body: bytes, log: Log | None) -> bytes:
 
 
 def directory_of(log: Log | None, name: str) -> Path:
-    """Return the directory of a run that is there; no path is made from what a client sent.
+    """Return the directory of an existing run; no path is made from what a client sent.
 
     Raises:
         Refusal: There is no such run.

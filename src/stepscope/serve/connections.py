@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 MOST = 2_000
-"""Connections in all, where the process may have so many files."""
+"""Most connections in all, if the process may open that many files."""
 MOST_SILENT = 64
-"""Connections of one address that have not asked anything yet."""
+"""Most connections of one address that have not asked anything yet."""
 PATIENCE_S = 1.0
-"""A connection may be silent for so long whatever others there are: many browsers may come at once, and the
-question of one that has just been accepted is read after the next has been accepted."""
+"""How long a connection may be silent, however many others there are: many browsers may come at once, and the
+question of one that has just been accepted is read after the next has been accepted.
+"""
 
 
 class Connection(Protocol):
@@ -38,8 +39,8 @@ class Connection(Protocol):
 class Connections:
     """The connections of one server, of each address the one that was heard last at the end.
 
-    A browser that finds its connection closed opens another, so dropping one that waits harms nobody.
-    Behind a proxy all clients have one address: what asks now and then is dropped only where all are taken.
+    A browser that finds its connection closed opens another, so dropping a waiting one does no harm. Behind a
+    proxy all clients have one address: what asks now and then is dropped only where all are taken.
 
     Args:
         most: How many there may be.

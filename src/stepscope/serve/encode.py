@@ -1,4 +1,4 @@
-"""Messages as JSON, whatever texts stand in them."""
+"""Messages as JSON, whatever texts they contain."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stepscope.scrub import utf8
 def encoded(message: Any) -> bytes:
     """Return a message as JSON.
 
-    Texts of others, such as names of files and of events, may hold lone surrogates, which no JSON can carry:
-    each becomes U+FFFD, and the rest of the message stays as it is.
+    Texts of others, such as names of files and of events, may hold lone surrogates, which JSON cannot
+    represent: each becomes U+FFFD, and the rest of the message stays as it is.
     """
     try:
         return msgspec.json.encode(message)

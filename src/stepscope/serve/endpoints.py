@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stepscope.serve.series import DrawnCharts
 
 BODY_TIMEOUT_S = 10.0
-"""A body that has not come by then is not waited for any longer."""
+"""Seconds after which a request body is no longer waited for."""
 
 
 class Endpoints:
@@ -63,7 +63,7 @@ class Endpoints:
         self.follower, self.threads = follower, threads
 
     def close(self) -> None:
-        """Let go of what must not outlive the server."""
+        """Release what must not outlive the server."""
 
 
 class LogEndpoints(Endpoints):
@@ -135,7 +135,7 @@ class LogEndpoints(Endpoints):
         return await self.threads.with_store(answer)
 
     async def findings(self, request: Request) -> Response:
-        """``GET findings?run=``: what the health rules say of a run."""
+        """``GET findings?run=``: what the health rules say about a run."""
 
         def answer() -> Response:
             body = self.finding_answers.answer(request.query_params.get("run", ""), self.follower.log)
@@ -144,7 +144,7 @@ class LogEndpoints(Endpoints):
         return await self.threads.with_store(answer)
 
     async def captures(self, request: Request) -> Response:
-        """``GET captures?run=``: the profiles that a run took of itself."""
+        """``GET captures?run=``: the profiles that a run captured."""
 
         def answer() -> Response:
             from stepscope.serve import captures
@@ -180,7 +180,7 @@ class LogEndpoints(Endpoints):
         return await self.threads.with_store(answer)
 
     async def health(self, request: Request) -> Response:
-        """``GET health``: that the server answers, and what it holds."""
+        """``GET health``: whether the server answers, and what it holds."""
         feed = self.follower.feed
         entries = list(feed.runs.values())
         uptime_s = self.follower.clock() - self.follower.started
@@ -211,19 +211,19 @@ class LogEndpoints(Endpoints):
 
     @functools.cached_property
     def drawn(self) -> SharedAnswers:
-        """The answers to questions for series that many clients ask alike."""
+        """The answers to questions for series that many clients share."""
         return SharedAnswers(self.threads)
 
     @functools.cached_property
     def views(self) -> DrawnCharts:
-        """The charts drawn so far; made late, for it imports numpy."""
+        """The charts drawn so far; created late, because it imports numpy."""
         from stepscope.serve.series import DrawnCharts
 
         return DrawnCharts()
 
     @functools.cached_property
     def finding_answers(self) -> FindingAnswers:
-        """The answers for findings; made late, for they import numpy."""
+        """The answers for findings; created late, because they import numpy."""
         from stepscope.serve.findings import FindingAnswers
 
         return FindingAnswers()
@@ -263,7 +263,7 @@ class RankEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> RankAnswers:
-        """The answers for ranks; made late, for they import numpy."""
+        """The answers for ranks; created late, because they import numpy."""
         from stepscope.serve.ranks import RankAnswers
 
         return RankAnswers()
@@ -302,7 +302,7 @@ class RecordEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> RecordAnswers:
-        """The answers for records; made late, for they import numpy."""
+        """The answers for records; created late, because they import numpy."""
         from stepscope.serve.records.routes import RecordAnswers
 
         return RecordAnswers()
@@ -379,7 +379,7 @@ class ProfileEndpoints(Endpoints):
 
     @functools.cached_property
     def answers(self) -> ProfileAnswers:
-        """The answers for profiles; made late, for they import numpy."""
+        """The answers for profiles; created late, because they import numpy."""
         from stepscope.serve.profiles.reader import ProfileReader
         from stepscope.serve.profiles.routes import ProfileAnswers
 
@@ -414,7 +414,7 @@ class AnnotationEndpoints(Endpoints):
     )
 
     async def annotations_get(self, request: Request) -> Response:
-        """``GET views`` and ``trash``: what people saved, and what they threw away."""
+        """``GET views`` and ``trash``: saved views, and deleted runs."""
         name = endpoint_of(request)
 
         def answer() -> Response:
@@ -423,7 +423,7 @@ class AnnotationEndpoints(Endpoints):
         return await self.threads.with_store(answer)
 
     async def annotations_post(self, request: Request) -> Response:
-        """``POST run``, ``views/save`` …: what people say of runs, the trash, and views."""
+        """``POST run``, ``views/save`` …: annotations of runs, the trash, and views."""
         name, body = endpoint_of(request), await body_of(request)
 
         def answer() -> Response:
@@ -447,14 +447,14 @@ class AccessEndpoints(Endpoints):
     posts: ClassVar = {"share": "share"}
 
     async def access(self, request: Request) -> Response:
-        """``GET access``: what the one who asks may do."""
+        """``GET access``: the rights of the client."""
         grant: Grant = request.scope[GRANT]
         access: Access = request.scope[ACCESS]
         can_share = grant.changes and access.token is not None
         return json_response(AccessFacts(grant.changes, grant.until, can_share))
 
     async def share(self, request: Request) -> Response:
-        """``POST share``: a token that looks at these runs for a while."""
+        """``POST share``: a token with which others can look at these runs for a while."""
         import msgspec
 
         access: Access = request.scope[ACCESS]
@@ -484,7 +484,7 @@ METHODS = {
 
 
 def blob_response(blob: EncodedImage) -> Response:
-    """Answer with recorded bytes; opened by themselves they are a download, no page."""
+    """Answer with recorded bytes; opened directly, they are a download and not a page."""
     headers = {"Content-Disposition": "attachment"}
     return Response(blob.data, media_type=blob.mime, headers=headers)
 
@@ -505,7 +505,7 @@ async def body_of(request: Request) -> bytes:
 
 
 async def bounded_body(request: Request) -> bytes:
-    """Read a body whatever length its header states."""
+    """Read a body, whatever length its header states."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

@@ -1,7 +1,7 @@
 """The state of the log directory under version numbers, so that a client gets only what changed.
 
 The follower publishes, the clients ask. Each run is encoded once for all of them, and so is each answer for
-those that know the same.
+clients in the same state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from stepscope.serve.encode import encoded
 from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
 
 KEPT_BODIES = 16
-"""Answers that are kept until something is new; clients that ask once a second know one of a few versions."""
+"""Most answers that are kept until something is new; clients that ask once a second know one of a few
+versions.
+"""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class Feed:
             return self.kept(cursor, now=now) or timed(self._body(self._start(cursor)), now)
 
     def kept(self, cursor: str | None, *, now: float) -> bytes | None:
-        """Return that answer where it was made before, None elsewhere."""
+        """Return that answer if it was made before, otherwise None."""
         start = self._start(cursor)
         with self.lock:
             state = (self.version, self.log, self.loading)
@@ -111,7 +113,7 @@ class Feed:
         return -1 if known is None else known
 
     def _body(self, start: int) -> bytes:
-        """Return the JSON of what is new since a version, but for the time; kept for the next who asks."""
+        """Return the JSON of what is new since a version, without the time; kept for the next client."""
         with self.lock:
             runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
             # Who knows nothing yet has nothing to ask for again; the tags are in the summaries.
@@ -135,7 +137,7 @@ class Feed:
         return body
 
     def version_of(self, cursor: str | None) -> int | None:
-        """Return the version of a cursor; None where this feed has not given it out."""
+        """Return the version of a cursor; None if this feed has not given it out."""
         name, _, number = (cursor or "").partition("-")
         if name != self.name or not number.isdecimal() or len(number) > 15 or int(number) > self.version:
             return None

@@ -20,7 +20,7 @@ class RunFinding(msgspec.Struct, frozen=True):
     tag: str
     """The series that shows it."""
     part: str
-    """The part of the run that the series belongs to, empty where there is only one."""
+    """The part of the run that the series belongs to, empty if there is only one."""
     layer: str | None
     rank: int | None
     first_step: int
@@ -28,10 +28,10 @@ class RunFinding(msgspec.Struct, frozen=True):
     step: int
     """At which it was noticed."""
     since_step: int
-    """From which on it holds, as far as the rule can tell; else ``step``."""
+    """Step since which it holds, as far as the rule can tell; otherwise ``step``."""
     wall: float
     closed_step: int | None
-    """At which it was over; null: it is not."""
+    """Step at which it was over; null while it is not."""
     values: dict[str, float | str]
     """The evidence; a number that is not finite is text."""
     threshold: dict[str, float | str]
@@ -44,9 +44,9 @@ class RunFinding(msgspec.Struct, frozen=True):
     causes: list[str]
     """Further evidence, as sentences: where it began, what grew first."""
     batches: list[str]
-    """Inputs of the steps in question, a sentence each, of a finding that was seen live."""
+    """Inputs of the steps in question, one sentence each; only for a finding seen live."""
     rewind: list[str]
-    """How to go back to before it, as sentences; of what was seen live."""
+    """How to go back to before it, as sentences; only for a finding seen live."""
 
 
 class RunAbstention(msgspec.Struct, frozen=True):
@@ -59,31 +59,31 @@ class RunAbstention(msgspec.Struct, frozen=True):
 
 
 class RunForecast(msgspec.Struct, frozen=True):
-    """The end that a loss of a running run will come to, if it goes on as before."""
+    """The value that a loss of a running run will reach, if it continues as before."""
 
     tag: str
     text: str
     """One sentence: the value with its band, and which runs had reached it at which step."""
     step: int
-    """The last one, that it is forecast for."""
+    """The last step, for which it is forecast."""
     value: float
     half: float
     """Half the width of the band of about 95 %."""
     figure: str
     """``value`` with ``half``, both to two digits of the latter, as ``2.31 ± 0.04``."""
     curve_step: list[float]
-    """From the newest recorded step to the last."""
+    """Steps from the newest recorded one to the last."""
     curve_low: list[float]
     """Lower edge of the band at each of these."""
     curve_high: list[float]
     reached_run: list[str]
     """Earlier finished runs of the directory that came as low as ``value``, the newest first."""
     reached_step: list[int]
-    """The step by which each of them had."""
+    """The step by which each of them had reached it."""
 
 
 class RunFindings(msgspec.Struct, frozen=True):
-    """Answer of ``GET api/v1/findings?run=``: what the health rules say of the newest attempt of a run."""
+    """Answer of ``GET api/v1/findings?run=``: what the health rules say about a run's newest attempt."""
 
     run: str
     attempt: int
@@ -91,10 +91,10 @@ class RunFindings(msgspec.Struct, frozen=True):
     """The severest first."""
     abstained: list[RunAbstention]
     passed: list[str]
-    """Ids of the rules that looked and found nothing."""
+    """Ids of the rules that could judge and found nothing."""
     more: dict[str, int]
     """Findings beyond the most that are kept, by rule."""
     forecast: list[RunForecast]
-    """Empty where nothing can be foretold, and for a run that is over."""
+    """Empty if nothing can be foretold, and for a run that is over."""
     batch_size: str | None
-    """The batch size that the gradient noise scale suggests; null where it is not recorded."""
+    """The batch size that the gradient noise scale suggests; null if it is not recorded."""

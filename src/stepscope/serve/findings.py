@@ -1,4 +1,4 @@
-"""Answers to ``GET findings``: what the health rules say of a run."""
+"""Answers to ``GET findings``: what the health rules say about a run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 KEPT = 64
 """Runs whose answers are kept."""
 REST = 20.0
-"""A run that grows is judged again after so many times as long as judging it took, at most this often."""
+"""Multiple of the time that judging took after which a growing run is judged again, and the shortest
+interval.
+"""
 SHORTEST_S = 2.0
 MOST = 200
-"""Findings of one answer; the rest is a number."""
+"""Most findings of one answer; the rest are only counted."""
 
 
 @dataclass(frozen=True)

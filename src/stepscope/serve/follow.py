@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from stepscope.store.annotations import MetricKinds, Notes
 
 SHOW_EVERY_S = 0.2
-"""While a long reading goes on, what is there is published this often."""
+"""How often partial results of a long reading are published."""
 FRESH_S = 0.2
-"""A poll is content with a reading this old."""
+"""Age of a reading that a poll accepts."""
 MAX_SHARE = 0.2
-"""Reading may take this share of one core; a slow file system is read less often instead of all the time."""
+"""Share of one core that reading may take; a slow file system is read less often instead of all the time."""
 WATCHED_S, UNWATCHED_S, ASLEEP_S = 2.0, 5.0, 60.0
 """Seconds between readings: while somebody polls, while nobody has for a moment, and for a long time."""
 LATELY_S, LONG_AGO_S = 15.0, 600.0
@@ -164,7 +164,7 @@ class LogFollower:
             return pause(client_age_s=self.read_at - self.asked, cost_s=self.cost_s)
 
     def read(self) -> None:
-        """Open the log if that has not been done, and take in what is new."""
+        """Open the log if that has not been done, and read what is new."""
         load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
@@ -195,7 +195,7 @@ class LogFollower:
         self.complete = changes.complete
 
     def report_failure(self, failure: str | None) -> None:
-        """Tell page and user once when reading begins to fail, and when it works again."""
+        """Report once to page and user when reading begins to fail, and when it works again."""
         from stepscope.serve.summary import problems_of
 
         problems = [] if failure is None else [Problem("unreadable", 1, None, failure)]
@@ -211,7 +211,7 @@ _loading = threading.Lock()
 
 
 def load_store() -> None:
-    """Import the store, one thread at a time: two that begin at different modules see half of others."""
+    """Import the store, one thread at a time: two that begin differently see half-imported modules."""
     with _loading:
         import stepscope.store  # noqa: F401  for those who import from it next
 
@@ -244,7 +244,7 @@ def copy_of(url: str) -> Path:
 
 
 def check_log_dir(path: Path) -> None:
-    """Refuse what can never be served; a missing directory is waited for if its parent is there.
+    """Refuse what can never be served; a missing directory is waited for if its parent exists.
 
     Raises:
         LogDirectoryError: It is a file, may not be read, or has no parent directory.
@@ -267,7 +267,7 @@ def check_log_dir(path: Path) -> None:
         )
     if not path.absolute().parent.is_dir():
         raise LogDirectoryError(
-            "no such directory, nor one that it could be made in",
-            hint="check the spelling; train with stepscope.Run(…) or a TensorBoard writer to make it",
+            "no such directory, and none that it could be created in",
+            hint="check the spelling; train with stepscope.Run(…) or a TensorBoard writer to create it",
             path=path,
         )

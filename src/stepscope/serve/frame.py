@@ -24,7 +24,7 @@ DTYPES = frozenset({"f4", "f8", "i4", "u4"})
 
 
 class FrameArrays:
-    """Typed arrays in the order they were added, each knowing where it will lie."""
+    """Typed arrays in the order in which they were added, each with its position."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -34,7 +34,7 @@ class FrameArrays:
         """Append one array of any length and return where it lies.
 
         Raises:
-            TypeError: The element type is none that the page reads.
+            TypeError: The page does not read this element type.
         """
         kind = array.dtype.str[1:]
         if kind not in DTYPES:
@@ -58,7 +58,7 @@ def unpack(frame: bytes) -> tuple[SeriesHeader, memoryview]:
     """Return the header and the arrays' bytes of a series answer; for Python clients and the tests.
 
     Raises:
-        ValueError: The frame is none.
+        ValueError: It is not a frame.
     """
     return unpack_as(frame, SeriesHeader)
 

@@ -1,4 +1,4 @@
-"""The gate in front of every request: refuses what may not be answered, protects every answer by headers.
+"""The gate in front of every request: refuses what may not be answered, and protects answers by headers.
 
 Pure ASGI, outermost, so that no route can be reached around it.
 """
@@ -23,7 +23,7 @@ METHODS = ("GET", "HEAD", "POST")
 QUESTIONS = frozenset({API + "series"})
 """Addresses whose POST changes nothing; every other POST may."""
 GRANT, ACCESS = "stepscope.grant", "stepscope.access"
-"""Keys of a request's scope for its permissions and the server's rules."""
+"""Keys of a request's scope for its rights and the server's rules."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -46,7 +46,7 @@ class Guard:
     Args:
         app: What answers them.
         access: Who may ask.
-        cookie: Name of the cookie that carries the token; holds the port, for cookies ignore ports.
+        cookie: Name of the cookie that carries the token; holds the port, because cookies ignore ports.
         prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
         wall: Seconds since the epoch.
     """
@@ -116,7 +116,7 @@ class Guard:
             raise Refusal(403, "request from another site", "open the page from the server itself")
 
     def is_document(self, scope: Scope) -> bool:
-        """Return whether the page itself is asked for, as a link or the address bar does."""
+        """Return whether the request is for the page itself, as from a link or the address bar."""
         return scope["method"] in ("GET", "HEAD") and not self.stripped(scope["path"]).startswith("/" + API)
 
     def stripped(self, path: str) -> str:
@@ -169,8 +169,8 @@ class Guard:
         if scope["method"] != "POST" or scope["path"].removeprefix("/") in QUESTIONS or scope[GRANT].changes:
             return
         if self.access.read_only:
-            raise Refusal(403, "this server changes nothing", "start it without --read-only")
-        raise Refusal(403, "this link only looks", "ask whoever shared it to make the change")
+            raise Refusal(403, "this server is read-only", "start it without --read-only")
+        raise Refusal(403, "this link is view-only", "ask whoever shared it to make the change")
 
     def offers(self, headers: Headers) -> Iterator[str]:
         """Yield every token that a request carries in a header."""
@@ -183,7 +183,7 @@ class Guard:
             yield cookies[self.cookie]
 
     def welcome(self, query: str, headers: Headers, given: tuple[str, Grant] | None) -> Response:
-        """Put the token into a cookie and lead to the address without it, so that it stays in no history."""
+        """Put the token into a cookie and redirect to the address without it: histories keep addresses."""
         target = "./" + (f"?{query}" if query else "")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # A redirect would still count as the other site's and not carry a strict cookie; a page of ours
@@ -206,7 +206,7 @@ class Guard:
 
 
 def refresh_page(target: str) -> str:
-    """Return a page that leads on by itself; its target is percent-encoded, so only & needs escaping."""
+    """Return a page that redirects by itself; its target is percent-encoded, so only & needs escaping."""
     address = target.replace("&", "&amp;")
     return f'<!doctype html><title>Stepscope</title><meta http-equiv="refresh" content="0;url={address}">'
 

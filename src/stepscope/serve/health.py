@@ -31,7 +31,7 @@ def report_of(
     roles: Mapping[str, str] | None = None,
     alerts: Iterable[str | Alert] = (),
 ) -> HealthReport:
-    """Return what the rules say of a run, with its evaluation and all its ranks.
+    """Return what the rules say about a run, with its evaluation and all its ranks.
 
     Args:
         log: That the run is in.
@@ -73,7 +73,7 @@ def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:
 
 
 def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
-    """Return the losses of all ranks, as each rank's own file has them; empty where there is one rank."""
+    """Return the losses of all ranks, as each rank's own file has them; empty if there is one rank."""
     found = []
     for rank in ranks_of(run, number):
         steps = run.ranks.steps(rank, attempt=number)
@@ -98,7 +98,7 @@ class Since:
 
 
 def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
-    """Return series for the rules; of writers without a rank each is a run of its own."""
+    """Return series for the rules; each writer without a rank is a separate run."""
     ranks = {writer.id: writer.rank for writer in run.writers}
     several = len({each.writer for each in series}) > 1
     ranked = several and len(set(ranks.values())) > 1

@@ -18,10 +18,10 @@ def whole(
     least: int | None = None,
     most: int | None = None,
 ) -> int:
-    """Return a whole number that is asked with, or what counts where it is left out.
+    """Return a whole number of the query, or the default if it is left out.
 
     Raises:
-        Refusal: It is none, or out of bounds; or it is left out and has to be there.
+        Refusal: It is not one, or out of bounds; or it is required and left out.
     """
     found = optional(query, name, least, most)
     if found is not None:
@@ -34,10 +34,10 @@ def whole(
 def optional(
     query: Mapping[str, str], name: str, least: int | None = None, most: int | None = None
 ) -> int | None:
-    """Return a whole number that is asked with, None where it is left out.
+    """Return a whole number of the query, None if it is left out.
 
     Raises:
-        Refusal: It is none, or out of bounds.
+        Refusal: It is not one, or out of bounds.
     """
     text = query.get(name)
     if text is None:

@@ -1,4 +1,4 @@
-"""From the lines that a chart asks for to the series that are drawn, with what could not be found and why."""
+"""From the lines that a chart asks for to the series that are drawn, with notes on what was not found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FoundSeries:
 
     Attributes:
         series: One per line, writer and attempt.
-        groups: The group of each, empty where it has none.
+        groups: The group of each, empty if it has none.
         others: For each the series of the tag that is the x axis.
     """
 
@@ -34,7 +34,7 @@ class FoundSeries:
     noted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def note(self, text: str, hint: str) -> None:
-        """Count one more line of which something is to be said."""
+        """Count one more line with this note."""
         self.noted[text, hint] = self.noted.get((text, hint), 0) + 1
 
     @property
@@ -48,7 +48,7 @@ class FoundSeries:
 
 
 def find(chart: ChartRequest, log: Log | None) -> FoundSeries:
-    """Look up the lines of a chart; what does not exist fails nothing."""
+    """Look up the lines of a chart; what does not exist causes no failure."""
     found = FoundSeries()
     for line in chart.lines:
         series = _series(log, line, found)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stepscope.serve.guard import Guard
 
 HEADERS_TIMEOUT_S = 10.0
-"""A connection that has not sent a whole request head by then is closed; uvicorn itself waits for ever."""
+"""Seconds after which a connection without a whole request head is closed; uvicorn itself waits for ever."""
 KEEP_ALIVE_S = 15
-"""A page polls at least every five seconds, so its connection lives on."""
+"""Idle time of a connection: a page polls at least every five seconds, so its connection stays open."""
 GRACE_S = 1
-"""Answers under way at the end get this long."""
+"""Seconds for answers that are under way at the end."""
 UNREAD_TIMEOUT_S = 120.0
-"""A client that takes nothing of its answer for so long is cut off."""
+"""Seconds after which a client that takes nothing of its answer is cut off."""
 START_TIMEOUT_S = 30.0
 
 
@@ -105,7 +105,7 @@ class Protocol(H11Protocol):
 
 
 def affordable() -> int:
-    """Return how many connections there may be: half of the files that the process may let itself open."""
+    """Return the most connections: half of the files that the process may open."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -175,7 +175,7 @@ class Uvicorn(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """End in good order; who has not taken its answer by then is cut off, and no error is logged."""
+        """End in good order; clients that have not taken their answers are cut off, without an error."""
         asyncio.get_running_loop().call_later(GRACE_S, self.cut_off)
         await super().shutdown(sockets=sockets)
 

@@ -1,4 +1,4 @@
-"""Gives the memory that answers took back to the system.
+"""Returns the memory of answers to the system.
 
 The C library keeps what was freed for later, in an arena of each thread. A server that answers from many
 threads would hold, after a while, the most that any of them has ever taken.
@@ -25,14 +25,14 @@ class Trimmer:
         self._next = 0.0
 
     def look(self, now: float) -> None:
-        """Give back what is free, if the last time is long enough ago."""
+        """Return free memory, if the last time is long enough ago."""
         if now >= self._next:
             self._next = now + EVERY_S
             self._give_back()
 
 
 def trim() -> None:
-    """Give back what the C library keeps, where it can; other threads go on meanwhile."""
+    """Return what the C library keeps to the system, if possible; other threads go on meanwhile."""
     call = _malloc_trim()
     if call is not None:
         call(0)

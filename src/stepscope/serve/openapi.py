@@ -18,10 +18,10 @@ REFUSALS = {
     "400": "The request is wrong.",
     "401": "The token is missing or wrong, or the link has expired.",
     "403": "The host or origin is not allowed, or a change was requested where only reading is allowed.",
-    "404": "There is no such thing.",
+    "404": "No such run, tag, profile or address.",
     "405": "The address does not support this method.",
     "408": "The body did not arrive in time.",
-    "409": "It is not possible in the current state.",
+    "409": "The request is not possible in the current state.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "A file of the log directory cannot be read.",
@@ -97,7 +97,7 @@ def _operation(address: str, group: type[Any], method: str) -> dict[str, Any]:
 
 
 def _summary(asked: Operation, method: Any) -> str:
-    """Return what an address answers: as its message says of itself, else as its method does."""
+    """Return what an address answers, from the docstring of its message or else of its method."""
     named = inspect.isclass(asked.answer) and issubclass(asked.answer, msgspec.Struct)
     lines = (inspect.getdoc(asked.answer if named else method) or "").splitlines()
     return lines[0].replace("``", "")

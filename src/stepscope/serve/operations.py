@@ -1,7 +1,7 @@
-"""The addresses of the interface: what each is asked with, and the type of its answer.
+"""The addresses of the interface: the query of each, and the type of its answer.
 
-The description that the server gives of itself is made from this table, from the routes and from the message
-types (``serve/openapi.py``); a test puts questions made from it to a server and holds the answers against it.
+The server's own description is made from this table, the routes and the message types (``serve/openapi.py``);
+a test sends requests made from it to a server and checks the answers against it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Parameter:
     """One name in the query of an address.
 
     Attributes:
-        name: As it stands in the query.
-        kind: Its type; a list where it may be repeated.
+        name: Its name in the query.
+        kind: Its type; a list if it may be repeated.
         about: What it says, a line.
         required: Whether the address refuses without it.
     """
@@ -48,7 +48,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """How an address is asked, and what a success is.
+    """The query of an address, and its successful answer.
 
     Attributes:
         query: Names that may stand in the query.

@@ -1,4 +1,4 @@
-"""The built page: every file of its folder, found by its exact name and in no other way."""
+"""The built page: every file of its folder, found only by its exact name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Asset:
 
     @property
     def cache_control(self) -> str:
-        """For ever for a name that holds a hash, else asked for anew each time, answered 304 mostly."""
+        """Cached for ever if the name holds a hash; otherwise asked for each time, mostly with a 304."""
         return "private, max-age=31536000, immutable" if HASHED.match(self.name) else "no-cache"
 
 
@@ -71,7 +71,7 @@ class Page:
     """The folder with the built page.
 
     Args:
-        folder: May be missing or be built anew at any time.
+        folder: May be missing or be built again at any time.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -80,7 +80,7 @@ class Page:
         self.files: dict[str, Path] = {}
 
     def find(self, name: str) -> Asset | None:
-        """Return a file by its name in the folder, with forward slashes; None where there is none."""
+        """Return a file by its name in the folder, with forward slashes; None if there is none."""
         path = self.files.get(name)
         if path is None:
             # Only names that a listing of the folder gave are ever opened: no path is made from a request.
@@ -113,7 +113,7 @@ class Page:
 
 
 def asset_response(request: Request, asset: Asset) -> Response:
-    """Answer with a file, not at all where the browser has it, compressed for clients elsewhere."""
+    """Answer with a file, compressed for remote clients; without a body if the browser has it."""
     headers = {"ETag": asset.etag, "Cache-Control": asset.cache_control, "Vary": "Accept-Encoding"}
     if asset.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

@@ -1,4 +1,4 @@
-"""A run among the earlier runs of its log directory: what the store knows of them, for the comparison."""
+"""A run among the earlier runs of its log directory: what the store knows about them, for the comparison."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 NOISE = "gradients/noise_scale"
 TAGS = 2
-"""Losses that are compared: of training first."""
+"""Losses that are compared, those of training first."""
 UNFIT = ("adversarial", "reinforcement")
 """Kinds of training whose losses follow no law."""
 POINTS = 20_000
-"""Of a series that are looked at; of longer ones every n-th."""
+"""Most points of a series that are looked at; of longer ones, every n-th."""
 
 
 def unlike(log: Log, run: StoredRun) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
 
 
 def batch_of(run: StoredRun) -> BatchSize | None:
-    """Return what the gradient noise scale of a run says of its batch; None where it is not recorded."""
+    """Return what the gradient noise scale of a run says about its batch; None if it is not recorded."""
     if NOISE not in run.tags():
         return None
     return batch_size(series_of(run, NOISE).values, run.info.world_size)

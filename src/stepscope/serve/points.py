@@ -1,4 +1,4 @@
-"""Every point of some series, as CSV or JSON, made piece by piece so that no series is too long."""
+"""Every point of some series, as CSV or JSON, made piece by piece so that any length is possible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
     tag whose value at each point is one more column.
 
     Raises:
-        Refusal: The query is none, or the log does not hold what it names.
+        Refusal: The query is invalid, or the log does not hold what it names.
     """
     fields: dict[str, list[str]] = {}
     for name, value in query:
@@ -123,7 +123,7 @@ def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
 
 
 def columns_of(series: Series, x: NDArray[np.float64] | None) -> list[NDArray[Any]]:
-    """Return step, time and value; those that came after the series was placed on another axis left out."""
+    """Return step, time and value, without those that came after the series was placed on another axis."""
     return [column if x is None else column[: len(x)] for column in series.points.columns]
 
 

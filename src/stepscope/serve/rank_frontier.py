@@ -43,7 +43,7 @@ def frontier_answer(
         if len(table.ranks) < 2:
             raise EmptyTraceError(
                 f"expected the telemetry of several ranks, found {len(table.ranks)}",
-                hint="make the run in every process",
+                hint="create the run in every process",
             )
         found = accounts_of(table)
     except EmptyTraceError as error:

@@ -82,7 +82,7 @@ class RankList(msgspec.Struct, frozen=True):
     attempts: list[int]
     ranks: list[RankSummary]
     stalled_at: float | None = None
-    """When a rank last wrote that its step does not end; null where none did."""
+    """When a rank last wrote that its step does not end; null if none did."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class RankSteps(msgspec.Struct, frozen=True):
     """A ``RankFact``, or ``stage/`` and the name of a stage."""
     attempt: int
     labels: list[str]
-    """Of the rows."""
+    """Numbers of the ranks in the rows."""
     ranks: list[int]
     columns: int
     end: int
@@ -120,17 +120,17 @@ class FrontierStage(msgspec.Struct, frozen=True):
     exposed_s: float
     """Over all steps; the stages sum to the group's time."""
     beyond_median_s: float
-    """Of this, what would not have been lost had every rank taken as long as the median rank."""
+    """The part that would not have been lost if every rank had taken as long as the median rank."""
     leader: int
     margin_s: float
     led: float
     """Share of the steps that the leader leads."""
     since: int | None
-    """First step from which it leads; null where no rank persists."""
+    """First step from which it leads; null if no rank persists."""
     label: str
     """"persistent", "recurring", "wandering", "alike" or "unclear"."""
     mean_s: list[float | None]
-    """By column: mean of a step; null where no step of all ranks was recorded."""
+    """By column: mean of a step; null if no step of all ranks was recorded."""
 
 
 class FrontierBlame(msgspec.Struct, frozen=True):
@@ -144,11 +144,11 @@ class FrontierBlame(msgspec.Struct, frozen=True):
     """Lost beyond the median rank in steps whose stages this rank leads."""
     lost_per_step_s: float
     share: float
-    """Of all that was lost beyond the median rank."""
+    """Share of everything that was lost beyond the median rank."""
     led: float
     """Share of the steps that it leads in this stage."""
     margin_s: float
-    """Distance to the second, of the stage's leader; 0 of others."""
+    """Distance to the second, for the stage's leader; 0 for others."""
     verdict: str
     """"clear" of a persistent leader, else "cannot tell"."""
 
@@ -161,7 +161,7 @@ class FrontierOnset(msgspec.Struct, frozen=True):
     stage: str
     since: int
     before_s: float | None
-    """Mean step of the group before; null where it was so from the first step."""
+    """Mean step of the group before; null if it was so from the first step."""
     after_s: float
     """Likewise since."""
     without_s: float
@@ -173,7 +173,7 @@ class FrontierOnset(msgspec.Struct, frozen=True):
 
 
 class FrontierGroup(msgspec.Struct, frozen=True):
-    """A group of ranks whose work is alike; all of the job where none was said."""
+    """A group of ranks with the same work; all ranks of the job if no groups were given."""
 
     group: str
     ranks: list[int]
@@ -222,9 +222,9 @@ class RankFrontier(msgspec.Struct, frozen=True):
     """Step after the last column."""
     groups: list[FrontierGroup]
     stuck: list[StalledRank]
-    """Ranks whose steps do not end; empty where none was seen."""
+    """Ranks whose steps do not end; empty if none was seen."""
     refused: str | None
-    """Why nothing can be told; null where something is."""
+    """Why nothing can be told; null if something is."""
     clock: Literal["host", "device"]
     """Whose time the stages are: the hosts', or that of devices which timed them without being waited for."""
     notes: list[str]

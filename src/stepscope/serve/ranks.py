@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepscope.store.ranks import Rank, Ranks
 
 KEPT_RUNS = 2
-"""Runs of which what their ranks have written stays in memory: some 25 bytes a step and rank."""
+"""Number of runs whose ranks' data stays in memory: some 25 bytes per step and rank."""
 
 
 class RankAnswers:
@@ -100,7 +100,7 @@ class RankAnswers:
         return encoded(found)
 
     def ranks(self, run: str, log: Log | None) -> Ranks:
-        """Return the ranks of a run, and let go of what was read of others.
+        """Return the ranks of a run, and release what was read of others.
 
         Raises:
             Refusal: No such run.

@@ -13,7 +13,7 @@ from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
 
 COMPRESS_FROM_BYTES = 64 * 1024
-"""Below this a second packet costs less than compressing and decompressing."""
+"""Size below which a second packet costs less than compressing and decompressing."""
 
 
 class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
@@ -32,7 +32,7 @@ class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
         self.status, self.error, self.hint, self.headers = status, error, hint, headers
 
     def response(self) -> Response:
-        """Return the refusal as every failure looks."""
+        """Return the refusal in the form of all errors."""
         return json_response(Failure(self.error, self.hint), status=self.status, headers=self.headers)
 
 
@@ -76,7 +76,7 @@ class Body(NamedTuple):
 
 
 def packed_body(data: bytes, *, pack: bool) -> Body:
-    """Return an answer, gzipped where that is wanted and it is large enough to pay."""
+    """Return an answer, gzipped if that is wanted and it is large enough to pay."""
     if pack and len(data) >= COMPRESS_FROM_BYTES:
         return Body(gzipped(data, level=1), packed=True)
     return Body(data, packed=False)

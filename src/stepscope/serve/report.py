@@ -126,7 +126,7 @@ def figures(run: StoredRun, now: float) -> Iterator[tuple[str, str]]:
 
 
 def findings(log: Log, run: StoredRun) -> str:
-    """Return what the health rules say, with evidence and what to do, and what they could not tell."""
+    """Return the findings of the health rules with evidence and remedies, and what they could not judge."""
     judged = report_of(log, run)
     verdict = judged.verdict
     told = "".join(finding(each) for each in verdict.findings)
@@ -162,7 +162,7 @@ def finding(each: Finding) -> str:
 
 
 def charts(log: Log, run: StoredRun) -> str:
-    """Return the charts that one looks at first, and how many there are besides."""
+    """Return the most important charts, and the number of the others."""
     family = [each for each in log.runs() if each is run or each.base == run.name]
     tags = frozenset().union(*(part.tags() for part in family))
     known = [each for each in charts_of(tags, declared_names(log.experiment)) if each.section != OWN]
@@ -171,13 +171,18 @@ def charts(log: Log, run: StoredRun) -> str:
     if not drawn:
         return "<p>No scalars were recorded</p>"
     left = len(known) - len(chosen)
-    more = f"<p>{left:,} further charts: the page shows, stepscope export writes them</p>" if left else ""
-    band = "<p>A line goes through the last value of each stretch, the band from least to greatest</p>"
+    more = (
+        f"<p>{left:,} further charts: the page shows them, stepscope export writes them</p>" if left else ""
+    )
+    band = (
+        "<p>A line goes through the last value of each stretch; the band goes from the smallest to the "
+        "largest</p>"
+    )
     return f'{band}<div class="charts">{drawn}</div>{more}'
 
 
 def pick(known: list[Chart]) -> list[Chart]:
-    """Return the charts that are shown: one for each thing one looks for, then more of those, then others."""
+    """Return the charts that are shown: one for each important quantity, then more of those, then others."""
     whole = [each for each in known if not DETAIL.search(each.title)]
     firsts = [next((each for each in whole if pattern.search(each.title)), None) for pattern in WANTED]
     rest = [each for pattern in WANTED for each in whole if pattern.search(each.title)]
@@ -215,7 +220,7 @@ def profiled(log: Log, run: StoredRun) -> str:
     found = captures.captures(run, run_directory(log.path, run.name))
     newest_ = next((each for each in found if each.summary), None)
     if newest_ is None or newest_.summary is None:
-        return "<p>The run profiled no steps of itself (ProfilerHook, or stepscope capture)</p>"
+        return "<p>The run captured no profiles (ProfilerHook, or stepscope capture)</p>"
     told, steps = newest_.summary, newest_.summary.get("steps") or {}
     numbers = ", ".join(map(str, steps.get("numbers") or ()))
     parts = [
@@ -257,7 +262,7 @@ def ranks(run: StoredRun, now: float) -> str:
     """Return every rank of a job of several."""
     members = run.ranks.members(now=now)
     if not members:
-        return "<p>One process, or written by a tool that keeps no files of ranks</p>"
+        return "<p>A single process, or written by a tool that keeps no files of ranks</p>"
     rows = [
         [
             "-" if each.digest.last_step is None else f"{each.digest.last_step:,}",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepscope.store import Log, Series
 
 KEPT_BYTES = 64 << 20
-"""Drawn charts that are kept for the next client or the way back."""
+"""Most drawn charts that are kept for the next client or for going back."""
 decoder = msgspec.json.Decoder(SeriesRequest)
 
 
@@ -54,7 +54,7 @@ def answer(body: bytes, log: Log | None, views: DrawnCharts) -> bytes:
 
 
 def checked(body: bytes) -> SeriesRequest:
-    """Decode a request and hold it against the limits."""
+    """Decode a request and check it against the limits."""
     try:
         request = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -73,7 +73,7 @@ def chart_answer(
     """Return one chart, its columns appended to the arrays."""
     found = find(chart, log)
     if chart.x == "tag" and not chart.x_tag:
-        raise Refusal(400, "x is 'tag' and no tag is named", "add x_tag")
+        raise Refusal(400, "x is 'tag', but no tag is named", "add x_tag")
     shown = views.shown(chart, found)
     view = shown.view
     return ChartAnswer(
@@ -140,13 +140,13 @@ def group_lines(found: FoundSeries, shown: DrawnChart, arrays: FrameArrays) -> l
 
 
 def last_point(series: Series) -> LastPoint:
-    """Return the newest point, its value in a form that JSON can carry."""
+    """Return the newest point, its value as a JSON type."""
     last = series.last
     return LastPoint(last.step, last.wall, number(last.value))
 
 
 def number(value: float) -> float | NonFinite:
-    """Return a number, or the word for what JSON has none for."""
+    """Return a number, or a word for what JSON has no number for."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -182,7 +182,7 @@ class DrawnCharts:
         self._lock = threading.Lock()
 
     def shown(self, chart: ChartRequest, found: FoundSeries) -> DrawnChart:
-        """Return a chart, drawn anew only where something in it has changed.
+        """Return a chart, redrawn only if something in it has changed.
 
         Raises:
             Refusal: The range is none.

@@ -48,7 +48,7 @@ class Server:
 
     Raises:
         LogDirectoryError: The log directory can never be served.
-        ServeError: The address cannot be had.
+        ServeError: The address cannot be bound.
         UsageError: An invalid prefix, token or host.
     """
 

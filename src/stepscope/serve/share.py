@@ -1,4 +1,4 @@
-"""Links that show a log directory until some moment and change nothing.
+"""View-only links to a log directory that expire.
 
 Such a link carries when it ends and a signature, which the server's token makes. So nothing has to be kept:
 a link lives through a restart, opens no other directory, and ends for good where the token is replaced.
@@ -16,7 +16,7 @@ MAX_SECS = 366 * 86_400
 
 
 def view_token(secret: str, directory: Path, until: int) -> str:
-    """Return a token that only looks.
+    """Return a view-only token.
 
     Args:
         secret: The server's own token.
@@ -27,7 +27,7 @@ def view_token(secret: str, directory: Path, until: int) -> str:
 
 
 def ends_at(offered: str, secret: str, directory: Path) -> int | None:
-    """Return when a token that only looks ends; None where it was not signed for this directory."""
+    """Return when a view-only token expires; None if it was not signed for this directory."""
     mark, _, rest = offered.partition(".")
     until, _, signature = rest.partition(".")
     if mark != MARK or not (until.isascii() and until.isdecimal() and len(until) <= 12):

@@ -9,7 +9,7 @@ from stepscope.serve.reply import Body, packed_body
 from stepscope.serve.threads import ThreadPool
 
 KEPT_BYTES = 16 << 20
-"""Answers of the newest state that are kept, with what was asked."""
+"""Bytes of kept answers of the newest state, with their questions."""
 
 
 class SharedAnswers:
@@ -19,7 +19,7 @@ class SharedAnswers:
 
     Args:
         threads: Where answers are made.
-        kept_bytes: Of answers and questions; what is beyond is made anew each time.
+        kept_bytes: Bound for answers and questions; beyond it, they are made again each time.
     """
 
     def __init__(self, threads: ThreadPool, *, kept_bytes: int = KEPT_BYTES) -> None:

@@ -1,4 +1,4 @@
-"""Findings of a run's health that the telemetry of its ranks tells."""
+"""Findings of a run's health from the telemetry of its ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def ranks_of(run: StoredRun, number: int) -> list[int]:
-    """Return the ranks that wrote in an attempt, empty where there is one."""
+    """Return the ranks that wrote in an attempt, empty if there is one."""
     names = run.ranks.names().values()
     found = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
     return found if len(found) > 1 else []
@@ -30,7 +30,7 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
         verdict: Of the other rules.
         run: The run.
         number: Of the attempt.
-        off: Rules that are not wanted.
+        off: Rules that are switched off.
     """
     ranks = ranks_of(run, number)
     if not ranks or set(TITLES) <= set(off):

@@ -41,11 +41,11 @@ def publish(
         feed: Where to.
         log: What has been read.
         changes: What the reading found.
-        notes: What people say of runs.
-        said: Runs of which they say something else than before.
+        notes: People's annotations of runs.
+        said: Runs whose annotations have changed.
         now: Seconds since the epoch.
-        kinds: What people say the metrics of tags are.
-        kinds_changed: Whether they say something else than before.
+        kinds: People's kinds for the metrics of tags.
+        kinds_changed: Whether these have changed.
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed, *said) if name in runs]
@@ -141,12 +141,12 @@ def problems_of(problems: list[StoredProblem], log: Log) -> list[Problem]:
 
 
 def shown_path(path: str, log: Log) -> str:
-    """Return a path from the log directory, or from the user's home: where that is concerns no client."""
+    """Return a path relative to the log directory or the home, whose location clients need not know."""
     return path.removeprefix(f"{log.path}/").replace(str(Path.home()), "~", 1)
 
 
 def last_value(run: StoredRun, tag: str) -> float | None:
-    """Return the newest value of a tag, None where there is none or it is not finite."""
+    """Return the newest value of a tag, None if there is none or it is not finite."""
     if tag not in run.tags():
         return None
     value = float(run.columns(tag)[-1].last.value)

@@ -17,7 +17,7 @@ Split = Literal["train", "eval", "test"]
 MetricKind = Literal[
     "loss", "score", "schedule", "counter", "nonfinite", "norm", "latency", "rate", "ratio", "bytes", "other"
 ]
-"""As ``store/metrics.py`` has them."""
+"""Kinds of metrics, as in ``store/metrics.py``."""
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 
 MAGIC = 0x31535353
@@ -61,9 +61,9 @@ class LogSummary(msgspec.Struct, frozen=True):
     path_display: str
     """The path as it was typed, for reading and copying only."""
     version: str
-    """Of Stepscope."""
+    """Version of Stepscope."""
     exists: bool
-    """False while the server waits for a directory that is not there yet."""
+    """False while the server waits for a directory that does not exist yet."""
     problems: list[Problem]
 
 
@@ -101,7 +101,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     note: str
     """Markdown; "" for none."""
     archived: bool
-    """Put away: lists leave it out unless asked."""
+    """Archived: lists leave it out unless requested."""
     colour: int | None
     """Number of the colour that people chose for it, from 1; None: none."""
     step_notes: list[StepNote]
@@ -137,7 +137,7 @@ class Chart(msgspec.Struct, frozen=True):
     kind: MetricKind
     """A description of the metric, derived from its name and unit or written by people."""
     kind_said: bool
-    """True where people said so."""
+    """True if people said so."""
     lower_is_better: bool | None
     """None: neither end is."""
 
@@ -185,7 +185,7 @@ class ChartRequest(msgspec.Struct, frozen=True):
     buckets: Annotated[int, msgspec.Meta(ge=1, le=MAX_BUCKETS)] = 600
     """Points that fit the plot; the answer is raw where no line has more."""
     smoothing: Annotated[float, msgspec.Meta(ge=0, le=MAX_SMOOTHING)] = 0.0
-    """Weight of the exponential average, 0 is none."""
+    """Weight of the exponential average; 0 is off."""
     x_tag: str | None = None
     """The tag that is the x axis where ``x`` is ``tag``."""
     band: Band = "std"
@@ -228,7 +228,7 @@ class Line(msgspec.Struct, frozen=True):
     writer: str
     attempt: int
     superseded_from: float | None
-    """From this x on a later attempt of the same writer has gone over it again."""
+    """The x from which on a later attempt of the same writer has recorded it again."""
     points: int
     """Points of the series within the range."""
     nonfinite: int
@@ -249,7 +249,7 @@ class Note(msgspec.Struct, frozen=True):
     text: str
     hint: str
     lines: int
-    """How many lines it holds for."""
+    """Number of lines that it applies to."""
 
 
 class PointsSeries(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -332,11 +332,11 @@ class SeriesHeader(msgspec.Struct, frozen=True):
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """A profile that a run took of itself, or tried to: see ``docs/capture.md``."""
+    """A profile that a run captured, or tried to: see ``docs/capture.md``."""
 
     name: str
     path: str | None
-    """Relative to the log directory; None where it failed, or lies elsewhere."""
+    """Relative to the log directory; None if it failed, or lies elsewhere."""
     rank: int | None
     world_size: int | None
     role: str | None
@@ -355,7 +355,7 @@ class Capture(msgspec.Struct, frozen=True):
     memory: list[Any]
     """Per step, what memory held at its end."""
     before: list[Any]
-    """Steps before: number, seconds, seconds waited for data."""
+    """Earlier steps: number, seconds, seconds waited for data."""
     facts: dict[str, Any]
     failure: str | None
     """Why there is no profile."""
@@ -374,7 +374,7 @@ class CaptureReply(msgspec.Struct, frozen=True):
 
 
 class CaptureProgress(msgspec.Struct, frozen=True):
-    """How far a request has come; once followed, a capture carries its name."""
+    """The progress of a request; a capture made for it carries its name."""
 
     request: str
     at_step: int | None
@@ -393,7 +393,7 @@ class CaptureList(msgspec.Struct, frozen=True):
     captures: list[Capture]
     """The newest first."""
     asked: CaptureProgress | None
-    """Of the request that was asked about."""
+    """Progress of the request that was asked about."""
 
 
 class CaptureRequest(msgspec.Struct, frozen=True):

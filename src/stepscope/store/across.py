@@ -1,7 +1,7 @@
 """Another tag as the x axis: loss over tokens, accuracy over epochs.
 
-A point lies where the other tag was at its step: exactly there if it was recorded at that step, else on the
-straight line between the steps around it. A point before the other tag's first step or behind its last has
+A point lies where the other tag was at its step: exactly there if it was recorded at that step, otherwise on
+the straight line between the steps around it. A point before the other tag's first step or after its last has
 no place; both kinds are counted, so that whoever draws can say so.
 """
 

@@ -40,14 +40,14 @@ from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
 
 WORTH_BYTES = 1 << 20
-"""Less than this is read from the event files faster than a cache is managed."""
+"""Bytes below which reading event files is faster than managing a cache."""
 WORTH_RATIO = 1 / 8
 STRAY_SECONDS = 600
-"""Blobs that no index names are deleted at this age: another process may be about to name a younger one."""
+"""Age at which unreferenced blobs are deleted: another process may be about to reference a younger one."""
 
 
 def cache_home() -> Path | None:
-    """Return the directory for caches of log directories, None where there is none."""
+    """Return the directory for caches of log directories, None if there is none."""
     home = mirror.cache_home()
     return home / "logs" if home else None
 
@@ -72,7 +72,7 @@ class Cache:
                 os.utime(self.folder / "index")  # marks it as used
 
     def source(self, path: str) -> FollowedFile:
-        """Return an event file with what is known of it; the source decides whether that still holds."""
+        """Return an event file with what is known about it; the source decides whether that still holds."""
         entry = self._files.get(self._name(path))
         return FollowedFile(path, entry, Blob(self.folder / entry.blob) if entry else None)
 
@@ -125,7 +125,7 @@ class Cache:
 
 
 def stored_file(source: FollowedFile, blob: BlobWriter) -> StoredFile | None:
-    """Return the entry of a file, its columns added to a blob; None where it cannot be known again."""
+    """Return the entry of a file, its columns added to a blob; None if it could not be recognized."""
     with source.lock:  # reader and columns must be of one moment
         stat, state = source.seen, source.reader_state()
         if stat is None or state is None or source.error:

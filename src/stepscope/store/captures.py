@@ -1,9 +1,9 @@
-"""The profiles that a run took of itself, and how to ask it for one.
+"""The profiles that a run captured, and how to request one.
 
 What is known of a profile is JSON: the run's event file holds one for each capture of the chief (tag
 ``stepscope/profile``), and every rank leaves it beside the profile, as ``profiles/NAME.profile.json``. A
 summary lies there too once the side process has made it. A request is a file in ``capture/`` of the run's
-directory; what became of it each rank leaves beside it.
+directory; each rank leaves the outcome beside it.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def beside(directory: Path) -> list[dict[str, Any]]:
 
 
 def still_there(facts: dict[str, Any], directory: Path) -> bool:
-    """Return whether a profile was not deleted since, as the oldest are; a failure has no file to lose."""
+    """Return whether a profile still exists, as the oldest are deleted; a failure has no file to lose."""
     path = facts.get("path")
     return not isinstance(path, str) or (directory / path).exists()
 
 
 def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:
-    """Return the summary of a capture, None where there is none inside the run's directory."""
+    """Return the summary of a capture, None if there is none inside the run's directory."""
     path = facts.get("summary")
     if not isinstance(path, str):
         return None
@@ -181,13 +181,13 @@ def ask(
 
 
 def planned_step(directory: Path, request: str) -> int | None:
-    """Return the step that the chief named for a request of several ranks, None where it named none."""
+    """Return the step that the chief named for a request of several ranks, None if it named none."""
     step = (read(directory / REQUESTS / f"{request}{PLAN}") or {}).get("at_step")
     return step if isinstance(step, int) else None
 
 
 def answers(directory: Path, request: str) -> dict[int, dict[str, Any]]:
-    """Return what became of a request, by rank."""
+    """Return the outcome of a request, by rank."""
     found = {}
     for path in (directory / REQUESTS).glob(f"{request}.rank*.json"):
         rank = path.name.removeprefix(f"{request}.rank").removesuffix(".json")

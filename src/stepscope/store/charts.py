@@ -22,11 +22,13 @@ UNITS = {
     "_bytes": "bytes",
     "_ratio": "ratio",
 }
-"""Units by the end of a tag, the longest first."""
+"""Units by the ending of a tag, the longest first."""
 KEPT_IN_TITLE = {"_per_second", "_ratio"}
-"""Ends without which the rest would mean something else."""
+"""Endings without which the rest would mean something else."""
 TOP, OWN = "metrics", "stepscope"
-"""The section of metrics without a path, which comes first, and that of our own cost, which comes last."""
+"""The section of metrics without a path, which comes first, and that of Stepscope's cost, which comes
+last.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Chart:
     Attributes:
         id: Its first tag, that of training if there is one; the same when a tag joins later.
         section: The metric's path up to the first slash.
-        unit: ``ms µs s bytes ratio`` or ``per second``, None where the tag does not say.
+        unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
         kind: What the metric is; it decides how it is drawn.
     """
 
@@ -57,7 +59,7 @@ class Chart:
 
     @property
     def lower_is_better(self) -> bool | None:
-        """True if less of it is better; None where neither end is."""
+        """True if lower is better; None if neither direction is."""
         return LOWER_IS_BETTER.get(self.kind)
 
 
@@ -66,7 +68,7 @@ def charts(log: Log, said: Mapping[str, MetricKind] | None = None) -> list[Chart
 
     Args:
         log: The log directory.
-        said: What people say the metric of a tag is, where its name tells wrongly.
+        said: The kinds that people gave to tags whose names are misleading.
     """
     tags = frozenset().union(*(run.tags() for run in log.runs()))
     found = charts_of(tags, declared_names(log.experiment))
@@ -76,7 +78,7 @@ def charts(log: Log, said: Mapping[str, MetricKind] | None = None) -> list[Chart
 
 
 def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Return tag and name of each metric that an experiment calls otherwise than by its tag."""
+    """Return tag and name of each metric that an experiment names differently from its tag."""
     metrics = experiment.get("metrics", ())
     return frozenset((each["tag"], each["display_name"]) for each in metrics if each["display_name"])
 

@@ -1,8 +1,9 @@
-"""Turns event files into Parquet on any store, and looks at what was written before anything is believed.
+"""Turns event files into Parquet on any store, and verifies what was written before relying on it.
 
 Each event file is one task, which a pool of processes or a cluster takes. A task reads its file, writes the
 Parquet files and the records beside it, reads each of them back and compares it bit by bit, puts it into the
-store, compares its checksum there, and writes the index last. What is not whole has no index and is no log.
+store, compares its checksum there, and writes the index last. What is incomplete has no index and is not a
+log.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from stepscope.urls import OBJECT_STORES, is_url, scheme
 FILE_ROWS = 4 << 20
 """Points of one Parquet file: some 30 to 60 MB, and what a process holds twice."""
 GROUP_ROWS = 1 << 18
-"""Points of a row group: as much is decoded at least."""
+"""Points of a row group, the smallest unit that is decoded."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Done:
         read_bytes: Size of the event file.
         written_bytes: Of all that takes its place.
         stamp: Size and time of the event file, when it was read.
-        error: Why it was not compacted; empty where it was.
+        error: Why it was not compacted; empty if it was.
     """
 
     task: Task
@@ -84,7 +85,7 @@ class Done:
 
 
 def compact_file(task: Task) -> Done:
-    """Compact one event file; what goes wrong is said in what is returned."""
+    """Compact one event file; the result says what went wrong."""
     try:
         before = os.stat(task.path)  # noqa: PTH116  a path of text, as all of the store's
         source = FollowedFile(task.path)
@@ -180,7 +181,7 @@ Rows = list[tuple[int, str, SeriesColumns]]
 
 
 def batches(source: FollowedFile) -> Iterator[Rows]:
-    """Yield the points of a file, so many at a time, each with the number of its attempt and its tag."""
+    """Yield the points of a file in portions, each with the number of its attempt and its tag."""
     batch: Rows = []
     room = FILE_ROWS
     for number, part in enumerate(source.parts):
@@ -249,7 +250,7 @@ def copy_records(source: FollowedFile, path: Path) -> tuple[dict[int, int], Path
     """Copy the records that hold other values than points, as they are.
 
     Returns:
-        Where each of them was, and where it is; the file, None where there is no such record.
+        Where each of them was, and where it is; the file, None if there is no such record.
 
     Raises:
         LogDirectoryError: The event file has changed meanwhile.
@@ -300,10 +301,10 @@ class CompactFolder:
             self._system.makedirs(self._root)
 
     def put(self, local: Path) -> PackedFile:
-        """Put a file there under its name, and read it back; a name appears with all of the file behind it.
+        """Put a file there under its name, and read it back; the name appears only with the whole file.
 
         Raises:
-            LogDirectoryError: What is there is not what was put.
+            LogDirectoryError: The content differs from what was put.
         """
         path = f"{self._root}/{local.name}"
         size, crc = local.stat().st_size, checksum(local)
@@ -321,7 +322,7 @@ class CompactFolder:
         return PackedFile(local.name, size, crc)
 
     def _checksum(self, path: str, size: int) -> int:
-        """Return the CRC-32 of the first bytes of a file there, so many as were written."""
+        """Return the CRC-32 of the first bytes of a file there, as many as were written."""
         found = 0
         for start in range(0, size, READ_BYTES):
             found = isal_zlib.crc32(self._system.read(path, start, min(start + READ_BYTES, size)), found)

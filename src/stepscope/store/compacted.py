@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stepscope.store.pyramid import Levels
 
 MAGIC = b"stepscope-compacted-1\n"
-"""Changes with the layout; another is not read, and said."""
+"""Version of the layout; any other is not read, and reported."""
 READ_BYTES = 8 << 20
 ROW_COLUMNS = ("step", "wall", "value")
 PLACES = ("<i8", "<f8", "<i8", "<i4")
@@ -104,9 +104,9 @@ class CompactedIndex(msgspec.Struct, array_like=True):
         name: Of the event file.
         size: Its bytes.
         written: When it was last written, seconds since the epoch.
-        ending: When its process ended cleanly, where that was noted; NaN where the time is not known.
+        ending: When its process ended cleanly, where that was noted; NaN if the time is not known.
         points: The Parquet files.
-        others: The file of records; None where there are none.
+        others: The file of records; None if there are none.
     """
 
     name: str
@@ -146,7 +146,7 @@ def load_index(path: Path) -> CompactedIndex:
     """Return the index in a file.
 
     Raises:
-        EventFileError: It is none of this version, or damaged.
+        EventFileError: It is not an index of this version, or is damaged.
         OSError: It cannot be read.
     """
     data = regular_bytes(path, MOST_INDEX_BYTES)
@@ -251,7 +251,7 @@ class CompactedFile(FollowedFile):
         for piece in self._index.pieces:
             found = self._size_of(piece)
             if found is None:
-                return f"{piece.name} is missing, which holds a part of it"
+                return f"{piece.name} is missing, which holds part of it"
             if found != piece.size:
                 return f"{piece.name} has {found:,} bytes, and {piece.size:,} were written"
         return None
@@ -359,7 +359,7 @@ class CompactedFile(FollowedFile):
         """Return a Parquet file whose checksum is right; it is looked at once.
 
         Raises:
-            LogDirectoryError: It is not: a flipped bit must not become a wrong number.
+            LogDirectoryError: It is wrong: a flipped bit must not become a wrong number.
         """
         path = self._folder / piece.name
         if piece.name not in self._checked:

@@ -27,7 +27,7 @@ class Compaction:
     """The outcome of a compaction.
 
     Attributes:
-        done: Per event file what became of it.
+        done: The outcome per event file.
         skipped: Runs that were left as they are, and why.
         copied: Other files that went with the runs.
         removed: Event files that were deleted.
@@ -106,7 +106,7 @@ def compact(
 
 
 def still_written(files: Files) -> str:
-    """Return why a run must not be compacted yet; nothing where it may be."""
+    """Return why a run must not be compacted yet; nothing if it may."""
     said = []
     for path in files:
         if is_own_name(path.rpartition("/")[2]):
@@ -118,7 +118,7 @@ def still_written(files: Files) -> str:
         return "it is running"
     quiet = time.time() - max(stat.st_mtime for stat in files.values())
     if quiet < QUIET_SECONDS and (running or not any(said)):
-        return f"it was written to {age(max(quiet, 0.0))} ago, and says nothing of its end"
+        return f"it was written to {age(max(quiet, 0.0))} ago, and its end is not recorded"
     return ""
 
 

@@ -34,7 +34,7 @@ class Derived:
 
     Attributes:
         series: One per writer and attempt of its first tag.
-        note: Why there is no point where every tag has some; empty where there are points.
+        note: Why there is no point where every tag has some; empty if there are points.
     """
 
     series: list[Series]
@@ -68,7 +68,7 @@ def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
 
 
 def _plain(node: Node) -> set[str]:
-    """Return the tags that stand outside of ``hold`` somewhere."""
+    """Return the tags that occur outside ``hold`` somewhere."""
     if isinstance(node, Tag):
         return set() if node.axis else {node.name}
     if isinstance(node, Call) and node.name != "hold":
@@ -97,7 +97,7 @@ def _derived(
 
 
 def _why_empty(found: dict[str, list[Series]]) -> str:
-    """Say which steps the tags have, of which none is common."""
+    """Return which steps the tags have, of which none is common."""
     said = []
     for name, series in found.items():
         steps = series[0].step[:2].tolist()
@@ -119,7 +119,7 @@ def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series
 
 
 class _Kept:
-    """Derived series that are looked at, the least recently used forgotten first."""
+    """Derived series in use, the least recently used forgotten first."""
 
     def __init__(self) -> None:
         self._items: OrderedDict[Hashable, Derived] = OrderedDict()

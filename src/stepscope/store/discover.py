@@ -1,9 +1,9 @@
-r"""Which event files lie under a log directory, and what has changed since the last look.
+r"""Finds the event files under a log directory, and what has changed since the last look.
 
 The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that
 directly holds one, and its name is the path from the log directory (``.`` for the log directory itself), with
-bytes that are no UTF-8 written as ``\xff``.
-Symbolic links are followed. A link back to a directory that we are inside of is left out, so a loop ends.
+bytes that are not UTF-8 written as ``\xff``. Symbolic links are followed. A link back to a directory that we
+are inside of is left out, so a loop ends.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ FOLDER = ".stepscope"
 DEBUGGER = "tfdbg_events."
 """Files of ``tf.debugging.experimental.enable_dump_debug_info`` begin with it; they hold DebugEvents."""
 RACY_SECONDS = 2.0
-"""A directory changed this recently is listed again: its time stamp may not move for a second change."""
+"""Age of a change within which a directory is listed again: a second change may not move its time stamp."""
 FULL_SECONDS = 30.0
-"""Every directory is listed again this often: some file systems keep no honest time stamp of directories."""
+"""How often every directory is listed again: some file systems have no reliable time stamps of
+directories.
+"""
 MAX_DEPTH = 64
 
 Files = dict[str, os.stat_result]

@@ -22,7 +22,7 @@ class SteppedValues:
     """Values at ascending steps, each step once.
 
     Attributes:
-        held: Each value stands until the next one, instead of for its own step only.
+        held: Each value holds until the next one, instead of for its own step only.
     """
 
     step: NDArray[np.int64]
@@ -42,7 +42,7 @@ Value = SteppedValues | AxisValues | float
 
 
 def column_of(series: list[Series]) -> SteppedValues:
-    """Return series as one column: of a step that was recorded again the newest value."""
+    """Return series as one column, with the newest value of a step that was recorded again."""
     steps, walls, values = [], [], []
     for number, each in enumerate(series):
         step, wall, value = each.points.columns
@@ -175,9 +175,9 @@ def ema(column: SteppedValues, weight: float) -> SteppedValues:
 
 
 def mean(column: SteppedValues, points: float) -> SteppedValues:
-    """Average the last so many points, at the beginning as many as there are.
+    """Average the last points, at the beginning as many as there are.
 
-    It is NaN where one of them is not finite.
+    It is NaN if one of them is not finite.
     """
     if points < 1 or points != int(points):
         raise UsageError(f"mean over {points:g} points", hint="use a whole number from 1 on")
@@ -202,7 +202,7 @@ def rate(column: SteppedValues) -> SteppedValues:
 
 
 def per_second(column: SteppedValues) -> SteppedValues:
-    """Return the change per second since the point before; NaN where the clock did not move on."""
+    """Return the change per second since the point before; NaN if the clock did not move on."""
     changed, seconds = diff(column), np.diff(column.wall)
     return replace(changed, value=changed.value / np.where(seconds > 0, seconds, np.nan))
 

@@ -1,4 +1,4 @@
-"""Expressions over tags, such as ``loss - eval/loss``: the text read into a tree, nothing computed.
+"""Expressions over tags, such as ``loss - eval/loss``: the text is parsed into a tree, nothing is computed.
 
 ::
 
@@ -63,7 +63,7 @@ class Tag:
 
     @property
     def axis(self) -> bool:
-        """True if it is the place of a point and no tag."""
+        """True if it is the place of a point and not a tag."""
         return not self.quoted and self.name in AXES
 
 
@@ -83,7 +83,7 @@ def parse(text: str) -> Node:
     """Return the tree of an expression.
 
     Raises:
-        ExpressionError: It is none; with the place of the first wrong part.
+        ExpressionError: It is not one; with the place of the first wrong part.
     """
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(
@@ -206,7 +206,7 @@ class _Parser:
         if self.depth > MOST_NESTED:
             token = self.next
             raise ExpressionError(
-                f"more than {MOST_NESTED} parts within each other",
+                f"more than {MOST_NESTED} nested parts",
                 start=token.start,
                 end=token.end,
                 hint="take it apart into two charts",

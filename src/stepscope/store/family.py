@@ -1,4 +1,4 @@
-"""Families of series that share a chart: training and evaluation of the same metric, told by the names.
+"""Families of series that share a chart: training and evaluation of the same metric, found by name.
 
 Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
 ``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as
@@ -35,8 +35,8 @@ class Family(NamedTuple):
     """The family of a series.
 
     Attributes:
-        run: The run that its run is a part of; itself where it is none.
-        split: None where neither the tag nor the run says.
+        run: The run that its run is a part of; itself where it is not a part.
+        split: None if neither the tag nor the run says.
         metric: The tag without the word of its split.
     """
 

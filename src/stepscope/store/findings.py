@@ -29,11 +29,11 @@ class WrittenFinding:
     Attributes:
         severity: "high", "medium", "low" or "info".
         first_step: Where the window of steps begins that the rule looked at.
-        step: At which it was noticed.
+        step: The step at which it was noticed.
         wall: When, seconds since the epoch.
-        closed_step: At which it was over; None: it was not.
-        since_step: From which on it holds, where the rule could tell that better than by ``step``.
-        stack: Where the training thread stood, of a stall.
+        closed_step: The step at which it was over; None: it was not.
+        since_step: The step since which it holds, if the rule could tell that better than by ``step``.
+        stack: Where the training thread was, for a stall.
         also: Further layers in which the same was found.
         causes: Where it began and what grew first, as sentences.
         batches: What the steps in question were computed from, each with its ``step``.
@@ -68,7 +68,7 @@ class WrittenFinding:
 
 
 def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
-    """Return what the JSON of one event says, None where it is not a finding."""
+    """Return what the JSON of one event says, None if it is not a finding."""
     if not isinstance(facts, dict):
         return None
 
@@ -122,7 +122,7 @@ def read_findings(values: FindingValues, attempt: int) -> Iterator[WrittenFindin
 
 
 def newest(findings: Iterable[WrittenFinding]) -> list[WrittenFinding]:
-    """Return the last that was said of each finding, in the order in which they opened."""
+    """Return the latest state of each finding, in the order in which they opened."""
     found: dict[tuple[object, ...], WrittenFinding] = {}
     for each in findings:
         named = each.tag, each.layer, each.rank, each.step, each.summary

@@ -1,7 +1,7 @@
 """Bucket edges: whole multiples of a width from a ladder of 4, 5, 6 or 7 times a power of two.
 
 Every edge is then exact in floating point and steps are split between whole numbers only. Hardly more than a
-fifth of the buckets asked for is given away, half of them at worst, where buckets hold one to three steps.
+fifth of the requested buckets are lost; at worst half of them, if buckets hold one to three steps.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def place(x: Array, at: float, side: Literal["left", "right"]) -> int:
 
 
 def whole_grid(begin: float, end: float, buckets: int) -> Grid:
-    """Return a grid over whole numbers from begin to end with at most so many buckets."""
+    """Return a grid over integers from begin to end with at most the given number of buckets."""
     low, high = math.floor(begin), math.floor(end)
     if buckets == 1:  # multiples of whatever width part a range around 0
         return Grid(np.array([low], np.int64), high, np.array([(low + high) / 2]))
@@ -78,7 +78,7 @@ def whole_widths(least: int) -> Any:
 
 
 def real_grid(begin: float, end: float, buckets: int) -> Grid:
-    """Return a grid over a range of real numbers with at most so many buckets."""
+    """Return a grid over a range of real numbers with at most the given number of buckets."""
     if buckets == 1:
         return Grid(np.array([begin]), end, np.array([begin + (end - begin) / 2]))
     # Multiples of 2**shift are exact up to the end only where that is no less than its last digit.

@@ -151,7 +151,7 @@ def joined(parts: list[Member]) -> Member:
 
 
 def common_places(members: Sequence[Member], buckets: int) -> Floats | None:
-    """Return every x of any member, None where they are too many to be drawn one by one."""
+    """Return every x of any member, None if they are too many to be drawn one by one."""
     if any(len(each.x) > buckets for each in members):
         return None
     places = np.unique(np.concatenate([each.x for each in members])) if members else np.empty(0)

@@ -1,7 +1,7 @@
-"""The small file of the cache that is read whole: what every event file held, and where its columns lie.
+"""The small file of the cache that is read whole: what every event file held, and where its columns are.
 
-Nothing in it is trusted beyond its checksum and version. A file is known again by inode, size and times;
-where those moved, by its first and last bytes. Whatever does not fit is read from the event file again.
+Nothing in it is trusted beyond its checksum and version. A file is recognized by inode, size and times; if
+those changed, by its first and last bytes. Whatever does not fit is read from the event file again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesFacts
 
 MAGIC = b"stepscope-cache-4\n"
-"""Changes with the layout; another is as good as none."""
+"""Version of the layout; any other counts as no index."""
 SAMPLE_BYTES = 4096
 CRC_BYTES = 4
 
@@ -60,7 +60,7 @@ class StoredFile(msgspec.Struct, array_like=True):
     """One event file up to a position.
 
     Attributes:
-        blob: Name of the file with its columns; empty where it holds no points.
+        blob: Name of the file with its columns; empty if it holds no points.
         size: Bytes of the event file that are accounted for here.
         state: Of its reader, to go on from.
         samples: Checksums of the first and of the last bytes of that size.
@@ -99,7 +99,7 @@ def sealed(magic: bytes, value: msgspec.Struct) -> bytes:
 
 
 def unsealed(magic: bytes, data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
-    """Return the value in a file of some layout, None where it is damaged or of another layout."""
+    """Return the value in a file of some layout, None if it is damaged or of another layout."""
     head = len(magic) + CRC_BYTES
     if not data.startswith(magic) or int.from_bytes(data[len(magic) : head], "little") != isal_zlib.crc32(
         data[head:]
@@ -112,7 +112,7 @@ def unsealed(magic: bytes, data: bytes, decoder: msgspec.msgpack.Decoder[T]) -> 
 
 
 def load_index(path: Path) -> Index | None:
-    """Return the index in a file, None where there is none that is whole and of this version."""
+    """Return the index in a file, None if there is none that is whole and of this version."""
     try:
         return unsealed(MAGIC, path.read_bytes(), _decoder)
     except OSError:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 GONE_SECONDS = 3.0
-"""A process that is gone may have written how it ended; readers have seen that by then."""
+"""Seconds to wait after a process has gone: it may have written how it ended, which readers see by then."""
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
 
 GONE_MARGIN_S = 1.0
-"""By so much the clocks of a file system and of this machine may differ."""
+"""Seconds by which the clocks of a file system and of this machine may differ."""
 
 MOST_BYTES = 16 << 20
 """Of what a run says of itself."""
@@ -58,7 +58,7 @@ class RunInfo:
 
 
 def parse_info(text: bytes) -> RunInfo | None:
-    """Return what the JSON of ``stepscope/run`` says, None where it is no such JSON.
+    """Return what the JSON of ``stepscope/run`` says, None if it is no such JSON.
 
     A field of another type than expected counts as not recorded: a later schema must not hide a run.
     """
@@ -101,7 +101,7 @@ def state_of(
         info: What it said last.
         written: When its newest file was last written, seconds since the epoch.
         now: The present, likewise.
-        alive: Whether its process lives; None where that cannot be known, as on another host.
+        alive: Whether its process lives; None if that cannot be known, as on another host.
     """
     quiet = now - written
     if info.status == "running":
@@ -126,7 +126,7 @@ def age(seconds: float) -> str:
 def process_alive(info: RunInfo) -> bool | None:
     """Return whether the process of a run on this host lives; None on another host.
 
-    A process that started after the run is another one with the same number.
+    A process that started after the run is a different one with the same number.
     """
     if info.pid is None or info.pid <= 0 or info.host is None or info.host != socket.gethostname():
         return None
@@ -141,13 +141,13 @@ def process_alive(info: RunInfo) -> bool | None:
 
 
 class ProcessWatch:
-    """Looks after the process of one run."""
+    """Watches the process of one run."""
 
     def __init__(self) -> None:
         self._gone_at: float | None = None
 
     def alive(self, info: RunInfo, now: float, written: float) -> bool | None:
-        """Return whether it lives; None also where it writes on though no such process is seen.
+        """Return whether it lives; None also where it continues to write although no such process is seen.
 
         Containers may share the name of the host and not its processes.
 
@@ -166,7 +166,7 @@ class ProcessWatch:
 
 
 def process_began(pid: int) -> float | None:
-    """Return when a process started, seconds since the epoch; None where the system does not tell."""
+    """Return when a process started, seconds since the epoch; None if the system does not tell."""
     try:
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         lines = Path("/proc/stat").read_text().splitlines()

@@ -11,7 +11,7 @@ from stepscope.events.kinds.reading import Kind, kind_of, read_value
 __all__ = ["ABOUT_THE_RUN", "BEFORE_A_SESSION", "Kind", "decode", "kind_of"]
 
 ABOUT_THE_RUN = ("stepscope", "hparams")
-"""Kinds that say something of the run and are not results of a step."""
+"""Kinds that describe the run and are not results of a step."""
 BEFORE_A_SESSION = (*ABOUT_THE_RUN, "graph", "run_metadata", "keras_model")
 """Kinds that a writer may record before its session's start: the Estimator writes the graph there."""
 

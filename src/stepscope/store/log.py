@@ -175,7 +175,7 @@ class Log:
 
     @staticmethod
     def _store_problems(mirror: Mirror) -> list[Problem]:
-        """Return what the store did not give at the last look; what it gave before is shown."""
+        """Return what the store did not deliver at the last look; earlier data is shown."""
         found = [
             Problem("unread", 1, name, f"not read from the store now: {error}")
             for name, error in mirror.unread.items()
@@ -188,8 +188,8 @@ class Log:
         """Look for new runs and new points and read them.
 
         Args:
-            max_seconds: Return after about this time with what has been read so far; reading goes on behind,
-                and the next call takes it in.
+            max_seconds: Return after about this time with what has been read so far; reading goes on in the
+                background, and the next call includes it.
 
         Raises:
             LogDirectoryError: The log directory itself can no longer be listed.
@@ -249,7 +249,7 @@ class Log:
         )
 
     def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
-        """Make the runs show what has been read, and return what that changed."""
+        """Make what has been read visible in the runs, and return what that changed."""
         result = Changes(complete=not self._reading)
         runs: dict[str, StoredRun] = {}
         for name, files in found.items():

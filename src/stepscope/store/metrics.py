@@ -1,4 +1,4 @@
-"""Metric kinds: what a scalar is, told by its name and unit.
+"""Metric kinds: what a scalar is, according to its name and unit.
 
 The kind decides how a metric is drawn and read: whether neighbouring values may be averaged, which way is
 better, whether the first steps may flatten a chart.
@@ -32,7 +32,7 @@ LOWER_IS_BETTER: dict[MetricKind, bool] = {
     "score": False,
     "rate": False,
 }
-"""Kinds that have a better end; of the others less is neither better nor worse."""
+"""Kinds with a better direction; for others, lower is neither better nor worse."""
 
 _TIMES = {"s", "ms", "µs", "ns"}
 _SECONDS = r"(?:s|ms|us|ns|secs?|seconds?|minutes?|mins?|hours?|hrs?)"
@@ -40,7 +40,9 @@ _WORD_ENDS = re.compile(
     r"(?<=[a-z]{2})(?=[A-Z])|(?<=[a-z0-9])(?=[A-Z][a-z]{2})|(?<=[A-Z])(?=[A-Z][a-z]{2})|"
     r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])"
 )
-"""Words end inside of ``rssMB``, ``aAcc``, ``KLDivergence`` and ``top5``; ``mAP`` and ``IoU`` are one."""
+"""Word boundaries inside ``rssMB``, ``aAcc``, ``KLDivergence`` and ``top5``; ``mAP`` and ``IoU`` are one
+word.
+"""
 _PER_SECOND = re.compile(r"/(?=(?:s|secs?)(?:$|[/\s)]))", re.IGNORECASE)
 _STAGE = re.compile(r"^_(?:epoch|batch|evaluation)_(?=.)(?!size_|count_|time_|num_)")
 """Keras puts it before the name of a metric."""
@@ -139,7 +141,7 @@ def _worded(part: str) -> str:
 
 
 def _of_part(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
-    """Return what one part of a name tells; None if nothing."""
+    """Return the kind that one part of a name indicates; None if it indicates none."""
     if _LAST_LOSS.search(part):
         return "loss"
     if _SCHEDULE.search(part):

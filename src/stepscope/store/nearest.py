@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def hint_nearest(name: str, known: Sequence[str], what: str) -> str:
-    """Return a hint with the names that look like the one asked for, else with some that exist."""
+    """Return a hint with the names that look like the requested one, or else with some that exist."""
     if not known:
         return f"there is none yet: {what} are empty"
     near = get_close_matches(name, known, n=3, cutoff=0.5)

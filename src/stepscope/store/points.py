@@ -1,7 +1,7 @@
 """The points of one tag in one file: columns that only ever grow at their end.
 
 A reader takes ``columns`` once and works on that: growth makes new views and never touches what an old view
-shows, so queries run in any thread while the file is being followed.
+shows, so queries can run in any thread while the file is followed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SeriesPoints:
         load: Callable[[], SeriesColumns],
         load_pyramid: Callable[[], pyramid.Levels],
     ) -> SeriesPoints:
-        """Return points that are fetched only when somebody looks at them."""
+        """Return points that are fetched only when they are needed."""
         points = cls.__new__(cls)
         points._columns, points._room, points._load = None, None, load
         points._pyramid, points._load_pyramid = (), load_pyramid

@@ -12,7 +12,7 @@ from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 
 TORN_SECONDS = 60.0
-"""An incomplete last record is a problem only when nobody has completed it for this long."""
+"""Seconds after which an incomplete last record is a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Problem:
         kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
             unreadable unrecorded unlisted refused`` or ``cache``.
         count: How many of them, or how many bytes.
-        file: The path, None where it concerns no single file.
+        file: The path, None if it concerns no single file.
         text: One sentence.
     """
 
@@ -93,7 +93,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
 
 
 def cut(source: FollowedFile) -> tuple[int, str]:
-    """Return how many bytes a file has less than its run says that it wrote, and the words for it."""
+    """Return how many bytes a file lacks of what its run says that it wrote, with the words for it."""
     written = source.said.log_bytes.get(source.name, 0) if source.said else 0
     missing = max(written - source.size, 0)
     if missing:  # the run may have ended just after its file was looked at

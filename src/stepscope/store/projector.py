@@ -1,6 +1,6 @@
 """Embeddings as TensorBoard's projector finds them: ``projector_config.pbtxt`` and the files that it names.
 
-What a config names is read only where it lies under the log directory: a log is data, not a wish list.
+What a config names is read only where it lies under the log directory: a log is data, not a list of requests.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
     itself no run belongs to the runs below it that have none.
 
     Raises:
-        EventFileError: The config is none.
+        EventFileError: It is not a config.
     """
     runs = {each.name for each in log.runs()}
     root, folder = log.path.resolve(), run_directory(log.path, run)
@@ -131,7 +131,7 @@ def parse(text: str) -> dict[str, list[Any]]:
     """Return a message in protobuf's text format: by the names of fields lists of texts and of such messages.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     return fields_of(list(tokens_of(text))[::-1], None, 0)
 
@@ -258,7 +258,7 @@ def matrix_of(root: Path, embedding: Embedding) -> NDArray[np.float32]:
     """Return the vectors, [points, dimensions].
 
     Raises:
-        EventFileError: They are in a checkpoint, or are none.
+        EventFileError: They are in a checkpoint, or are not vectors.
     """
     if not embedding.tensor_path:
         raise EventFileError(
@@ -347,7 +347,7 @@ def line_blocks(data: bytes, name: str) -> Iterator[bytes]:
 
 
 def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
-    """Return what is said of the points; nothing where their number is another one.
+    """Return the labels of the points; nothing if their number differs.
 
     As in TensorBoard, a first line names the columns where there is more than one.
 

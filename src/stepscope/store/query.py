@@ -138,7 +138,7 @@ def axis_of(series: Series, x: XAxis) -> Axis:
 
 
 def extent(axes: Sequence[Axis], x0: float | None, x1: float | None) -> tuple[Any, Any]:
-    """Return the range asked for, filled in from the data; None where there is neither.
+    """Return the range asked for, filled in from the data; None if there is neither.
 
     Steps stay whole numbers, exact beyond 2**53. A range that is upside down is turned.
     """
@@ -244,7 +244,7 @@ def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: floa
 
 
 def superseded_x(series: Series, axis: Axis, kind: XAxis) -> float | None:
-    """Return where on the x axis a later attempt took over, None where none did."""
+    """Return where on the x axis a later attempt took over, None if none did."""
     step = series.superseded_from
     if step is None:
         return None

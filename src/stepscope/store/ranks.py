@@ -47,7 +47,7 @@ class Rank:
     Attributes:
         label: What to call it: "rank 3", "ps 0".
         kind: "rank" or "ps".
-        role: "chief", "worker", "ps"; None where nothing could be read yet.
+        role: "chief", "worker", "ps"; None if nothing could be read yet.
         attempts: Numbers of the attempts that it took part in.
         state: As of a run; "stalled" is one that wrote nothing for a minute and is not known to live.
         written: When its file was last written, seconds since the epoch.
@@ -79,7 +79,7 @@ class FactGrid:
         ranks: Number of each row's rank.
         steps: First step of each column.
         end: Step after the last column.
-        maximum: float32 [rows, columns]: the largest finite value; NaN where nothing was recorded.
+        maximum: float32 [rows, columns]: the largest finite value; NaN if nothing was recorded.
         mean: float32 [rows, columns], of the finite values.
         count: uint32 [rows, columns]: steps of which something was recorded.
         nonfinite: uint32 [rows, columns]: recorded values that are not finite numbers.
@@ -103,10 +103,10 @@ class StageTable:
 
     Attributes:
         ranks: Number of each rank.
-        hosts: Host of each rank; None where it did not say.
+        hosts: Host of each rank; None if it did not say.
         stages: Names, in the order in which they run.
         steps: Number of each step that any rank recorded.
-        durations_s: float32 [steps, ranks, stages], a stage after the other in memory; NaN where not
+        durations_s: float32 [steps, ranks, stages], a stage after the other in memory; NaN if not
             recorded. They sum to the rank's step.
         groups: What ranks work on, where they said it.
         doubled: Ranks that recorded a step more than once; the newest counts.
@@ -158,7 +158,7 @@ class Ranks:
         return len({name.label for name in newest(self.names())})
 
     def size(self) -> int | None:
-        """Return how many ranks the newest attempt was started with; None where there are none."""
+        """Return how many ranks the newest attempt was started with; None if there are none."""
         return max((name.size for name in newest(self.names()) if name.kind == "rank"), default=None)
 
     def sizes(self) -> dict[int, list[int]]:
@@ -219,7 +219,7 @@ class Ranks:
 
         Args:
             fact: One of ``FACTS``.
-            columns: At most so many; several steps then share one, of which maximum and mean are given. By
+            columns: The most columns; several steps then share one, of which maximum and mean are given. By
                 default one per step.
             attempt: By default the newest.
             begin: First step; by default the first there is.
@@ -292,7 +292,7 @@ class Ranks:
         )  # fmt: skip
 
     def stalled(self) -> list[dict[str, Any]]:
-        """Return what ranks of the newest attempt said of themselves when their steps stalled.
+        """Return what ranks of the newest attempt reported when their steps stalled.
 
         Unreadable files are left out, and so are those of processes of earlier attempts.
         """
@@ -316,7 +316,7 @@ class Ranks:
             return None
 
     def release(self) -> None:
-        """Let go of what was read; it is read again when it is asked for."""
+        """Release what was read; it is read again when it is needed."""
         with self._lock:
             self._files = {}
 
@@ -388,7 +388,7 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
 
 
 def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
-    """Return what a rank does, and why, as far as its file and, on this host, its process tell."""
+    """Return a rank's state and the reason, as far as its file and, on this host, its process show it."""
     ended = file.ended
     if ended is not None and ended.get("status") in get_args(State):
         reason = ended.get("reason")
@@ -545,7 +545,7 @@ def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact
 
 
 def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int | None) -> NDArray[np.int64]:
-    """Return the steps at which columns begin, and the end of the last; empty where there is no step."""
+    """Return the steps at which columns begin, and the end of the last; empty if there is no step."""
     found = [part.step for part in parts if len(part.step)]
     if not found:
         return np.zeros(0, np.int64)
@@ -563,7 +563,7 @@ def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int
 
 
 def edges_between(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
-    """Return the steps at which at most so many columns begin, and the end of the last; steps ascend."""
+    """Return the steps at which at most the given number of columns begin, and the end of the last."""
     if not len(steps):
         return np.zeros(0, np.int64)
     first, span = int(steps[0]), int(steps[-1]) + 1 - int(steps[0])

@@ -97,10 +97,10 @@ class RecordTag:
     """A tag whose values are not scalars.
 
     Attributes:
-        plugin: Of TensorBoard that shows it, as written.
+        plugin: The plugin of TensorBoard that shows it, as written.
         description: Markdown.
-        count: Of its values.
-        last_step: Step of the newest.
+        count: Number of its values.
+        last_step: Step of the newest value.
         last_wall: Its wall time in seconds since the epoch.
     """
 
@@ -169,7 +169,7 @@ class RecordSeries:
 
 
 def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
-    """Return what is known of a tag over all its series, given those before."""
+    """Return what is known about a tag over all its series, given those before."""
     about, places = records.about, records.places
     newest = before is None or places.wall[-1] >= before.last_wall
     return RecordTag(

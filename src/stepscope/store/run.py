@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from stepscope.store.ranks import Ranks
 
 RECENT = 65
-"""Points that are looked at: a median over 64 intervals forgets a pause for evaluation or a checkpoint."""
+"""Number of points used: a median over 64 intervals ignores a pause for evaluation or a checkpoint."""
 
 
 def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
-    """Return the median rate over the newest points of a series; None where no step or no time has passed.
+    """Return the median rate over the newest points of a series; None if no step or no time has passed.
 
     Args:
         step: Steps in recorded order.
@@ -47,7 +47,7 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
 
 
 def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
-    """Return the time until all steps are done, None where the step, their number or the rate is not known.
+    """Return the time until all steps are done, None if the step, their number or the rate is not known.
 
     Steps count from 0, so the last of ``total_steps`` is ``total_steps - 1``.
     """
@@ -65,7 +65,7 @@ _STAMP = re.compile(r"\d{9,10}\.\d+")
 
 
 def last_ending(writers: Sequence[Writer]) -> Ending | None:
-    """Return the last ending where it is noted of every writer's newest file."""
+    """Return the last ending, if it is noted for every writer's newest file."""
     newest = [writer.sources[-1].ending for writer in writers]
     return None if not newest or None in newest else max(filter(None, newest), key=_ended)
 
@@ -152,7 +152,7 @@ class StoredRun:
         return findings.newest(found)
 
     def num_points(self) -> int:
-        """Return the number of scalar points of the run: all there are, each read and checksummed."""
+        """Return the number of scalar points of the run, all read and verified."""
         return sum(attempt_points(writer) for writer in self.files.writers)
 
     def series(self, tag: str) -> pl.DataFrame:
@@ -184,7 +184,7 @@ class StoredRun:
         return found
 
     def find(self, tag: str) -> list[Series]:
-        """Return the series of a tag of this run, else of its family.
+        """Return the series of a tag of this run, or else of its family.
 
         ``tokens`` of ``X`` is found for ``X/eval``, and ``eval/loss`` of ``X`` as the ``loss`` of ``X/eval``.
 
@@ -242,7 +242,7 @@ class StoredRun:
         return self.condition()[0]
 
     def condition(self, *, now: float | None = None) -> tuple[State, str | None]:
-        """Return the state and the reason for it, None where none is known."""
+        """Return the state and the reason for it, None if none is known."""
         info = self.info
         now = time.time() if now is None else now
         alive = self._process.alive(info, now, self.written) if info.status == "running" else None
@@ -285,7 +285,7 @@ class StoredRun:
 
     @property
     def steps_per_second(self) -> float | None:
-        """Median rate over the newest points of its densest series; None where it cannot be told."""
+        """Median rate over the newest points of its densest series; None if it cannot be told."""
         newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
         densest = max(
             (points for part in newest for points in part.tags.values()),
@@ -296,7 +296,7 @@ class StoredRun:
 
     @property
     def eta_seconds(self) -> float | None:
-        """Time until its last step while it is running; None where that cannot be told."""
+        """Time until its last step while it is running; None if that cannot be told."""
         if self.state != "running":
             return None
         return eta_seconds(self.last_step, self.info.total_steps, self.steps_per_second)
@@ -319,7 +319,7 @@ def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
     """Return the runs that only say what another was made with, each with that other run.
 
     torch's ``SummaryWriter.add_hparams`` writes hyper-parameters and results into a directory below its own,
-    named by the time. One such directory speaks of the run above it; of several each is a trial of its own.
+    named by the time. A single such directory describes the run above it; several are separate trials.
     """
     found: dict[str, list[str]] = {}
     for name in runs:

@@ -19,7 +19,7 @@ class Series:
 
     Attributes:
         attempt: Number of the attempt, from 1.
-        split: Of the data, as the tag or the run says; None where neither does.
+        split: Of the data, as the tag or the run says; None if neither does.
         superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
             did not.
         start_wall: When the run began, seconds since the epoch: the origin of relative time.

@@ -34,7 +34,7 @@ class AttemptPart:
     """The part of a file between two session starts: one attempt.
 
     Attributes:
-        start_step: Step that the session start gave, None where there was none.
+        start_step: Step that the session start gave, None if there was none.
         first_wall: Earliest wall time of its points, NaN before the first.
         last_wall: Latest.
     """
@@ -119,7 +119,7 @@ class FollowedFile:
         return self.status.zero_bytes > 0 or (unread and self.status.problem is not None)
 
     def follow(self, stat: os.stat_result) -> set[str] | None:
-        """Read what there is; return the tags that changed, None where nothing at all did."""
+        """Read what there is; return the tags that changed, None if nothing at all did."""
         with self.lock:
             before = self._aspect()
             changed = self._recall(stat) if self.seen is None and self.entry else set()
@@ -196,7 +196,7 @@ class FollowedFile:
         return self._file.state() if self._file else self._state
 
     def read(self) -> set[str]:
-        """Take in what the file has gained and return the tags that changed.
+        """Read what the file has gained and return the tags that changed.
 
         A file that cannot be read keeps what it has; ``error`` says why.
         """
@@ -382,7 +382,7 @@ class SecondReading:
 
 
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
-    """Return an equal column that is kept already, if there is one: tags of a loop have the same steps.
+    """Return an equal column that is already kept, if any: tags of a loop have the same steps.
 
     What is kept is a column of its own, not a part of one that holds all tags.
     """
@@ -400,7 +400,7 @@ def held_records(about: About, places: RecordPlaces) -> Records:
 
 
 def identity(stat: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return what changes whenever a file does, or is another one."""
+    """Return a value that changes whenever a file does, or is replaced."""
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 

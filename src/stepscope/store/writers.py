@@ -1,4 +1,4 @@
-"""Which process wrote which file, and which attempt of the run that was.
+"""Assigns files to the processes that wrote them and to attempts of the run.
 
 A file that begins after another ended continues it: the process was started again, the same writer, the next
 attempt. Files that overlap in time come from processes that ran side by side: different writers. A session
@@ -228,7 +228,7 @@ def rank_of(source: FollowedFile) -> int | None:
 
 
 def rank_name(source: FollowedFile) -> str:
-    """Return what to call a rank of a job of several, empty where the file says nothing of the kind."""
+    """Return the name of a rank of a job of several, empty if the file does not say."""
     info = source.said
     if info is None or info.rank is None or (info.world_size or 1) < 2:
         return ""
@@ -241,7 +241,7 @@ def tags_of(source: FollowedFile) -> set[str]:
 
 
 def part_of_name(source: FollowedFile, part: str) -> str:
-    """Return ``stamp host pid uid`` or ``suffix`` of an event file's name, empty where it has none."""
+    """Return ``stamp host pid uid`` or ``suffix`` of an event file's name, empty if it has none."""
     match = NAME.search(source.name)
     return (match[part] or "") if match else ""
 

@@ -34,7 +34,7 @@ _listener: Callable[[Path, int], None] | None = None
 
 @contextlib.contextmanager
 def listening(told: Callable[[Path, int], None]) -> Iterator[None]:
-    """Tell a function, while this lasts, how many bytes of which file were taken; from the reading thread."""
+    """Call a function with the bytes taken of each file, from the reading thread, while this is open."""
     global _listener
     before, _listener = _listener, told
     try:
@@ -44,7 +44,7 @@ def listening(told: Callable[[Path, int], None]) -> Iterator[None]:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Open a file, and a pipe without waiting for one who writes into it: an ``opener`` of ``open``."""
+    """Open a file, or a pipe without waiting for a writer: an ``opener`` of ``open``."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -190,7 +190,7 @@ def _ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
     stop = threading.Event()
 
     def offer(item: bytes | BaseException | None) -> bool:
-        """Wait for room, but not for a consumer that went away."""
+        """Wait for room, but not for a consumer that has gone."""
         while not stop.is_set():
             with contextlib.suppress(queue.Full):
                 ready.put(item, timeout=0.1)

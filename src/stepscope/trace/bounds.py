@@ -1,4 +1,4 @@
-"""How much memory a process may take that reads profiles, so that it fails before the machine does."""
+"""The memory limit of a process that reads profiles, so that it fails before the machine does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def memory_bound() -> int:
 
 
 def limit_data(most_bytes: int) -> None:
-    """Have this process, and those that it starts, fail where they ask for more memory; 0 for no bound."""
+    """Make this process, and those that it starts, fail if they need more memory; 0 for no bound."""
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
@@ -56,7 +56,7 @@ _LACK = re.compile(r"allocat|out of memory|start new thread", re.IGNORECASE)
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Say whether an error means that there was no more memory, in whatever words a library has for that."""
+    """Return whether an error means that memory ran out, in whatever words a library has for that."""
     if isinstance(error, MemoryError):
         return True
     if isinstance(error, OSError):
@@ -70,7 +70,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def _near_bound() -> bool:
-    """Say whether this process has held the greater part of what it may."""
+    """Return whether this process has used the greater part of what it may."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -37,7 +37,7 @@ from stepscope.trace.tables import TABLES
 
 MAGIC = b"SSTRACE\0"
 VERSION = 8
-"""Raised whenever an importer gives other columns for the same file."""
+"""Version; raised whenever an importer produces different columns for the same file."""
 SUFFIX = ".stepscope-trace"
 _HEAD = struct.Struct("<8sIQI")
 _SAMPLE = 4096
@@ -45,7 +45,7 @@ _LARGEST_FACT = 65536
 
 
 def load_cached(path: Path) -> Trace | None:
-    """Return the trace from its cache, None where there is no valid one.
+    """Return the trace from its cache, None if there is no valid one.
 
     Its sources are where the profile lies now: it may have been copied, or be called by another name.
     """
@@ -84,7 +84,7 @@ def places(path: Path) -> list[Path]:
 
 
 def identity(path: Path) -> dict[str, int]:
-    """Return what tells one version of a file from another.
+    """Return what distinguishes versions of a file.
 
     Raises:
         OSError: It cannot be read, or is not a regular file.
@@ -130,7 +130,7 @@ def write(place: Path, trace: Trace, expected: dict[str, int], *, mode: int = 0o
 
 
 def read(place: Path, expected: dict[str, int]) -> Trace | None:
-    """Read a cache file; None where it is of another version of the trace or of Stepscope.
+    """Read a cache file; None if it is of another version of the trace or of Stepscope.
 
     Raises:
         OSError: No such file.
@@ -184,7 +184,7 @@ def _values(row: Lane | Device | ProcessGroup | Source) -> dict[str, Any]:
 
 
 def _small(facts: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is large; a recorder may have put whole environments there."""
+    """Leave out large values; a recorder may have put whole environments there."""
     return {key: value for key, value in facts.items() if len(str(value)) <= _LARGEST_FACT}
 
 

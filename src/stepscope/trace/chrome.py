@@ -19,7 +19,7 @@ from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Strings
 
 UNIX_NS = 10**17
-"""Times beyond this (1973) are taken for Unix time: no machine is up for three years."""
+"""Times beyond this (1973) are taken as Unix time: no machine is up for three years."""
 
 _ARROW_BEGINS, _ARROW_ENDS = b"s", b"tf"
 _MARKS = b"iIR"
@@ -65,7 +65,7 @@ def draft_chrome(document: Document, path: str) -> Draft:
 
 
 def _instead_of_events(document: Document) -> str:
-    """Return what stands where events should, empty where nothing is wrong with it."""
+    """Return what is found in place of events, empty if nothing is wrong."""
     if document.dropped.get("malformed_events"):
         return "something else"
     return "the end of the file" if document.dropped.get("cut_short") else ""
@@ -84,7 +84,7 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
         if found := _instead_of_events(document):
             raise TraceError(
                 f"no event of the trace can be read: expected objects in traceEvents, found {found}",
-                hint="it is damaged: record it again, or copy it again whole",
+                hint="it is damaged: record it again, or copy all of it again",
                 path=path,
             )
         raise EmptyTraceError(
@@ -337,7 +337,7 @@ def find_threads(document: Document, process: Array, thread: Array) -> ThreadNam
 
 _METADATA = ("process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index")
 _PER_PROCESS = 3
-"""How many of these are said of a process, not of a thread; they come first."""
+"""Number of those that describe a process, not a thread; they come first."""
 
 
 def _number(value: Any) -> float:
@@ -461,6 +461,6 @@ def unescape(text: str) -> str:
 
 
 def count(document: Document, what: str, number: int) -> None:
-    """Count something that was lost or mended."""
+    """Count something that was lost or repaired."""
     if number:
         document.dropped[what] = document.dropped.get(what, 0) + number

@@ -62,7 +62,7 @@ def communicates(name: str) -> bool:
 
 
 def operation(name: str) -> str:
-    """Return the operation that a name speaks of, ``"unknown"`` where it does not."""
+    """Return the operation that a name indicates, ``"unknown"`` where it does not."""
     plain = name.replace("(anonymous namespace)", "").split("(", 1)[0].replace("-", "_")
     for pattern, found in _COMPILED:
         if pattern.search(plain):
@@ -115,7 +115,7 @@ _DTYPE_BYTES = {
 
 
 def dtype_bytes(name: str) -> int:
-    """Return the bytes of one element, -1 where the type is not known.
+    """Return the bytes of one element, -1 if the type is not known.
 
     Takes torch's names (``Float``, ``c10::BFloat16``, ``at::Half``).
     """
@@ -124,7 +124,7 @@ def dtype_bytes(name: str) -> int:
 
 
 def message_bytes(kind: str, elements_in: int, elements_out: int, element_bytes: int) -> int:
-    """Return a collective's size by the usual convention, -1 where it is not known.
+    """Return a collective's size by the usual convention, -1 if it is not known.
 
     The output for all_gather and recv, the input for all others (nccl-tests; TraceLens does the same).
     """

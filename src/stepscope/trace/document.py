@@ -65,7 +65,7 @@ runtime call ends one)."""
 class Document:
     """One Chrome trace, read.
 
-    Text columns are numbers into :attr:`strings`, -1 where an event has no such key. Times are in ns; a
+    Text columns are numbers into :attr:`strings`, -1 if an event has no such key. Times are in ns; a
     missing time is :data:`MISSING`.
     """
 
@@ -213,7 +213,7 @@ class _DocumentReader:
                 return -1
 
     def value(self) -> bytes | None:
-        """Return the JSON value at this place, None where the document ends first."""
+        """Return the JSON value at this place, None if the document ends first."""
         while True:
             end = objects.skip_value(self.data, self.at, self.size)
             if 0 <= end < self.size:
@@ -296,7 +296,7 @@ class _DocumentReader:
         self.notes.append("the document ends too early; all events before the cut were read")
 
     def events(self, *, closing: bool = True) -> bool:
-        """Read the array of events; False where the document ended in it."""
+        """Read the array of events; False if the document ended in it."""
         self.chunk()
         while True:
             self.state[objects.AT] = self.at

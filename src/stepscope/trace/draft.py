@@ -1,4 +1,4 @@
-"""The draft that an importer hands over: one file's events as columns, in any order and without structure."""
+"""The draft that an importer delivers: one file's events as columns, in any order and without structure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Draft:
     lane: Array
     start_ns: Array
     duration_ns: Array
-    """Negative ones are mended and counted, those beyond a week are dropped and counted."""
+    """Negative ones are repaired and counted, those beyond a week are dropped and counted."""
 
     rank: int = 0
     rank_known: bool = False
@@ -103,7 +103,7 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
     def drop(self, what: str, count: int) -> None:
-        """Count something that was lost or mended."""
+        """Count something that was lost or repaired."""
         if count:
             self.dropped[what] = self.dropped.get(what, 0) + int(count)
 

@@ -189,8 +189,8 @@ def _frames(entry: dict[str, Any]) -> list[str]:
 def _status_by_name(content: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the status of process groups under the groups' names; a dump has it under numbers of its own.
 
-    Entries say both. A group without entries is told by its place among all of them: both count up as groups
-    are made.
+    Entries say both. A group without entries is identified by its place among all of them: both count up as
+    groups are created.
     """
     status, config = content.get("pg_status") or {}, content.get("pg_config") or {}
     names = {str(entry["pg_id"]): str(_group_name(entry)) for entry in entries if "pg_id" in entry}

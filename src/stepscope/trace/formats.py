@@ -1,4 +1,4 @@
-"""Which format a file is, told by its content, and who reads it."""
+"""The format of a file, found by its content, and its reader."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MEMORY_SIZES = re.compile(rb"^\s*\[\s*\[\s*\d{3,}[\d\s,]*(?:$|\]\s*,\s*\[\s*\[\
 
 
 def find_format(path: Path) -> Format | None:
-    """Return the format of a file, None where it is not a profile."""
+    """Return the format of a file, None if it is not a profile."""
     with Blocks(path) as blocks:
         head = blocks.head(HEAD_BYTES)
     if not head:
@@ -94,9 +94,9 @@ def require_format(path: Path) -> Format:
         )
     raise TraceError(
         f"not a profile of a known format: it begins with {head[:16]!r}",
-        hint="known are Kineto and Chrome JSON, XPlane, TensorFlow timelines, RunMetadata and event files, "
-        "ExecutionTrace, flight-recorder and memory-snapshot pickles, PyTorch's memory timelines, results of "
-        "rocprof and rocprofv3, and Nsight Systems SQLite exports",
+        hint="known formats are Kineto and Chrome JSON, XPlane, TensorFlow timelines, RunMetadata and event "
+        "files, ExecutionTrace, flight-recorder and memory-snapshot pickles, PyTorch's memory "
+        "timelines, results of rocprof and rocprofv3, and Nsight Systems SQLite exports",
         path=path,
     )
 

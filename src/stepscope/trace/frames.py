@@ -21,7 +21,7 @@ def events_frame(columns: Mapping[str, Ints], names: Mapping[str, Sequence[str]]
 
     Args:
         columns: Columns of the events, all of one length.
-        names: What the numbers of a column stand for, where they are names, kinds, lanes or paths.
+        names: What the numbers of a column stand for, if they are names, kinds, lanes or paths.
     """
     rows = np.arange(len(columns["name"]), dtype=np.int32)
     series = {"row": pl.Series(rows)} | {
@@ -44,7 +44,7 @@ def table_frame(table: Table, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _recorded(table: Table, name: str, kind: pl.DataType) -> pl.Expr:
-    """Return a column with null where nothing was recorded, so that sums do not count it."""
+    """Return a column with null if nothing was recorded, so that sums do not count it."""
     column = pl.col(name)
     if (type(table).__name__, name) in _NEGATIVE or name in _TIMES:
         return column

@@ -1,4 +1,4 @@
-"""Programs of XLA as a profile carries them: which source line and framework operator an instruction is of.
+"""XLA programs in a profile: the source line and the framework operator of each instruction.
 
 XPlane files keep each compiled program as an ``HloProto`` in the plane ``/host:metadata``. An event says only
 the names of its program and instruction; operator, source and shapes are looked up here.
@@ -28,7 +28,7 @@ _TUPLE = 13
 _GEMM = ("__cublas$gemm", "__cublas$lt$matmul", "__triton_gemm")
 _CONVOLUTION = "__cudnn$conv"
 _DEEPEST = 64
-"""Calls within calls that are followed; a program that calls itself is none of XLA's."""
+"""Depth of nested calls that is followed; XLA has no program that calls itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Instruction:
     number_format: str
     """Type of the first operand of its products, else of its result."""
     flops: int
-    """Of the products and convolutions in it; 0 where it holds none."""
+    """Operations of the products and convolutions in it; 0 if it holds none."""
     bytes: int
-    """Of operands and result, each once; -1 where a shape has no size."""
+    """Bytes of operands and result, each once; -1 if a shape has no size."""
 
 
 def read_program(data: bytes) -> Program | None:
-    """Read an ``HloProto``; None where it is damaged, for a profile is read without it."""
+    """Read an ``HloProto``; None if it is damaged: a profile is read without it."""
     try:
         return Program(message("HloProto").FromString(data).hlo_module)
     except DecodeError:
@@ -61,7 +61,7 @@ def read_program(data: bytes) -> Program | None:
 
 
 class Program:
-    """One compiled program; an instruction is looked at when it is asked for.
+    """One compiled program; an instruction is decoded when it is needed.
 
     Args:
         module: Its ``HloModuleProto``.
@@ -77,7 +77,7 @@ class Program:
         self.work: dict[int, tuple[int, str]] = {}
 
     def instruction(self, name: str) -> Instruction | None:
-        """Return an instruction, None where the program has none of this name."""
+        """Return an instruction, None if the program has none of this name."""
         each = self.by_name.get(name)
         if each is None:
             return None
@@ -117,7 +117,7 @@ class Program:
         return self.frames[number]
 
     def frame(self, number: int) -> tuple[str, ...]:
-        """Return the frame at a numbered place, nothing where there is no such place."""
+        """Return the frame at a numbered place, nothing if there is no such place."""
         index = self.module.stack_frame_index
         if not 0 < number <= len(index.file_locations):
             return ()
@@ -188,7 +188,7 @@ class Program:
         return 2 * math.prod(result.dimensions) * once, _format(image)
 
     def operand(self, each: Any, place: int) -> Any | None:
-        """Return the shape of an operand, None where there is none."""
+        """Return the shape of an operand, None if there is none."""
         numbers = each.operand_ids
         known = len(numbers) > place and numbers[place] in self.by_id
         return self.by_id[numbers[place]].shape if known else None
@@ -205,7 +205,7 @@ def _contracting(config: bytes) -> list[int]:
 
 
 def _result(shape: Any) -> Any:
-    """Return the first part of a tuple: what libraries return beside it is their scratch memory."""
+    """Return the first part of a tuple: libraries return their scratch memory as the rest."""
     return shape.tuple_shapes[0] if shape.element_type == _TUPLE and len(shape.tuple_shapes) else shape
 
 

@@ -1,4 +1,4 @@
-"""Which instruction of an XLA program each event ran: names, source lines, scopes and work for a draft."""
+"""The instruction of an XLA program that each event ran: names, source lines, scopes and work for a draft."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WAITS = re.compile(
 
 
 class Ran(NamedTuple):
-    """The instruction that events ran, as they tell it; empty where they do not."""
+    """The instruction that events ran, as they tell it; empty if they do not."""
 
     program: int
     """Number of the program, -1 = not recorded."""
@@ -188,7 +188,7 @@ def _add_stacks(draft: Draft, rows: Array, which: Array, chains: Sequence[tuple[
 
 
 def _tell_runtime(draft: Draft, rows: Array) -> None:
-    """Tell what the runtime does on the host from operators: where instructions are known, these are they.
+    """Separate the runtime's work on the host from operators, which are the instructions, if known.
 
     What waits is neither.
     """

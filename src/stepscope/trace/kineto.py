@@ -197,7 +197,7 @@ def _slices(document: Document) -> tuple[Slices, tuple[int, int]]:
 
 
 def _refine(draft: Draft, on_device: Array) -> None:
-    """Tell by name what categories do not: steps, module scopes, data loading, communication."""
+    """Find by name what categories do not show: steps, module scopes, data loading, communication."""
     kind, name = draft.kind, draft.name
     texts = draft.strings
     steps: dict[int, int] = {}
@@ -236,7 +236,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
 
 
 def _place_devices(draft: Draft, sparse: _Sparse, on_device: Array) -> None:
-    """Say of each lane which device and stream it is, by the events on it."""
+    """Find the device and stream of each lane, by the events on it."""
     rows = np.flatnonzero(on_device)
     lanes, first = np.unique(draft.lane[rows], return_index=True)
     devices, streams = sparse.at("device", rows[first]), sparse.at("stream", rows[first])
@@ -396,7 +396,7 @@ def _stacks(draft: Draft, sparse: _Sparse, texts: Strings) -> None:
 
 
 def _points(draft: Draft, document: Document) -> None:
-    """Tell allocations from marks, and forward-to-backward arrows from others."""
+    """Separate allocations from marks, and forward-to-backward arrows from others."""
     marks, arrows = draft.marks, draft.arrows
     assert marks is not None
     number = draft.strings.find("[memory]")
@@ -502,7 +502,7 @@ def _group(values: dict[str, Any], rank: int) -> ProcessGroup:
 
 
 def integer(value: Any) -> int:
-    """Return a number that may have been written as text, -1 where it is none."""
+    """Return a number that may have been written as text, -1 if it is none."""
     try:
         return int(value)
     except (TypeError, ValueError):

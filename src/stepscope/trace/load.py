@@ -85,7 +85,8 @@ def load_file(path: Path, *, cache: bool = True) -> Trace:
     except MemoryError as error:
         raise TraceError(
             "reading the profile takes more memory than there is, or than is allowed",
-            hint="record fewer steps, set STEPSCOPE_READ_BYTES to more (0: no bound); a small one is damaged",
+            hint="record fewer steps, set STEPSCOPE_READ_BYTES to more (0: no bound); if the file is small, "
+            "it is damaged",
             path=path,
         ) from error
     except (

@@ -2,7 +2,7 @@
 
 The raw form is one ``[time in ns, action, bytes, category]`` per change; what was there before has no time,
 and a tensor that is written to becomes one of another category. The other form has the sizes of all
-categories at each change. Neither says of which device it is.
+categories at each change. Neither names its device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CATEGORIES = np.array(
         MemoryCategory.OTHER, MemoryCategory.OTHER,
     ]
 )  # fmt: skip
-"""By torch's number; the last two are what autograd keeps for itself, and what it does not know."""
+"""Categories by torch's number; the last two are autograd's own, and unknown."""
 
 _ACTIONS = (1, 2, 3, 4)
 """Was there before, was made, was written to (one category less, another more), was freed."""

@@ -17,7 +17,7 @@ from stepscope.trace.tables import TABLES
 
 Array = npt.NDArray[Any]
 MOST_NAMED = 3
-"""Files of which the same is said that are named."""
+"""Number of files with the same note that are named."""
 _ROW_COLUMNS = ("parent", "launch", "forward")
 _ROW_FIELDS = ("row", "source", "target")
 
@@ -170,7 +170,7 @@ def _sorted(table: Any, name: str) -> Any:
 
 
 def _notes(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """Return what is said of the files, with their names where it is not said of all of them."""
+    """Return the notes on the files, with names if a note does not apply to all of them."""
     files = [trace.sources[0].path for trace in traces]
     said: dict[str, dict[str, None]] = {}
     for file, trace in zip(files, traces, strict=True):

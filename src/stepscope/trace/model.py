@@ -9,7 +9,7 @@ Read a column with ``trace.start_ns``; names are numbers into ``trace.strings``:
     kernels = np.flatnonzero(trace.kind == Kind.KERNEL)
     names = trace.strings[trace.name[kernels[0]]]
 
-What an importer could not know is said, never guessed: :attr:`Trace.recorded` is the set of features that
+What an importer could not know is stated, never guessed: :attr:`Trace.recorded` is the set of features that
 the file holds, :attr:`Trace.not_recorded` gives the reason for each one that it lacks, :attr:`Trace.dropped`
 counts what was in the file and is not in the columns, :attr:`Trace.notes` are sentences for the user. In
 columns, "not recorded" is -1 (``bytes``, ``flops``, ``step``, ``parent``, links, paths), never 0.
@@ -162,7 +162,7 @@ class Source:
     world_size: int = 0
     host: str = ""
     origin_ns: int = 0
-    """Unix time of this file's own zero; 0 where its clock is not Unix time."""
+    """Unix time of this file's own zero; 0 if its clock is not Unix time."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Top-level metadata of the file, as recorded (versions, flags, distributedInfo)."""
 
@@ -180,13 +180,13 @@ _Found = TypeVar("_Found")
 
 
 class _Derived:
-    """Findings of analyses about a trace that several of them need: kept as long as it, and no part of it."""
+    """Results about a trace that several analyses need: kept as long as the trace, but not part of it."""
 
     __slots__ = ("_found",)
     _found: dict[str, Any]
 
     def derived(self, name: str, find: Callable[[], _Found]) -> _Found:
-        """Return what is kept under a name; it is found when it is first asked for."""
+        """Return what is kept under a name; it is computed when it is first needed."""
         try:
             found = self._found
         except AttributeError:
@@ -223,7 +223,7 @@ class Trace(_Derived):
     depth: Ints
     """Number of ancestors."""
     self_ns: Ints
-    """Duration less what its children cover; children that overlap are counted once."""
+    """Duration minus what its children cover; children that overlap are counted once."""
     correlation: Ints
     """Joins a runtime call and the device work that it launched; unique within a rank. -1 = none."""
     launch: Ints
@@ -262,7 +262,7 @@ class Trace(_Derived):
     recorded: frozenset[str] = frozenset()
     not_recorded: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
-    """Counts of what the columns leave out, or hold mended, by kind of trouble."""
+    """Counts of what the columns leave out or hold repaired, by kind of trouble."""
     notes: tuple[str, ...] = ()
 
     # --- tables ---

@@ -73,7 +73,7 @@ class Strings(Sequence[str]):
         return table, found
 
     def find(self, text: str) -> int:
-        """Return the number of a text, -1 where it is not in the table."""
+        """Return the number of a text, -1 if it is not in the table."""
         if self._numbers is None and len(self.ends) > _LOOKED_THROUGH:
             return self._look_for(text.encode("utf-8", "replace"))
         return self._numbered().get(text, -1)

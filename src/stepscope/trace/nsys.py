@@ -82,7 +82,7 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
     }
     if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS", "OSRT_API"}:
         raise TraceError(
-            "a SQLite file, but no export of Nsight Systems: found tables "
+            "a SQLite file, but not an export of Nsight Systems: found tables "
             + (", ".join(sorted(tables)[:6]) or "none"),
             hint="make one with: nsys export --type sqlite report.nsys-rep",
             path=path,
@@ -118,7 +118,7 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
     if processes:
         drafts[0].notes.append(
             f"{len(processes)} processes ran {'steps' if _steps(found, texts) else 'devices'}: each is shown "
-            "as a rank, in the order of their devices, for the export does not say ranks"
+            "as a rank, in the order of their devices, because the export does not say ranks"
         )
     return drafts
 
@@ -196,7 +196,7 @@ def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
 
 
 def _process(row: dict[str, Any]) -> int:
-    """Return what tells a process from all others: its machine's and its own id."""
+    """Return what identifies a process: its machine's id and its own."""
     return int(row.get("globalTid") or row.get("globalPid") or 0) >> 24
 
 

@@ -1,7 +1,7 @@
 """Pickles that profilers write, read without running anything in them.
 
-Flight-recorder dumps and CUDA memory snapshots are plain dicts, lists, texts and numbers; a pickle that asks
-for anything else is refused before it gets it.
+Flight-recorder dumps and CUDA memory snapshots are plain dicts, lists, texts and numbers; a pickle that
+refers to anything else is refused before that is loaded.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def read(path: Path) -> list[Draft]:
             ", ".join(map(str, list(content)[:6])) if isinstance(content, dict) else type(content).__name__
         )
         raise TraceError(
-            f"a pickle, but no profile: expected a flight-recorder dump or a memory snapshot, found {found}",
+            "a pickle, but not a profile: expected a flight-recorder dump or a memory snapshot, found "
+            f"{found}",
             hint="pass what torch.cuda.memory._dump_snapshot() or TORCH_FR_DUMP_TEMP_FILE wrote",
             path=path,
         )

@@ -23,12 +23,12 @@ FEWEST = 4
 LEAST_BYTES = 256 << 20
 """Bytes of JSON together: one process reads some 200 MiB a second, and what others read is handed over."""
 UNPACKED = 8
-"""A gzipped profile holds about so many times what it takes on disk."""
+"""Usual ratio of a gzipped profile's content to its size on disk."""
 LEAST_PROCESSORS = 3
 
 
 def worth(paths: Sequence[Path]) -> bool:
-    """Say whether reading files in several processes is worth starting them.
+    """Return whether reading files in several processes is worth starting them.
 
     A process whose memory is bounded reads alone: each of several would have the bound to itself.
     """
@@ -36,12 +36,12 @@ def worth(paths: Sequence[Path]) -> bool:
 
 
 def large(paths: Sequence[Path]) -> bool:
-    """Say whether files are so many and so large that one after the other is better than all at once."""
+    """Return whether files are so many and so large that reading them one by one is better."""
     return len(paths) >= FEWEST and sum(map(_size, paths)) >= LEAST_BYTES
 
 
 def bounded() -> bool:
-    """Say whether the memory of this process is bounded."""
+    """Return whether the memory of this process is bounded."""
     try:
         import resource
     except ImportError:  # Windows
@@ -61,7 +61,8 @@ def read_many(
 ) -> Iterator[Trace | TraceError]:
     """Yield what is read of each file, in their order; why, where it cannot be.
 
-    Where a process dies, as when memory runs out, its file is told so, and another process reads on.
+    If a process dies, for instance because memory runs out, its file gets that as the reason, and another
+    process goes on.
 
     Args:
         paths: The files.
@@ -101,7 +102,7 @@ def _size(path: Path) -> int:
 
 
 class _ReadingProcess:
-    """One process, started when it is asked first."""
+    """One process, started when it is first asked."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,7 +111,7 @@ class _ReadingProcess:
         """Return a profile.
 
         Raises:
-            TraceError: It is none, is damaged, or the process has died of it.
+            TraceError: It is not one, is damaged, or the process has died of it.
         """
         out = folder / f"{id(self)}.columns"
         request = {"path": os.fsencode(path).hex(), "kind": "file", "out": str(out), "cache": cache}

@@ -1,4 +1,4 @@
-"""Chrome traces whose processes have names that tell what runs in them: those of JAX and of rocprof.
+"""Chrome traces whose processes are named after what runs in them: those of JAX and of rocprof.
 
 JAX writes its XPlane as Chrome JSON too (``*.trace.json.gz``): processes are ``/host:CPU`` and
 ``/device:GPU:0``, and events name their instruction. ``rocprof`` before version 3 writes ``CPU HIP API``,

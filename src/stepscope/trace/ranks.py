@@ -1,4 +1,4 @@
-"""A directory of profiles as one trace: which file is of which rank."""
+"""A directory of profiles as one trace, with the rank of each file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 
 def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]) -> Trace:
-    """Read all profiles of a directory, each rank's beside the other.
+    """Read all profiles of a directory, with the ranks side by side.
 
     Where several formats lie together, the richest one is read and the note says what was left out.
 
@@ -84,7 +84,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             f"no profile in the directory: {files}, and none of them holds one",
             path=directory,
             hint="record one: ss.ProfilerHook() does so during the training, and stepscope capture asks a "
-            "training that runs",
+            "running training for one",
         )
     return _whole(directory, traces, notes, [*unread, *problems])
 
@@ -235,12 +235,12 @@ def _mixed(roles: dict[str, int]) -> bool:
 
 
 def without_rank(path: str) -> str:
-    """Return a path without what its names say of ranks: the same for all ranks of one profile."""
+    """Return a path without the ranks in its names: the same for all ranks of one profile."""
     return _RANK.sub("", path)
 
 
 def rank_in_name(path: Path) -> int | None:
-    """Return the rank that a file's name speaks of, None where it does not."""
+    """Return the rank in a file's name, None if there is none."""
     match = _RANK.search(path.name)
     return int(match[1] or match[2]) if match else None
 
@@ -265,7 +265,7 @@ def _conflicts(traces: list[Trace]) -> list[str]:
 
 
 def missing_ranks(trace: Trace) -> list[str]:
-    """Say which ranks of the run are not there."""
+    """Return which ranks of the run are missing."""
     world = Counter(source.world_size for source in trace.sources).most_common(1)
     size = world[0][0] if world else 0
     missing = sorted(set(range(size)) - set(trace.ranks))

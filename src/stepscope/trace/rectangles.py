@@ -1,6 +1,7 @@
 """Drawing a trace: visible lanes, a window and a width in pixels give merged rectangles.
 
-Nothing vanishes: events narrower than a pixel are merged with their neighbours in the same pixel and counted.
+Nothing disappears: events narrower than a pixel are merged with their neighbours in the same pixel and
+counted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
 DEEPEST = 127
-"""Depths beyond it are drawn on top of each other there."""
+"""Depth beyond which events are drawn on top of each other."""
 
 
 @dataclass(frozen=True, slots=True)

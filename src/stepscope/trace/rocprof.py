@@ -145,7 +145,7 @@ def read(path: Path) -> list[Draft]:
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise TraceError(
             f"not a result of rocprofv3: {error}",
-            hint="pass the file *_results.json of rocprofv3 --output-format json, whole",
+            hint="pass the file *_results.json of rocprofv3 --output-format json, and all of it",
             path=path,
         ) from error
     drafts = [_Reader(process, str(path)).draft(len(data)) for process in document.processes]

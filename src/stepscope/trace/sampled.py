@@ -1,7 +1,7 @@
 """Stacks of the training thread that were sampled beside a profile, in the profile's own time.
 
-They lie in ``PROFILE.stacks`` (see ``capture.sampler``), one file for each profile. Their clock is another
-one; the steps that both know join them.
+They lie in ``PROFILE.stacks`` (see ``capture.sampler``), one file for each profile. They have a different
+clock; the steps known to both join them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepscope.trace.tables import Ints
 ENDING = ".stacks"
 SCHEMA = 1
 MOST_BYTES = 256 << 20
-"""Of a file once it is unpacked; ours has some thousand stacks."""
+"""Most bytes of an unpacked file; usual ones have some thousand stacks."""
 MOST_SKEW_NS, MOST_SKEW = 5_000_000, 0.25
 """Steps whose beginnings differ by more between the clocks, and by more than this share of the shortest of
 them, are not the same."""
@@ -74,7 +74,7 @@ def load_samples(trace: Trace) -> dict[int, Samples]:
 
 
 def samples_of(trace: Trace, rank: int) -> Samples | None:
-    """Return the samples beside the first file of a rank that has any; None where none can be joined."""
+    """Return the samples beside the first file of a rank that has any; None if none can be joined."""
     for source in trace.sources:
         path = Path(source.path + ENDING)
         if source.rank != rank or not source.path or not path.is_file():
@@ -87,7 +87,7 @@ def samples_of(trace: Trace, rank: int) -> Samples | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the file's document, None where it is damaged or of another version."""
+    """Return the file's document, None if it is damaged or of another version."""
     try:
         with gzip.open(path) as file:
             data = file.read(MOST_BYTES + 1)
@@ -164,7 +164,7 @@ def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
 
 
 def _queued(found: Any, count: int) -> Ints | None:
-    """Return how long the thread waited for a processor between samples, None where that is not known."""
+    """Return how long the thread waited for a processor between samples, None if that is not known."""
     try:
         queued = np.array(found if isinstance(found, list) else (), np.int64)
     except (TypeError, ValueError, OverflowError):
@@ -173,7 +173,7 @@ def _queued(found: Any, count: int) -> Ints | None:
 
 
 def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
-    """Return what was compiled, nothing where it is damaged."""
+    """Return what was compiled, nothing if it is damaged."""
     try:
         return tuple(
             (int(when) + shift, str(name), tuple(str(one) for one in shapes))
@@ -190,7 +190,7 @@ WORKER_INTERVAL_NS = 5_000_000
 def _worker(
     document: Any, shift: int, directory: str, interval_ns: int = WORKER_INTERVAL_NS
 ) -> Samples | None:
-    """Return the samples of one more thread, None where they are damaged or too few."""
+    """Return the samples of one more thread, None if they are damaged or too few."""
     try:
         times = np.array(document["times_ns"], np.int64) + shift
         number = np.array(document["samples"], np.int64)
@@ -211,7 +211,7 @@ def _worker(
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:
-    """Return the lane of the steps' marks and what joins the clocks; None where no step is known to both.
+    """Return the lane of the steps' marks and what joins the clocks; None if no step is known to both.
 
     The sampler notes a step just before its mark begins. On a busy machine the thread may have to wait for a
     processor in between, so the least difference is the one of the clocks.

@@ -2,9 +2,9 @@
 
 Generated modules would tie users to one protobuf version and collide with TensorFlow's own registration, so
 the few fields that are read are declared here, one line per message: ``name number type``, ``*`` for
-repeated. Text is declared as bytes, because a bad byte in one node's name must not make a whole profile
-unreadable; see :func:`text`. A map is a repeated entry with ``key`` and ``value``, which is what it is on
-the wire.
+repeated. Text is declared as bytes, because a bad byte in one node's name must not make the whole profile
+unreadable; see :func:`text`. A map is a repeated entry with ``key`` and ``value``, which is what it is on the
+wire.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def text(raw: bytes) -> str:
 
 @cache
 def classes(package: str, declared: str) -> Callable[[str], Any]:
-    """Return what gives the protobuf classes of messages, by their names.
+    """Return a function that gives the protobuf classes of messages by name.
 
     Args:
         package: In which the messages are.

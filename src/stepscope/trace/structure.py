@@ -38,7 +38,7 @@ LONGEST_NS = 7 * 24 * 3600 * 10**9
 """Longer durations are an overflow of the recorder (CUPTI), not events; HTA draws the same line."""
 
 TAIL_NS = 1_000_000
-"""Time without any event at the end of a step that is nothing to wonder about."""
+"""Time without any event at the end of a step that is not unusual."""
 
 Int32 = npt.NDArray[np.int32]
 
@@ -139,7 +139,7 @@ class _Build:
         self.lane, self.start_ns, self.duration_ns = lane[order], start[order], duration[order]
         self.order = order if rows is None else rows[order]
         self.place = np.full(len(draft.name), -1, np.int32)
-        """Sorted row of each row of the draft, -1 where it was dropped."""
+        """Sorted row of each row of the draft, -1 if it was dropped."""
         self.place[self.order] = np.arange(len(order), dtype=np.int32)
         self.name = draft.name[self.order].astype(np.int32, copy=False)
         self.kind = draft.kind[self.order].astype(np.uint8, copy=False)
@@ -301,9 +301,9 @@ class _Build:
         return replace(steps, end_ns=end)
 
     def last_events(self, steps: StepWindows) -> Array:
-        """Return i8[steps]: when the last event ended that began in the step, -1 where nothing did.
+        """Return i8[steps]: when the last event ended that began in the step, -1 if nothing did.
 
-        Neither what encloses steps nor the recorder's own work tells, nor frames of other threads: they wait.
+        What encloses steps, the recorder's own work and frames of other threads, which wait, do not count.
         Where steps are marked on a lane of their own, as beside sampled frames, those are the steps' own.
         """
         tells = ~among(Kind.STEP, Kind.OVERHEAD, Kind.SYNC)[self.kind]
@@ -339,7 +339,7 @@ class _Build:
         """Give device work without a launch to the step of the launched work ahead of it on its stream.
 
         A stream runs what it is given in order. What is ahead of the first launched work was launched before
-        the recording began, or nobody knows when: it belongs to no step.
+        the recording began, or at an unknown time: it belongs to no step.
         """
         work = np.flatnonzero((self.device >= 0) & among(*DEVICE_WORK)[self.kind])
         if (self.launch[work] >= 0).all():

@@ -56,7 +56,7 @@ class StepWindows(Table):
     """Step windows on the host, in (rank, start) order. A step's window ends where it was recorded to end."""
 
     row: Ints
-    """Row of the step's event, -1 where the window is not an event (a TF timeline is one step)."""
+    """Row of the step's event, -1 if the window is not an event (a TF timeline is one step)."""
     rank: Ints
     number: Ints
     start_ns: Ints
@@ -102,7 +102,7 @@ class Kernels(Table):
 
 @dataclass(frozen=True, slots=True)
 class Instructions(Table):
-    """Which instruction of which XLA program an event ran; only rows of which this is known."""
+    """The instruction and XLA program that an event ran; only rows for which this is known."""
 
     names = (
         "instruction", "module", "label", "opcode", "framework", "line", "shapes", "number_format",
@@ -132,7 +132,7 @@ class Instructions(Table):
 
 
 class CollectiveState(IntEnum):
-    """How far a collective had come when it was recorded."""
+    """State of a collective when it was recorded."""
 
     UNKNOWN = 0
     SCHEDULED = 1
@@ -158,7 +158,9 @@ class Collectives(Table):
     out_elements: Ints
     dtype: Ints
     bytes: Ints
-    """By the usual convention the output's for all_gather, the input's for all others; -1 = not recorded."""
+    """Size by the usual convention: the output's for all_gather, the input's for all others; -1 = not
+    recorded.
+    """
     peer: Ints
     """The other rank of a send or receive, -1 = none."""
     state: Ints

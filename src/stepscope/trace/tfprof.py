@@ -2,8 +2,8 @@
 
 Read from a ``ProfileProto`` file (``profile.context``), or put together as tfprof does from a ``GraphDef``,
 one ``RunMetadata`` per step and, optionally, an ``OpLogProto``. The rules for what counts as accelerator
-time, what is dropped and what is rounded are tfprof's own (TensorFlow 2.15), because its numbers are to be
-met exactly.
+time, what is dropped and what is rounded are tfprof's own (TensorFlow 2.15), because its numbers must be
+matched exactly.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Execution:
 
     @property
     def accelerator_micros(self) -> int:
-        """Time on the accelerator: the ``stream:all`` entries alone, for the others repeat them."""
+        """Time on the accelerator: the ``stream:all`` entries alone, because the others repeat them."""
         return sum(duration for times in self.accelerator.values() for _, duration in times)
 
     @property
@@ -89,7 +89,7 @@ class ProfileNode:
 
     @property
     def parameters(self) -> int:
-        """Product of the ``shape`` attribute; 0 where there is none or a dimension is unknown."""
+        """Product of the ``shape`` attribute; 0 if there is none or a dimension is unknown."""
         if not self.shape or any(size < 0 for size in self.shape):
             return 0
         product = 1
@@ -112,7 +112,7 @@ class Profile:
     covered: set[str] = field(default_factory=set)
 
     def input_shapes(self, node: ProfileNode) -> dict[int, list[int]]:
-        """Shape per input index; an empty list where it is not known."""
+        """Shape per input index; an empty list if it is not known."""
         shapes = {}
         for index, source in sorted(node.inputs.items()):
             output = node.source_outputs.get(source)
@@ -244,7 +244,7 @@ def read_graph(
     """Put a profile together from a graph and one RunMetadata file per step, as tfprof's command line did.
 
     Args:
-        graph: GraphDef file, ideally written with ``add_shapes=True``; None where only times are known.
+        graph: GraphDef file, ideally written with ``add_shapes=True``; None if only times are known.
         run_metadata: One file per step; they become steps 0, 1, 2, …
         op_log: OpLogProto file (``tfprof_log``): FLOPs, Python stacks, extra types.
 
@@ -405,7 +405,7 @@ def _memory(execution: Execution, device: str, stats: Any) -> NodeMemory:
 
 
 def find_profile(path: str | Path) -> Callable[[], Profile] | None:
-    """Say how to read a tfprof source at a path, or None where there is none.
+    """Return how to read a tfprof source at a path, None if there is none.
 
     A ProfileProto file, a GraphDef file, or a directory with ``profile.context``, or with ``run_metadata*``
     files and perhaps ``graph.pb`` and ``tfprof_log``.

@@ -1,4 +1,4 @@
-"""Tells protobuf messages apart and takes large ones to pieces, which are then read without copying."""
+"""Recognizes protobuf messages and splits large ones into pieces, which are then read without copying."""
 
 from __future__ import annotations
 

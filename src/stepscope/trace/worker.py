@@ -1,4 +1,4 @@
-"""A process that reads profiles of others for a server, which ends it when one takes too much.
+"""A process that reads foreign profiles for a server, which ends it if one takes too much.
 
 It takes a line of JSON on stdin for each profile, ``{"path", "cache", "out", "kind"}``, writes the columns
 to ``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. Where ``"progress"`` is asked
@@ -21,7 +21,7 @@ from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.trace.bounds import limit_data
 
 TELL_SECS = 0.1
-"""How far it is is not told more often."""
+"""Shortest interval between progress messages."""
 
 
 def main(argv: list[str]) -> int:
@@ -58,7 +58,7 @@ class Teller:
 
     @contextlib.contextmanager
     def progress(self) -> Iterator[None]:
-        """Tell of bytes that are read while this lasts."""
+        """Report bytes that are read for as long as this is open."""
         from stepscope.trace.blocks import listening
 
         taken: dict[Path, int] = {}
@@ -115,7 +115,7 @@ def read_tfprof(path: Path) -> None:
 
 
 def limit_memory(most_bytes: int) -> None:
-    """Have this process fail before the machine runs out of memory; a kernel that must end one takes it."""
+    """Make this process fail before the machine runs out of memory; the kernel ends it first."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     limit_data(most_bytes)

@@ -623,7 +623,7 @@ def _is_allocation(title: str) -> bool:
 def _memory_rows(
     columns: _EventColumns, values: _Stats, metadata: Array, texts: dict[int, tuple[str, Any]], start: Array
 ) -> bool:
-    """Take the allocator's events out of a line; True where there are any."""
+    """Take the allocator's events out of a line; True if there are any."""
     signs = {
         n: 1 if title == "MemoryAllocation" else -1
         for n, (title, _) in texts.items()

@@ -473,7 +473,7 @@ def explore_for(name: str, seconds: float, corpus: Path, most: int | None = None
 
 
 def main() -> int:
-    """Feed every target in a process of its own; print one line each."""
+    """Feed every target in a separate process; print one line each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; by default all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")

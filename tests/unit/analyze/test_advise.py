@@ -600,14 +600,14 @@ def test_an_exchange_that_takes_most_is_not_called_one_to_make_faster(make, step
     one = only(steps(exchanging(make, 0.7)), "expensive-operation")
     assert one.summary.startswith("ncclKernel_AllReduce takes 7")
     assert one.action == (
-        "an exchange also lasts while its rank waits for others, which one rank's profile does not tell: "
-        "stepscope ranks with the profiles of all ranks does"
+        "the time of an exchange includes waiting for other ranks, which one rank's profile cannot show: "
+        "stepscope ranks can, with the profiles of all ranks"
     )
     together = only(job(make, {0: 100_000, 1: 700_000}), "expensive-operation")
-    assert together.action.endswith("stepscope ranks says how much of it does")
+    assert together.action.endswith("stepscope ranks says how much")
     computing = only(steps(exchanging(make, 0.2)), "expensive-operation")
     assert computing.summary.startswith("k takes 80%")
-    assert computing.action.startswith("what takes most is where a faster form gains most")
+    assert computing.action.startswith("the operation that takes most is where a faster version gains most")
 
 
 @pytest.mark.parametrize(
@@ -649,7 +649,7 @@ def test_python_within_an_operator_is_pythons_wherever_the_operator_is_called_fr
     assert one.rule == "python-overhead"
     assert one.evidence["python_ns"] == pytest.approx(100_000 + 680_000, abs=1_000)
     assert one.evidence["operators_ns"] == pytest.approx(20_000 + 100_000, abs=1_000)
-    assert one.chain[-1] == "recording stacks slows Python down: confirm it without"
+    assert one.chain[-1] == "recording stacks slows Python down: confirm this without stacks"
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.01, None), (0.15, "medium"), (0.4, "high")])
@@ -1278,8 +1278,8 @@ def test_a_thread_that_works_in_one_line_does_not_wait(steps, make) -> None:
     assert not of(facts, "blocking-call")
     (one,) = of(facts, "python-overhead")
     assert one.summary.startswith(
-        "the training thread runs code of its own, outside of the framework's operators, for 500 µs of "
-        "1.00 ms a step in train.py:9"
+        "the training thread runs its own code, outside the framework's operators, for 500 µs of 1.00 ms a "
+        "step in train.py:9"
     )
 
 
@@ -1462,14 +1462,14 @@ MORE = "more workers (DataLoader(num_workers=…), prefetch_factor=…), or make
         (
             590_000,
             1_000,
-            "98% of the waiting: the data set's own code there",
+            "98% of the wait: the data set's own code there",
             f"{MORE}the data set's __getitem__",
         ),
-        (590_000, 500_000, "98% of the waiting: collate_fn there takes", f"{MORE}collate_fn cheaper"),
+        (590_000, 500_000, "98% of the wait: collate_fn there takes", f"{MORE}collate_fn cheaper"),
         (
             60_000,
             1_000,
-            "10% of the waiting: the rest is starting workers",
+            "10% of the wait: the rest is starting workers",
             "keep workers: DataLoader(persis",
         ),
     ],
@@ -1477,7 +1477,7 @@ MORE = "more workers (DataLoader(num_workers=…), prefetch_factor=…), or make
 def test_a_wait_for_workers_says_what_they_did(make, steps, fetch, collate, said, do) -> None:
     content = loaded_by_a_worker(fetch, collate)
     one = only(steps(lambda step, at: content(make, step, at)), "input-bound")
-    assert one.chain[0].startswith(f"1 loader worker fetched in {said}")
+    assert one.chain[0].startswith(f"1 loader worker fetched during {said}")
     assert one.action.startswith(do)
 
 
@@ -1496,7 +1496,7 @@ def test_the_line_of_slow_workers_is_named_and_else_that_of_the_loop(make, steps
     (one,) = of(facts, "input-bound")
     assert f" in {where}; " in one.summary
     listed = lines_text(lines_of(facts))
-    assert "where loader workers stood meanwhile" in listed
+    assert "where loader workers were meanwhile" in listed
     assert listed.index("train.py:9 fetch") < listed.index("data.py:7 __getitem__")
 
 
@@ -1654,10 +1654,10 @@ def test_one_call_that_makes_most_of_the_waiting_is_named_and_no_more_launching_
     one = only(steps(lambda step, at: one_long_call(make, step, at), count=1), "host-bound")
     assert ", 700 µs of it in one call of cudaMalloc; " in one.summary
     assert one.evidence["one_call_ns"] == 700_000
-    assert one.action.startswith("see what cudaMalloc waits for")
+    assert one.action.startswith("find out what cudaMalloc waits for")
     many = only(steps(lambda step, at: one_long_call(make, step, at), count=4), "host-bound")
     assert "one call" not in many.summary
-    assert many.action.startswith("launch less and sooner")
+    assert many.action.startswith("launch less work, and launch it earlier")
 
 
 def test_no_launching_is_advised_where_nothing_was_recorded_of_the_host(steps, make) -> None:
@@ -1668,8 +1668,10 @@ def test_no_launching_is_advised_where_nothing_was_recorded_of_the_host(steps, m
         ]
 
     one = only(steps(content), "host-bound")
-    assert "of 890 µs of that nothing was recorded on the host; without it" in one.summary
-    assert one.action.startswith("see in the timeline what is around the time of which nothing was recorded")
+    assert "; for 890 µs of that nothing was recorded on the host; without it" in one.summary
+    assert one.action.startswith(
+        "look in the timeline at what surrounds the time for which nothing was recorded"
+    )
     assert "kernel" not in " ".join(one.chain)  # one a step is no reason
 
 
@@ -1698,7 +1700,7 @@ def test_what_no_device_and_no_host_works_for_is_said_apart(steps, make) -> None
     assert evidence["host_waiting_ns"] == 400_000
     parts = sum(evidence[f"{part}_ns"] for part in ("launching", "python", "operators", "untraced"))
     assert parts + evidence["host_waiting_ns"] == pytest.approx(evidence["device_idle_ns"], abs=5)
-    assert any("for 400 µs a step the training thread waits in that time, too" in each for each in one.chain)
+    assert any("the training thread also waits for 400 µs a step of that time" in each for each in one.chain)
 
 
 def test_a_rank_that_is_judged_alone_is_named(make) -> None:
@@ -1774,7 +1776,7 @@ def test_operations_that_are_handed_over_one_by_one_are_named(steps, make) -> No
     # 60 operations with 5 µs between two, less 60 executions of 2 µs.
     assert one.evidence["handing_ns"] == 60 * 10_000 + 59 * 5_000 - 60 * 2_000
     assert one.summary.startswith(
-        "60 operations a step are handed over one by one, for 775 µs of 1.00 ms a step"
+        "60 operations a step are dispatched one by one, for 775 µs of 1.00 ms a step"
     )
     assert " in train.py:9 fetch; " in one.summary
     assert one.action.startswith("put the step under one jax.jit")
@@ -1796,7 +1798,7 @@ def test_a_compiled_step_with_a_few_operations_beside_is_not_eager(steps, make) 
     assert not of(sampled_by(few, lambda time: 1), "eager-operations")
     torch = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, 900_000)])
     assert missing(torch, "eager-operations") == (
-        "no call of a compiled function of JAX or of an operation of TensorFlow"
+        "no calls of compiled JAX functions or of TensorFlow operations"
     )
 
 
@@ -1856,7 +1858,10 @@ def test_the_line_of_compiling_is_the_call_and_not_the_function_that_is_compiled
         ([("f", ("a",)), ("f", ("a", "b"))], ["f: 1 arguments, 2 arguments"]),
         (
             [("f", ("a",)), ("f", ("a",))],
-            ["f: the same shapes each time, so a static argument differs or the function is made anew"],
+            [
+                "f: the same shapes each time, so a static argument differs or the function is created anew "
+                "each time"
+            ],
         ),
         ([("f", ("a",)), ("g", ("a",))], []),
         ([], []),

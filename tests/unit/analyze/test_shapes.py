@@ -74,7 +74,7 @@ def test_utilisation_is_that_of_the_steps_and_says_what_it_counts(make):
     table = shape_table(trace)
     assert table.utilisation_ratio == pytest.approx(2 * 2 * 4096**3 / (40e-3 * 19.5e12))
     assert table.utilisation_ratio == pytest.approx(roofline(trace).steps[0].utilisation_ratio)
-    assert "at least 35.2 %; the work below has 100.0 % of the device's time" in table.text
+    assert "at least 35.2 %; the work below takes 100.0 % of the device's time" in table.text
 
 
 def test_without_shapes_nothing_is_said(make):

@@ -211,11 +211,11 @@ def test_what_is_on_one_side_only(make):
     assert found.step.verdict == "same"
     assert {c.name for c in found.operators} == {"op", "(nothing recorded)"}
     assert found.notes == (
-        "3 steps against 3 can never be told apart for certain (the least p is 0.1): "
-        "record four or more of each",
+        "3 steps against 3 can never be told apart with certainty (the smallest possible p is 0.1): record "
+        "four or more of each",
     )
     few = diff(steps_of(make, [1000]), steps_of(make, [1000] * 3))
-    assert few.notes == ("A recorded 1 step: one alone says nothing of how steps vary",)
+    assert few.notes == ("A recorded 1 step: a single step does not show how steps vary",)
     assert few.step.verdict == "unclear"
     assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == ()
 

@@ -158,9 +158,8 @@ def test_a_sum_of_operations_that_lacks_some_has_no_rate(make: SimpleNamespace) 
         "(all)": None, "aten::mm": 65536 / 50e-9, "aten::convolution": None,
         "(nothing recorded)": None,
     }  # fmt: skip
-    lacking = (
-        "FLOPs of sums are too low: what was recorded does not tell those of 1 call of aten::convolution"
-    )
+    one = "1 call of aten::convolution"
+    lacking = f"FLOPs of sums are too low: those of {one} cannot be told from what was recorded"
     assert lacking in answer.notes
 
 

@@ -50,7 +50,7 @@ def frames(make: SimpleNamespace):
 def test_what_a_helper_waits_is_nobodys_work_and_that_is_said(frames, name):
     answer = view("scope", frames(name))
     assert answer.as_dict()["rows"][0]["host_total_ns"] == 40
-    assert "left out: 80 ns in which threads that run no step or operator waited" in answer.notes
+    assert "left out: 80 ns in which threads that run no steps or operators waited" in answer.notes
 
 
 @pytest.mark.parametrize("name", WORKS)

@@ -395,7 +395,7 @@ def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(tmp_pat
 
     train(tmp_path, hook, 16, step)
     found = {each["steps"][0]: each["notes"] for each in fake.pointers(tmp_path)}
-    said = "due at step 10, begun at step 14: the profile before was still being written"
+    said = "due at step 10, begun at step 14: the previous profile was still being written"
     assert found == {5: ["a note"], 14: [said, "a note"]}
     why = said.partition(": ")[2]
     assert capsys.readouterr().err == f"stepscope: the profile due at step 10 begins at step 14: {why}\n"
@@ -414,7 +414,7 @@ def test_a_capture_that_waits_until_the_run_ends_is_told(tmp_path, fake, capsys)
             if number == 15:
                 threading.Timer(0.2, let_go.set).start()  # while the end of the run waits for it
     (mark,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
-    assert mark["failure"] == "skipped: the profile before was still being written, until the run ended"
+    assert mark["failure"] == "skipped: the previous profile was still being written, until the run ended"
     assert mark["steps"] == [10]
     assert "no profile of step 10" in capsys.readouterr().err
 
@@ -477,7 +477,7 @@ def test_where_every_step_is_measured_the_profile_says_so(tmp_path, fake):
         for number in run.steps(range(20)):
             until_written(hook)(number)
     (found,) = fake.pointers(tmp_path)
-    said = "gradients or activations were measured in steps 5, 6, which take longer for it"
+    said = "gradients or activations were measured in steps 5, 6, which take longer because of that"
     assert (found["steps"], found["notes"]) == ([5, 6], [said, "a note"])
 
 
@@ -496,7 +496,7 @@ def test_steps_that_a_predicate_names_are_captured_though_they_are_measured(tmp_
         for _ in run.steps(range(120)):
             pass
     (found,) = fake.pointers(tmp_path)
-    said = "gradients or activations were measured in step 100, which takes longer for it"
+    said = "gradients or activations were measured in step 100, which takes longer because of that"
     assert (found["steps"], found["notes"]) == ([100, 101, 102], [said, "a note"])
 
 
@@ -604,13 +604,15 @@ def test_alerts_make_no_more_profiles_than_there_is_room_for_and_the_run_says_so
         if number == 35:
             hook.order(Order("request", 1, request="r"))
 
-    with pytest.warns(RuntimeWarning, match="2 profiles or more are kept"):
+    with pytest.warns(RuntimeWarning, match="2 or more profiles are kept"):
         run = train(tmp_path, hook, 50, step)
     made = [(each["steps"], each["cause"]) for each in fake.pointers(tmp_path)]
     assert made == [([6], "alert"), ([16], "alert"), ([36], "request")]
     (refused,) = [each for each in fake.recorded(tmp_path) if each["failure"]]
     assert refused["steps"] == [26]
-    assert refused["failure"].startswith("2 profiles or more are kept that something points to; delete some")
+    assert refused["failure"].startswith(
+        "2 or more profiles are kept because something refers to them; delete some"
+    )
     assert run.problems == {"profile": 1}
 
 

@@ -159,9 +159,7 @@ def test_of_a_run_the_newest_profile_is_taken(profile, tmp_path, capsys):
     assert main(["glance", str(run), "--json", "--no-cache"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["profile"] == str(run / "profiles/chief_rank0_step9.json")
-    assert (
-        found["notes"][0] == "shown is profiles/chief_rank0_step9.json, the newest of 2 profiles of the run"
-    )
+    assert found["notes"][0] == "showing profiles/chief_rank0_step9.json, the newest of 2 profiles of the run"
     assert "aten::mm" in {row["name"] for row in found["operations"]["rows"]}
     assert found["steps"]["count"] == 3
 
@@ -174,7 +172,7 @@ def test_of_ranks_that_captured_the_same_steps_the_first_is_shown(profile, tmp_p
     (run / "profiles/chief_rank0_gone.json").unlink()
     assert main(["glance", str(run), "--no-cache"]) == 0
     said = capsys.readouterr().err.splitlines()[0]
-    assert said.startswith("shown is profiles/chief_rank0_step9.json, the newest of 2 profiles of the run; ")
+    assert said.startswith("showing profiles/chief_rank0_step9.json, the newest of 2 profiles of the run; ")
     assert said.endswith("; 1 other rank captured the same steps")
 
 

@@ -1,4 +1,4 @@
-"""A command in a process of its own: its end is told, signals reach it, and nothing outlives its parent."""
+"""A command in a separate process: its end is told, signals reach it, and nothing outlives its parent."""
 
 from __future__ import annotations
 

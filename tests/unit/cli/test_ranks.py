@@ -78,7 +78,7 @@ def test_a_job_whose_number_of_ranks_changed_is_told_of_its_newest_attempt(telem
         if "rank-00003" not in path.name:
             shutil.copy(path, path.with_name(path.name.replace("of-00004.attempt-1", "of-00003.attempt-2")))
     text = notes_of(capsys, run)
-    assert f"{changed}: attempt 1 had 4, attempt 2 has 3; what is said here is of attempt 2 alone" in text
+    assert f"{changed}: attempt 1 had 4, attempt 2 has 3; everything here is about attempt 2 alone" in text
     assert "not recorded: rank" not in text
     found = json.loads(ask(capsys, run, "--json"))
     assert (found["ranks"], found["missing"], found["stragglers"][0]["rank"]) == (3, [], 2)
@@ -89,7 +89,7 @@ def test_ranks_that_disagree_on_how_many_they_are(telemetry, capsys):
     [one] = (run / "ranks").glob("rank-00002*")
     one.rename(one.with_name(one.name.replace("of-00004", "of-00003")))
     text = notes_of(capsys, run)
-    assert "ranks of attempt 1 disagree on how many they are: 3 and 4" in text
+    assert "ranks of attempt 1 disagree on how many there are: 3 and 4" in text
     assert "the number of ranks changed" not in text
 
 
@@ -219,7 +219,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path, capsys):
     assert [note for note in notes if "ends too early" in note] == [
         "rank2.json: the document ends too early; all events before the cut were read"
     ]
-    assert "rank 2: no collective can be matched with the others', left out" in notes
+    assert "rank 2: left out, as no collective matches those of the others" in notes
 
 
 def test_whole_files_of_one_run_have_no_note(tmp_path, capsys):

@@ -80,7 +80,7 @@ def test_what_waits_is_sent(left, place, capsys, by):
         "all": "--all",
     }
     assert main(["sync", words[by]]) == 0
-    assert "all of it is there" in capsys.readouterr().out
+    assert "everything has arrived" in capsys.readouterr().out
     assert len(place.store) == 2
     assert entries() == []
 

@@ -64,14 +64,14 @@ def test_a_rank_of_torchrun_inside_slurm(whoami):
 
 def test_an_evaluator(whoami):
     out = lines(whoami(TF_CONFIG='{"task": {"type": "evaluator", "index": 0}}').out)
-    assert (out["rank"], out["role"], out["chief"]) == ("none: it trains nothing", "evaluator", "no")
+    assert (out["rank"], out["role"], out["chief"]) == ("none: it does not train", "evaluator", "no")
     assert out["writes"] == "event files under eval/"
 
 
 def test_a_parameter_server(whoami):
     cluster = '{"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1", "d:1"]}'
     out = lines(whoami(TF_CONFIG=f'{{"cluster": {cluster}, "task": {{"type": "ps", "index": 1}}}}').out)
-    assert (out["rank"], out["role"], out["chief"]) == ("none: it trains nothing", "ps 1", "no")
+    assert (out["rank"], out["role"], out["chief"]) == ("none: it does not train", "ps 1", "no")
     assert out["writes"] == "telemetry under ranks/"
 
 

@@ -1,4 +1,4 @@
-"""``stepscope.compat.install`` and ``python -m stepscope.compat``, each in a process of its own."""
+"""``stepscope.compat.install`` and ``python -m stepscope.compat``, each in a separate process."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ print(json.dumps(written(sys.argv[1], "s3://bucket/runs", system)))
 sys.stdout.flush()
 os._exit(0)  # the store is not to be asked any more
 """
-"""All in a process of its own: a store in memory that speaks S3, and what writes to it and reads it."""
+"""All in a separate process: a store in memory that speaks S3, and what writes to it and reads it."""
 
 
 def script(writer):

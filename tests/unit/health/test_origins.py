@@ -77,10 +77,10 @@ def test_data_that_were_not_finite_are_the_cause_before_any_layer():
             "activations/a/nonfinite_count": ([0, 44], [0, 16]),
         }
     )
-    told = "what went into the model at step 40 is not finite: look at the data of that step"
+    told = "the model's input at step 40 is not finite: look at the data of that step"
     assert found["nonfinite-loss"].causes == (told,)
     summary = found["nonfinite-activation"].summary
-    assert summary == "16 values of what goes into the model are not finite at step 40"
+    assert summary == "16 values of the model's input are not finite at step 40"
 
 
 def test_data_that_were_finite_are_no_cause():

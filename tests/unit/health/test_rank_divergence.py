@@ -39,5 +39,5 @@ def test_ranks_that_go_on_by_themselves_are_not_compared(ranks):
     assert RULE not in [each.rule for each in verdict.findings]
     assert RULE not in verdict.passed
     assert [each.missing for each in verdict.abstained if each.rule == RULE] == [
-        "not judged: the ranks do not take the same steps, each goes on by itself"
+        "not judged: the ranks do not take the same steps: each runs on its own"
     ]

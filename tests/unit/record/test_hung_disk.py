@@ -140,7 +140,7 @@ def test_a_store_that_does_not_answer_is_not_called_a_disk(tmp_path, impatient, 
     answers = threading.Event()
     monkeypatch.setenv("STEPSCOPE_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setattr(uploader.Uploader, "wait_for_survey", lambda self: answers.wait(WAIT))
-    with pytest.warns(RuntimeWarning, match="the store has not said yet which attempts there were"):
+    with pytest.warns(RuntimeWarning, match="the store has not answered yet which attempts there are"):
         run = Run("memory://hung/runs/first")
     run.scalar("loss", 1.0, 0)
     answers.set()

@@ -70,7 +70,7 @@ def test_a_name_that_the_user_allowed_is_ours_with_any_port_unless_one_is_given(
 
 @pytest.mark.parametrize("name", ["http://lab.example.org", "lab.example.org/x", "", "a b", "[::1"])
 def test_an_allowed_host_must_be_a_host(name):
-    with pytest.raises(UsageError, match="no host name"):
+    with pytest.raises(UsageError, match="not a host name"):
         access_for("127.0.0.1", allow_host=[name])
 
 
@@ -189,7 +189,7 @@ def test_pages_that_may_embed():
 
 @pytest.mark.parametrize("word", ["*", "lab.example.org", "https://a/b", "https://a; script-src *", "x:", ""])
 def test_what_is_no_origin_is_refused(word):
-    with pytest.raises(UsageError, match="no origin"):
+    with pytest.raises(UsageError, match="not an origin"):
         access_for("127.0.0.1", embed=[word])
 
 

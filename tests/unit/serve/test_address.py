@@ -81,5 +81,5 @@ def test_prefix(given, prefix):
 
 @pytest.mark.parametrize("prefix", ["/a/../b", "/a b", "/a?b", "/a%2f", "/ä", "/a\\b", "http://x/"])
 def test_a_prefix_must_be_a_path(prefix):
-    with pytest.raises(UsageError, match="no path prefix"):
+    with pytest.raises(UsageError, match="not a path prefix"):
         checked_prefix(prefix)

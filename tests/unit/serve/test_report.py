@@ -82,7 +82,7 @@ def test_nothing_runs_nothing_is_loaded_and_no_secret_leaves(log):
 
 def test_what_was_not_recorded_is_said(log):
     text = report(log, "b", RunNote())
-    for words in ("profiled no steps", "One process", "No config", "every record was read"):
+    for words in ("captured no profiles", "A single process", "No config", "every record was read"):
         assert words in text, words
 
 

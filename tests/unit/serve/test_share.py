@@ -58,7 +58,7 @@ class TestWhatALinkMayDo:
     def test_it_changes_and_shares_nothing(self, ask, name):
         headers = JSON | bearer(view_token(SECRET, HERE, NOW + 60))
         answer = ask(guard(), f"/api/v1/{name}", method="POST", headers=headers)
-        assert (answer.status, answer.json["error"]) == (403, "this link only looks")
+        assert (answer.status, answer.json["error"]) == (403, "this link is view-only")
         assert ask(guard(), f"/api/v1/{name}", method="POST", headers=JSON | bearer(SECRET)).status == 200
 
     def test_it_ends(self, ask):

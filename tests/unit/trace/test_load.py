@@ -263,5 +263,5 @@ def test_a_view_in_a_database_is_not_run(tmp_path):
             "create view CUPTI_ACTIVITY_KIND_KERNEL as with recursive n(start) as "
             "(select 1 union all select start + 1 from n) select start, start as end from n"
         )
-    with pytest.raises(TraceError, match="no export of Nsight Systems"):
+    with pytest.raises(TraceError, match="not an export of Nsight Systems"):
         ss.load_trace(path, cache=False)

@@ -94,7 +94,7 @@ def test_export(tmp_path):
 
 
 def test_what_is_no_export(tmp_path):
-    with pytest.raises(TraceError, match="no export of Nsight Systems: found tables cookies"):
+    with pytest.raises(TraceError, match="not an export of Nsight Systems: found tables cookies"):
         ss.load_trace(export(tmp_path / "a.sqlite", {"cookies": ("a", [(1,)])}), cache=False)
     path = export(tmp_path / "b.sqlite", TABLES)
     path.write_bytes(path.read_bytes()[:3000])

@@ -8,7 +8,7 @@ import type { Ahead, StyledLine } from "./model";
 export const AHEAD_DASH: readonly number[] = [1.5, 3];
 
 export const AHEAD_SAYS =
-  "If it goes on as before, by a power law; the band holds the end in about 95 of 100 cases";
+  "If it continues as before, by a power law; the band contains the end in about 95 of 100 cases";
 
 /** The band of the first line of a run that something is foretold of; null: there is none.
  *

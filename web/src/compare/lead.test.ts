@@ -62,7 +62,7 @@ describe("the difference that leads", () => {
     expect(lead.delta.verdict).toBe("worse");
     expect(lead.b / lead.a).toBeCloseTo(3, 1);
     expect(lead.steps).toEqual([160, 310]);
-    expect(lead.how).toBe("B above A at all 16 places compared; one run a side, so other seeds may differ");
+    expect(lead.how).toBe("B above A at all 16 places compared; one run per side, so other seeds may differ");
   });
   it("compares at the same steps: a loss that falls on both is not a spread", () => {
     const loss = track("loss", { kind: "loss", unit: null });
@@ -162,9 +162,9 @@ describe("the difference that leads", () => {
 
 describe("where no difference leads", () => {
   it("says it of the series that share steps enough, and of no others", () => {
-    expect(withoutLead(36, 0)).toBe("No difference is beyond the spread in 36 series");
+    expect(withoutLead(36, 0)).toBe("No difference exceeds the spread in 36 series");
     expect(withoutLead(1, 35)).toBe(
-      "No difference is beyond the spread in 1 series; 35 series share too few steps to tell",
+      "No difference exceeds the spread in 1 series; 35 series share too few steps to tell",
     );
     expect(withoutLead(0, 36)).not.toContain("spread");
     expect(withoutLead(0, 1)).toContain("1 series shares too few steps to tell");

@@ -58,7 +58,7 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
   const signs = new Set(pairs.a.map((value, at) => Math.sign(pairs.b[at]! - value)));
   if (signs.size !== 1 || signs.has(0)) return null;
   const side = delta.difference > 0 ? "above" : "below";
-  const one = groupA.count === 1 && groupB.count === 1 ? "; one run a side, so other seeds may differ" : "";
+  const one = groupA.count === 1 && groupB.count === 1 ? "; one run per side, so other seeds may differ" : "";
   return {
     track,
     a: meanA,
@@ -83,8 +83,8 @@ export function sharedOf(steps: readonly number[]): number | null {
 /** What is said where no difference leads: of how many series that is known, and of how many nothing is. */
 export function withoutLead(known: number, unknown: number): string {
   const few = `${counted(unknown, "series", "series")} ${unknown === 1 ? "shares" : "share"} too few steps to tell`;
-  if (!known) return `Nothing is said of a largest difference yet: ${few}`;
-  const none = `No difference is beyond the spread in ${counted(known, "series", "series")}`;
+  if (!known) return `The largest difference is not known yet: ${few}`;
+  const none = `No difference exceeds the spread in ${counted(known, "series", "series")}`;
   return unknown ? `${none}; ${few}` : none;
 }
 

@@ -74,7 +74,7 @@ describe("importance", () => {
       metric((_, at) => at),
     );
     expect(by(found, "name")).toMatchObject({ share: null, told: false });
-    expect(by(found, "name").reason).toContain("value of its own");
+    expect(by(found, "name").reason).toContain("its own value");
     expect(by(found, "same").reason).toBe("the same in all runs");
     expect(by(found, "seed").correlation).toBeCloseTo(1);
   });

@@ -112,7 +112,7 @@ function splitOf(values: readonly unknown[]): Split {
   if (numbers && distinct.length > MOST_VALUES) return { ...binned(numbers), numbers, reason: "" };
   const groups = texts.map((text) => distinct.indexOf(text));
   const lone = distinct.length > values.length / 2;
-  return { groups, labels: distinct, numbers, reason: lone ? "nearly every run has a value of its own" : "" };
+  return { groups, labels: distinct, numbers, reason: lone ? "nearly every run has its own value" : "" };
 }
 
 /** About equally many runs in each group, in the order of their numbers; equal numbers stay together. */

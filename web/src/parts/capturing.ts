@@ -43,7 +43,7 @@ export function standing(
     return { stage: "waiting", text: `Waiting for ${stepsText([progress.at_step])}`, path: null };
   if (replies.length) return { stage: "waiting", text: "Recording the next steps", path: null };
   if (seconds > PATIENCE_S)
-    return { stage: "asked", text: "No answer yet: the run looks between its steps", path: null };
+    return { stage: "asked", text: "No answer yet: the run checks between its steps", path: null };
   return { stage: "asked", text: "Asked", path: null };
 }
 

@@ -15,7 +15,7 @@ export function failed(error: unknown): Failed {
   if (error instanceof Refused) return { message: error.message, hint: error.hint };
   return {
     message: "The server did not answer",
-    hint: "It may be busy reading the profile; this page asks again",
+    hint: "It may be busy reading the profile; this page will ask again",
   };
 }
 

@@ -53,6 +53,6 @@ describe("a step's name", () => {
   it("has its rank where there are several, and no number where none was marked", () => {
     expect(stepName({ number: 4, rank: 0 }, [0])).toBe("Step 4");
     expect(stepName({ number: 4, rank: 1 }, [0, 1])).toBe("Step 4, rank 1");
-    expect(stepName({ number: -1, rank: 0 }, [0])).toBe("All that was recorded");
+    expect(stepName({ number: -1, rank: 0 }, [0])).toBe("Everything that was recorded");
   });
 });

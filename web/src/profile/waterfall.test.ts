@@ -67,7 +67,7 @@ describe("the sentence of a comparison", () => {
       `B is 12.00${G}ms a step slower, and 83${G}% of it is loading data`,
     );
     expect(words(slower, row("forward", 3e6, 33e6, "slower"))).toBe(
-      `B is 12.00${G}ms a step slower, most of all in the forward pass`,
+      `B is 12.00${G}ms a step slower, mostly in the forward pass`,
     );
   });
   it("blames no part that went the other way, and none where none is told from chance", () => {
@@ -79,7 +79,7 @@ describe("the sentence of a comparison", () => {
       `B's mean step is 12.00${G}ms shorter, and chance may explain it`,
     );
     expect(words(row("step", 29e6, 41e6, "unclear", null), null)).toBe(
-      `B's mean step is 12.00${G}ms longer, and one step says nothing of how they vary`,
+      `B's mean step is 12.00${G}ms longer, and one step does not show how they vary`,
     );
     expect(words(row("step", 1e6, 1e6, "unclear"), null)).toBe("The mean steps of A and B are the same");
     expect(words(row("step", 100e6, 101e6, "same"), null)).toBe("The steps of A and B take the same time");

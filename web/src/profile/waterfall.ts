@@ -81,7 +81,7 @@ export function saidOf(step: DiffRow, lead: DiffRow | null): Said {
   if (!REAL.has(step.verdict)) {
     if (step.difference_ns === 0) return said("The mean steps of A and B are the same");
     const way = step.difference_ns > 0 ? "longer" : "shorter";
-    const why = step.p_value === null ? "one step says nothing of how they vary" : "chance may explain it";
+    const why = step.p_value === null ? "one step does not show how they vary" : "chance may explain it";
     return said(`B's mean step is ${size} ${way}, and ${why}`);
   }
   const slower = step.difference_ns > 0;
@@ -97,7 +97,7 @@ export function saidOf(step: DiffRow, lead: DiffRow | null): Said {
 function because(step: DiffRow, lead: DiffRow | null): string {
   if (!lead || Math.sign(lead.difference_ns) !== Math.sign(step.difference_ns)) return "";
   const [share, name] = [lead.difference_ns / step.difference_ns, SPOKEN[lead.name] ?? lead.name];
-  return share <= 1 ? `, and ${percent(share, 0)} of it is ${name}` : `, most of all in ${name}`;
+  return share <= 1 ? `, and ${percent(share, 0)} of it is ${name}` : `, mostly in ${name}`;
 }
 
 /** Heights of dots in a row, so that those at one place do not cover each other: 0, 1, −1, 2, −2…, at most so many.

@@ -48,7 +48,7 @@ describe("the verdict on a job", () => {
     const wait = { ...job({}).wait!, collectives: 3, needed: 4 };
     const found = verdictOf(job({ wait, blame: [blame(1, 1_000_000)] }));
     expect(found.title).toBe("Too few collectives to tell a slow rank from chance");
-    expect(found.evidence).toContain("3 collectives in what was captured, 4 can tell");
+    expect(found.evidence).toContain("3 collectives in what was captured, 4 are needed to tell");
   });
 
   it("speaks of offsets from collectives only where clocks were aligned by them", () => {
@@ -100,7 +100,7 @@ describe("the verdict on a job", () => {
 
   it("names nobody where none does, and says for whom was waited most", () => {
     const found = verdictOf(job({ blame: [blame(1, 1_000_000), blame(2, 1_500_000), blame(1, 1_500_000)] }));
-    expect(found.title).toBe("No rank comes last beyond chance");
+    expect(found.title).toBe("No rank comes last more often than by chance");
     expect(found.evidence).toMatch(/most of it for rank 1, 63\s%$/);
   });
 

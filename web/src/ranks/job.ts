@@ -43,7 +43,7 @@ export function verdictOf(job: JobAnswer): Verdict {
   if (job.wait.needed !== null)
     return {
       title: "Too few collectives to tell a slow rank from chance",
-      evidence: `${waited}; ${counted(job.wait.collectives, "collective")} in what was captured, ${job.wait.needed} can tell: capture more steps`,
+      evidence: `${waited}; ${counted(job.wait.collectives, "collective")} in what was captured, ${job.wait.needed} are needed to tell: capture more steps`,
     };
   const [slow] = job.slow_groups;
   if (slow)
@@ -57,7 +57,7 @@ export function verdictOf(job: JobAnswer): Verdict {
       evidence: `${percent(job.shared.share, 0)} of all waiting, on ${job.shared.ranks} ranks in turn; ${waited}`,
     };
   return {
-    title: "No rank comes last beyond chance",
+    title: "No rank comes last more often than by chance",
     evidence: `${waited}${first ? `; most of it for rank ${first.rank}, ${percent(first.share, 0)}` : ""}`,
   };
 }
@@ -97,7 +97,7 @@ function ofDumps(job: JobAnswer): Verdict {
 /** What the clocks' offsets are of. */
 export function clocksText(clock: JobClocks): string {
   return clock.one_host
-    ? "as recorded: all ranks are of one host, and its clock is theirs"
+    ? "as recorded: all ranks are on one host and share its clock"
     : `offset to rank ${clock.reference}, from joint collectives`;
 }
 

@@ -126,8 +126,8 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
   const shown = title ?? (pattern !== null ? `~${pattern}` : texts.join("; "));
   return {
     id: OWN + text,
-    title: shown || "Own chart",
-    section: "Own charts",
+    title: shown || "Custom chart",
+    section: "Custom charts",
     unit,
     kind: like?.kind ?? "other",
     kind_said: false,

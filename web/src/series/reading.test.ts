@@ -6,7 +6,7 @@ const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
 describe("reading", () => {
   const line = lineOf("a", [0, 1, 2], [3, 1, 2], { last: last(2) });
-  it("newest, best either way, and none where the name does not tell", () => {
+  it("newest, best either way, and none where the name does not say", () => {
     expect(readingOf([line], "last", true)).toBe(2);
     expect(readingOf([line], "best", true)).toBe(1);
     expect(readingOf([line], "best", false)).toBe(3);

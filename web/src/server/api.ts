@@ -42,9 +42,9 @@ export interface LogSummary {
   name: string;
   /** The path as it was typed, for reading and copying only. */
   path_display: string;
-  /** Of Stepscope. */
+  /** Version of Stepscope. */
   version: string;
-  /** False while the server waits for a directory that is not there yet. */
+  /** False while the server waits for a directory that does not exist yet. */
   exists: boolean;
   problems: Problem[];
 }
@@ -80,7 +80,7 @@ export interface RunSummary {
   title: string | null;
   /** Markdown; "" for none. */
   note: string;
-  /** Put away: lists leave it out unless asked. */
+  /** Archived: lists leave it out unless requested. */
   archived: boolean;
   /** Number of the colour that people chose for it, from 1; null: none. */
   colour: number | null;
@@ -114,7 +114,7 @@ export interface Chart {
   lines: ChartLine[];
   /** A description of the metric, derived from its name and unit or written by people. */
   kind: MetricKind;
-  /** True where people said so. */
+  /** True if people said so. */
   kind_said: boolean;
   /** null: neither end is. */
   lower_is_better: boolean | null;
@@ -159,7 +159,7 @@ export interface ChartRequest {
   x1?: number | null;
   /** Points that fit the plot; the answer is raw where no line has more. */
   buckets?: number;
-  /** Weight of the exponential average, 0 is none. */
+  /** Weight of the exponential average; 0 is off. */
   smoothing?: number;
   /** The tag that is the x axis where `x` is `tag`. */
   x_tag?: string | null;
@@ -194,7 +194,7 @@ export interface Line {
   split: Split | null;
   writer: string;
   attempt: number;
-  /** From this x on a later attempt of the same writer has gone over it again. */
+  /** The x from which on a later attempt of the same writer has recorded it again. */
   superseded_from: number | null;
   /** Points of the series within the range. */
   points: number;
@@ -214,7 +214,7 @@ export interface Line {
 export interface Note {
   text: string;
   hint: string;
-  /** How many lines it holds for. */
+  /** Number of lines that it applies to. */
   lines: number;
 }
 
@@ -287,10 +287,10 @@ export interface SeriesHeader {
   charts: ChartAnswer[];
 }
 
-/** A profile that a run took of itself, or tried to: see `docs/capture.md`. */
+/** A profile that a run captured, or tried to: see `docs/capture.md`. */
 export interface Capture {
   name: string;
-  /** Relative to the log directory; null where it failed, or lies elsewhere. */
+  /** Relative to the log directory; null if it failed, or lies elsewhere. */
   path: string | null;
   rank: number | null;
   world_size: number | null;
@@ -309,7 +309,7 @@ export interface Capture {
   notes: string[];
   /** Per step, what memory held at its end. */
   memory: unknown[];
-  /** Steps before: number, seconds, seconds waited for data. */
+  /** Earlier steps: number, seconds, seconds waited for data. */
   before: unknown[];
   facts: Record<string, unknown>;
   /** Why there is no profile. */
@@ -327,7 +327,7 @@ export interface CaptureReply {
   status: string;
 }
 
-/** How far a request has come; once followed, a capture carries its name. */
+/** The progress of a request; a capture made for it carries its name. */
 export interface CaptureProgress {
   request: string;
   /** The step that it begins with, where one was named; null: the next. */
@@ -344,7 +344,7 @@ export interface CaptureList {
   total: number;
   /** The newest first. */
   captures: Capture[];
-  /** Of the request that was asked about. */
+  /** Progress of the request that was asked about. */
   asked: CaptureProgress | null;
 }
 
@@ -403,13 +403,13 @@ export interface ShareRequest {
   seconds: number;
 }
 
-/** A token that looks at this log directory, changes nothing, and ends. */
+/** A view-only token for this log directory, which expires. */
 export interface ShareLink {
   token: string;
   until: number;
 }
 
-/** Body of `POST api/v1/run`: what to say of a run. What is left out stays as it is. */
+/** Body of `POST api/v1/run`: annotations of a run. What is left out stays as it is. */
 export interface RunChange {
   run: string;
   title?: string | null;
@@ -417,7 +417,7 @@ export interface RunChange {
   /** null: those that the run recorded. */
   tags?: string[] | null;
   archived?: boolean;
-  /** Number of the colour that it is drawn in, from 1; null: as the page chooses. */
+  /** Number of the colour that it is drawn in, from 1; null: chosen by the page. */
   colour?: number | null;
 }
 
@@ -429,7 +429,7 @@ export interface StepSaid {
   text: string;
 }
 
-/** Body of `POST api/v1/run/delete`: throw a run away. */
+/** Body of `POST api/v1/run/delete`: move a run to the trash. */
 export interface RunDelete {
   run: string;
   /** The run's name once more. */
@@ -461,14 +461,14 @@ export interface ViewSave {
   hash: string;
 }
 
-/** Body of `POST api/v1/metric`: what the metric of a tag is; answered as it was taken. */
+/** Body of `POST api/v1/metric`: the kind of a tag's metric; answered as it was taken. */
 export interface MetricSaid {
   tag: string;
   /** null: what its name tells. */
   kind: string | null;
 }
 
-/** Body of `POST api/v1/views/forget`: forget a view. */
+/** Body of `POST api/v1/views/forget`: delete a saved view. */
 export interface ViewDelete {
   name: string;
 }
@@ -547,7 +547,7 @@ export interface RankList {
   size: number | null;
   attempts: number[];
   ranks: RankSummary[];
-  /** When a rank last wrote that its step does not end; null where none did. */
+  /** When a rank last wrote that its step does not end; null if none did. */
   stalled_at?: number | null;
 }
 
@@ -557,7 +557,7 @@ export interface RankSteps {
   /** A `RankFact`, or `stage/` and the name of a stage. */
   fact: string;
   attempt: number;
-  /** Of the rows. */
+  /** Numbers of the ranks in the rows. */
   labels: string[];
   ranks: number[];
   columns: number;
@@ -580,17 +580,17 @@ export interface FrontierStage {
   stage: string;
   /** Over all steps; the stages sum to the group's time. */
   exposed_s: number;
-  /** Of this, what would not have been lost had every rank taken as long as the median rank. */
+  /** The part that would not have been lost if every rank had taken as long as the median rank. */
   beyond_median_s: number;
   leader: number;
   margin_s: number;
   /** Share of the steps that the leader leads. */
   led: number;
-  /** First step from which it leads; null where no rank persists. */
+  /** First step from which it leads; null if no rank persists. */
   since: number | null;
   /** "persistent", "recurring", "wandering", "alike" or "unclear". */
   label: string;
-  /** By column: mean of a step; null where no step of all ranks was recorded. */
+  /** By column: mean of a step; null if no step of all ranks was recorded. */
   mean_s: (number | null)[];
 }
 
@@ -603,11 +603,11 @@ export interface FrontierBlame {
   /** Lost beyond the median rank in steps whose stages this rank leads. */
   lost_s: number;
   lost_per_step_s: number;
-  /** Of all that was lost beyond the median rank. */
+  /** Share of everything that was lost beyond the median rank. */
   share: number;
   /** Share of the steps that it leads in this stage. */
   led: number;
-  /** Distance to the second, of the stage's leader; 0 of others. */
+  /** Distance to the second, for the stage's leader; 0 for others. */
   margin_s: number;
   /** "clear" of a persistent leader, else "cannot tell". */
   verdict: string;
@@ -619,7 +619,7 @@ export interface FrontierOnset {
   host: string | null;
   stage: string;
   since: number;
-  /** Mean step of the group before; null where it was so from the first step. */
+  /** Mean step of the group before; null if it was so from the first step. */
   before_s: number | null;
   /** Likewise since. */
   after_s: number;
@@ -631,7 +631,7 @@ export interface FrontierOnset {
   lost_gpu_s: number;
 }
 
-/** A group of ranks whose work is alike; all of the job where none was said. */
+/** A group of ranks with the same work; all ranks of the job if no groups were given. */
 export interface FrontierGroup {
   group: string;
   ranks: number[];
@@ -677,9 +677,9 @@ export interface RankFrontier {
   /** Step after the last column. */
   end: number;
   groups: FrontierGroup[];
-  /** Ranks whose steps do not end; empty where none was seen. */
+  /** Ranks whose steps do not end; empty if none was seen. */
   stuck: StalledRank[];
-  /** Why nothing can be told; null where something is. */
+  /** Why nothing can be told; null if something is. */
   refused: string | null;
   /** Whose time the stages are: the hosts', or that of devices which timed them without being waited for. */
   clock: "host" | "device";
@@ -695,7 +695,7 @@ export interface RunFinding {
   summary: string;
   /** The series that shows it. */
   tag: string;
-  /** The part of the run that the series belongs to, empty where there is only one. */
+  /** The part of the run that the series belongs to, empty if there is only one. */
   part: string;
   layer: string | null;
   rank: number | null;
@@ -703,10 +703,10 @@ export interface RunFinding {
   first_step: number;
   /** At which it was noticed. */
   step: number;
-  /** From which on it holds, as far as the rule can tell; else `step`. */
+  /** Step since which it holds, as far as the rule can tell; otherwise `step`. */
   since_step: number;
   wall: number;
-  /** At which it was over; null: it is not. */
+  /** Step at which it was over; null while it is not. */
   closed_step: number | null;
   /** The evidence; a number that is not finite is text. */
   values: Record<string, number | string>;
@@ -719,9 +719,9 @@ export interface RunFinding {
   also: string[];
   /** Further evidence, as sentences: where it began, what grew first. */
   causes: string[];
-  /** Inputs of the steps in question, a sentence each, of a finding that was seen live. */
+  /** Inputs of the steps in question, one sentence each; only for a finding seen live. */
   batches: string[];
-  /** How to go back to before it, as sentences; of what was seen live. */
+  /** How to go back to before it, as sentences; only for a finding seen live. */
   rewind: string[];
 }
 
@@ -733,43 +733,43 @@ export interface RunAbstention {
   missing: string;
 }
 
-/** The end that a loss of a running run will come to, if it goes on as before. */
+/** The value that a loss of a running run will reach, if it continues as before. */
 export interface RunForecast {
   tag: string;
   /** One sentence: the value with its band, and which runs had reached it at which step. */
   text: string;
-  /** The last one, that it is forecast for. */
+  /** The last step, for which it is forecast. */
   step: number;
   value: number;
   /** Half the width of the band of about 95 %. */
   half: number;
   /** `value` with `half`, both to two digits of the latter, as `2.31 ± 0.04`. */
   figure: string;
-  /** From the newest recorded step to the last. */
+  /** Steps from the newest recorded one to the last. */
   curve_step: number[];
   /** Lower edge of the band at each of these. */
   curve_low: number[];
   curve_high: number[];
   /** Earlier finished runs of the directory that came as low as `value`, the newest first. */
   reached_run: string[];
-  /** The step by which each of them had. */
+  /** The step by which each of them had reached it. */
   reached_step: number[];
 }
 
-/** Answer of `GET api/v1/findings?run=`: what the health rules say of the newest attempt of a run. */
+/** Answer of `GET api/v1/findings?run=`: what the health rules say about a run's newest attempt. */
 export interface RunFindings {
   run: string;
   attempt: number;
   /** The severest first. */
   findings: RunFinding[];
   abstained: RunAbstention[];
-  /** Ids of the rules that looked and found nothing. */
+  /** Ids of the rules that could judge and found nothing. */
   passed: string[];
   /** Findings beyond the most that are kept, by rule. */
   more: Record<string, number>;
-  /** Empty where nothing can be foretold, and for a run that is over. */
+  /** Empty if nothing can be foretold, and for a run that is over. */
   forecast: RunForecast[];
-  /** The batch size that the gradient noise scale suggests; null where it is not recorded. */
+  /** The batch size that the gradient noise scale suggests; null if it is not recorded. */
   batch_size: string | null;
 }
 
@@ -777,7 +777,7 @@ export interface RunFindings {
 export interface RecordTag {
   tag: string;
   kind: RecordKind;
-  /** Of TensorBoard that shows it. */
+  /** Plugin of TensorBoard that shows it. */
   plugin: string;
   display_name: string;
   /** Markdown. */
@@ -793,7 +793,7 @@ export interface RecordTags {
   tags: RecordTag[];
 }
 
-/** Encoded bytes, to be had from `GET api/v1/blob`. */
+/** Encoded bytes, available from `GET api/v1/blob`. */
 export interface BlobFacts {
   mime: string;
   bytes: number;
@@ -819,12 +819,12 @@ export interface RecordValue {
   rows?: number[][] | null;
   /** A text, or the cells of an array of them, row by row. */
   texts?: string[] | null;
-  /** Of an array: of texts, of a mesh [batch, points, 3], of a tensor. Of pictures: width and height. */
+  /** Shape of an array of texts, a mesh [batch, points, 3] or a tensor; of pictures, width and height. */
   shape?: number[] | null;
   table?: TableCells | null;
   /** Pictures, sounds, films; of a mesh or tensor one, its numbers as little-endian float32. */
   blobs?: BlobFacts[] | null;
-  /** Hyper-parameters, a layout, an embedding, or what Stepscope says. */
+  /** Hyper-parameters, a layout, an embedding, or Stepscope's own records. */
   facts?: Record<string, unknown> | null;
 }
 
@@ -850,7 +850,7 @@ export interface GraphNode {
   op: string;
   inputs: string[];
   device: string;
-  /** Of its outputs; -1 is a size that is not known. */
+  /** Shapes of its outputs; -1 is a size that is not known. */
   shapes: number[][];
   attributes: Record<string, string | number | boolean>;
 }
@@ -859,10 +859,10 @@ export interface GraphNode {
 export interface GraphCost {
   name: string;
   device: string;
-  /** From its first start to its last end. */
+  /** Time from its first start to its last end. */
   duration_us: number;
   memory_bytes: number | null;
-  /** Of its outputs, as they were in that step; empty where they were not recorded. */
+  /** Shapes of its outputs, as they were in that step; empty if they were not recorded. */
   shapes: number[][];
 }
 
@@ -870,9 +870,9 @@ export interface GraphCost {
 export interface GraphAnswer {
   run: string;
   nodes: GraphNode[];
-  /** Of the costs that there are. */
+  /** Tags of the existing costs. */
   tags: string[];
-  /** Of the tag asked for, by default the newest. */
+  /** Costs of the requested tag, by default the newest. */
   costs: GraphCost[];
 }
 
@@ -896,7 +896,7 @@ export interface CurveAnswer {
   total: number;
   /** Thinned evenly where they are many, the newest kept. */
   steps: CurveStep[];
-  /** Of the curve: the newest not after the one asked for, else the first. */
+  /** Step of the curve: the newest not after the requested one, or else the first. */
   step: number;
   wall: number;
   /** Why it cannot be read. */
@@ -941,13 +941,13 @@ export interface EmbeddingHeader {
   method: Reduction;
   points: number;
   dimensions: number;
-  /** False: components of a random sketch, for exact ones would take too long. */
+  /** False: components of a random sketch, because exact ones would take too long. */
   exact: boolean;
-  /** Share of the variance along each axis, 0 to 1; empty where axes mean nothing. */
+  /** Share of the variance along each axis, 0 to 1; empty if axes mean nothing. */
   explained: number[];
   /** Since when it has been computed; null: it is done. Ask again until then. */
   waiting_seconds: number | null;
-  /** Of the labels. */
+  /** Names of the columns of labels. */
   columns: string[];
   /** One per point, each with a text per column. */
   labels: string[][];
@@ -981,9 +981,9 @@ export interface GradientNorm {
 /** Answer of `GET api/v1/gradient_norms?run=&step=`. */
 export interface GradientNorms {
   run: string;
-  /** At which norms were recorded, thinned evenly where they are many, the newest kept. */
+  /** Steps at which norms were recorded, thinned evenly if they are many, with the newest kept. */
   steps: number[];
-  /** Of each parameter the newest not after the step asked for; a parameter without one is left out. */
+  /** The newest of each parameter that is not after the requested step; a parameter without one is left */
   norms: GradientNorm[];
 }
 
@@ -991,7 +991,7 @@ export interface GradientNorms {
 export interface ProfileEntry {
   /** Relative to the log directory: a file, or a directory of ranks and steps. */
   path: string;
-  /** The run it lies in or under; null: beside the runs. */
+  /** The run that it is in; null: outside the runs. */
   run: string | null;
   format: string;
   size_bytes: number;
@@ -1016,7 +1016,7 @@ export interface ProfileList {
 export interface ReadingProgress {
   /** `waiting` for another profile to be read; `idle`: it is read, or nobody asked for it. */
   state: "idle" | "waiting" | "reading";
-  /** Of its files; formats that are read as a whole stay at 0. */
+  /** Bytes of its files read so far; formats that are read as a whole stay at 0. */
   read_bytes: number;
   total_bytes: number;
 }
@@ -1064,16 +1064,16 @@ export interface StepWindow {
 export interface ProfileTrack {
   kind: "memory" | "counter" | "tensors";
   rank: number;
-  /** Of the lanes it is drawn below; empty: of its rank. */
+  /** Process of the lanes that it is drawn below; empty: those of its rank. */
   process: string;
-  /** Of an allocator, a counter, or whose tensors they are. */
+  /** Name of an allocator or a counter, or of the owner of the tensors. */
   name: string;
   /** -1: the host. */
   device: number;
   unit: "bytes" | "count";
   low: number;
   high: number;
-  /** Of tensors: how many rows they are laid out in. */
+  /** For tensors: number of rows in which they are laid out. */
   rows: number;
   /** Caveats about the numbers. */
   note: string;
@@ -1096,7 +1096,7 @@ export interface ProfileOutline {
 export interface TrackColumns {
   /** Number in the outline. */
   track: number;
-  /** Of levels `low high` f4, a value a pixel; of tensors `row layer` i4, `start end bytes` f8. */
+  /** For levels `low high` f4, one value per pixel; for tensors `row layer` i4, `start end bytes` */
   columns: Record<string, Column>;
   /** Tensors narrower than a pixel that are left out. */
   merged: number;
@@ -1142,24 +1142,24 @@ export interface ProfileFinding {
   action: string;
   /** Name of the events that show it; null: the rule names none. */
   look: string | null;
-  /** Cost and largest possible gain, in words; empty where it costs no time. */
+  /** Cost and largest possible gain, in words; empty if it costs no time. */
   gain: string;
   /** Its causes and consequences, the symptom first. */
   chain: string[];
   /** A command that shows it, or that records what is missing. */
   command: string;
-  /** When it would no longer be said. */
+  /** When it would no longer be reported. */
   withdrawn: string;
-  /** Time of a step in which nothing but this went on; null where it costs no time. */
+  /** Time of a step in which nothing but this went on; null if it costs no time. */
   cost_ns: number | null;
   cost_ratio: number | null;
   /** How much shorter a step would be without it, at best. */
   gain_ns: number | null;
   gain_ratio: number | null;
-  /** `replay`, or `bound`: its own time; empty where it has no gain. */
+  /** `replay`, or `bound`: its own time; empty if it has no gain. */
   gain_from: string;
   place: FindingPlace;
-  /** At most five; empty where the finding is of no events, such as a level of memory. */
+  /** At most five; empty if the finding is of no events, such as a level of memory. */
   events: FindingEvent[];
 }
 
@@ -1175,7 +1175,7 @@ export interface ProfileTop {
   kind: string;
   calls: number;
   total_ns: number;
-  /** Of all that was counted. */
+  /** Share of everything that was counted. */
   share_ratio: number;
 }
 
@@ -1251,7 +1251,7 @@ export interface Link {
   event: Related;
 }
 
-/** A line of the program's own code that sampled stacks stood in. */
+/** A line of the program's own code in which sampled stacks were. */
 export interface SampledLine {
   file: string;
   line: number;
@@ -1276,7 +1276,7 @@ export interface ProfileEvent {
   scope: string | null;
   /** Outermost first. */
   stack: string[] | null;
-  /** Of the program's own code, where its thread stood, most time first; null: it was not sampled. */
+  /** Lines of the program's own code in which its thread was, most time first; null: it was not sampled. */
   lines: SampledLine[] | null;
   bytes: number | null;
   flops: number | null;
@@ -1333,7 +1333,7 @@ export interface RangeLane {
 export interface RangeAnswer {
   events: number;
   names: number;
-  /** Of all names: what shares are of. */
+  /** Time of all names, of which shares are given. */
   self_ns: number;
   rows: RangeRow[];
   /** Those with any event, in their order. */
@@ -1389,23 +1389,23 @@ export interface DiffSide {
 /** One thing on both sides. */
 export interface DiffRow {
   name: string;
-  /** null where A does not have it. */
+  /** null if A does not have it. */
   a: DiffSide | null;
   b: DiffSide | null;
-  /** Mean of B less mean of A: positive is slower. Those of parts and operators add up to the step's. */
+  /** Mean of B minus mean of A: positive is slower. Those of parts and operators add up to the step's. */
   difference_ns: number;
   /** B / A, of the means. */
   ratio: number | null;
   /** `slower faster same added removed`, or `unclear` where the steps cannot tell. */
   verdict: string;
-  /** How often equal sides would differ as clearly; null where one side has none, or too few steps. */
+  /** How often equal sides would differ as clearly; null if one side has none, or too few steps. */
   p_value: number | null;
-  /** Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round. */
+  /** Cliff's delta: 1 if every step of B is slower than every step of A, -1 the other way round. */
   effect: number | null;
-  /** Between this and `high_ns` the shift lies with 95 %; null where there are too few steps. */
+  /** The shift lies between this and `high_ns` with 95 % confidence; null if there are too few */
   low_ns: number | null;
   high_ns: number | null;
-  /** Its part of all of its table that went the way of the step, at most 1; null: it went the other way. */
+  /** Its share of everything in its table that changed in the direction of the step, at most 1; null: it */
   explains_ratio: number | null;
 }
 
@@ -1414,9 +1414,9 @@ export interface DiffTable {
   /** `parts scopes launched operators kernels`; launched is device time by the operator that caused it. */
   key: string;
   rows: DiffRow[];
-  /** All that were compared; the rows are the first of them. */
+  /** Number of all that were compared; the rows are the first of them. */
   total: number;
-  /** All that became slower, together; of scopes the outermost. */
+  /** Sum of everything that became slower; for scopes, of the outermost. */
   slower_ns: number;
   /** Likewise; negative. */
   faster_ns: number;
@@ -1425,7 +1425,7 @@ export interface DiffTable {
 /** One side. */
 export interface DiffProfile {
   path: string;
-  /** As asked; empty is all. */
+  /** As requested; empty is all. */
   steps: string;
   /** Steps that were compared. */
   numbers: number[];
@@ -1443,7 +1443,7 @@ export interface DiffAnswer {
   step: DiffRow;
   /** Those that have any row. */
   tables: DiffTable[];
-  /** Whether scopes are by device time; else by the host's. */
+  /** Whether scopes are by device time; otherwise by the host's. */
   on_device: boolean;
   notes: string[];
   /** The same in a terminal. */
@@ -1466,9 +1466,9 @@ export interface KernelRow {
   call_min_ns: number;
   call_max_ns: number;
   longest: Related;
-  /** That launched most of its time, at most three. */
+  /** The operators that launched most of its time, at most three. */
   operators: string[];
-  /** By its name; null where names do not tell. */
+  /** According to its name; null if names do not say. */
   tensor_core: boolean | null;
   grid_least: number | null;
   grid_most: number | null;
@@ -1478,7 +1478,7 @@ export interface KernelRow {
   shared_bytes: number | null;
   occupancy_ratio: number | null;
   blocks_per_multiprocessor: number | null;
-  /** From the end of the launching call to the start of the work. */
+  /** Time from the end of the launching call to the start of the work. */
   delay_median_ns: number | null;
   delay_max_ns: number | null;
   flops: number | null;
@@ -1496,14 +1496,14 @@ export interface KernelRow {
   bound: string | null;
   /** Calls whose operations or bytes are known. */
   counted_calls: number;
-  /** In the order of the answer's steps; null where that would be too much. */
+  /** In the order of the answer's steps; null if that would be too much. */
   by_step_ns: number[] | null;
 }
 
 /** The peak rates of a device, by its maker's data sheet. */
 export interface DevicePeak {
   name: string;
-  /** By number format. */
+  /** Operations per second by number format. */
   flops_per_second: Record<string, number>;
   bytes_per_second: number;
   source: string;
@@ -1519,7 +1519,7 @@ export interface KernelAnswer {
   total: number;
   /** Steps times ranks that the values are means of. */
   windows: number;
-  /** Number of each, ranks within a step; empty where none were marked. */
+  /** Number of each, ranks within a step; empty if none were marked. */
   steps: number[];
   /** Pieces of work outside the steps. */
   left_out: number;
@@ -1562,7 +1562,7 @@ export interface Allocation {
   operator: string;
   scope: string;
   category: string;
-  /** Outermost first; empty where none was recorded. */
+  /** Outermost first; empty if none was recorded. */
   stack: string[];
   /** The event it happened in. */
   row: number | null;
@@ -1630,7 +1630,7 @@ export interface HistoryCapture {
   path: string;
   title: string;
   steps: number[];
-  /** Median of its steps; null where none were marked. */
+  /** Median of its steps; null if none were marked. */
   step_ns: number | null;
   ranks: number;
   /** Why it is not among the values. */
@@ -1640,10 +1640,10 @@ export interface HistoryCapture {
 /** One thing in each of them. */
 export interface HistoryRow {
   name: string;
-  /** Per step; null where that profile does not have it. */
+  /** Per step; null if that profile does not have it. */
   median_ns: (number | null)[];
   calls_per_step: (number | null)[];
-  /** The last that has it less the first, 0 where a profile lacks it. */
+  /** The last profile that has it minus the first, 0 if a profile lacks it. */
   change_ns: number;
 }
 
@@ -1664,17 +1664,17 @@ export interface ShapeWork {
   /** `product`, `convolution`, `attention` or `fused`: an XLA instruction that holds several. */
   kind: string;
   shapes: string;
-  /** Empty where it was not recorded. */
+  /** Empty if it was not recorded. */
   number_format: string;
   calls: number;
-  /** Time of all calls: the device's, else the host's. */
+  /** Time of all calls: the device's, or else the host's. */
   total_ns: number;
   on_device: boolean;
   /** Share of the time of all such work. */
   share_ratio: number | null;
-  /** Of one call. */
+  /** Operations of one call. */
   flops: number;
-  /** Of one call: the least that it must move. */
+  /** Bytes of one call: the least that it must move. */
   bytes: number | null;
   flops_per_second: number | null;
   bytes_per_second: number | null;
@@ -1691,7 +1691,7 @@ export interface OperatorRate {
   name: string;
   number_format: string;
   calls: number;
-  /** Of all calls. */
+  /** Operations of all calls. */
   flops: number;
   bytes: number | null;
   device_ns: number;
@@ -1710,7 +1710,7 @@ export interface StepUtilisation {
   number: number;
   wall_ns: number;
   flops: number;
-  /** Model FLOPs utilisation; null where the device's peak or part of the work is not known. */
+  /** Model FLOPs utilisation; null if the device's peak or part of the work is not known. */
   utilisation_ratio: number | null;
 }
 
@@ -1722,7 +1722,7 @@ export interface ShapesAnswer {
   steps: StepUtilisation[];
   /** null: the device's data sheet is not known; its rates then have no roof. */
   peak: DevicePeak | null;
-  /** Of all steps together. */
+  /** Value over all steps together. */
   utilisation_ratio: number | null;
   /** Share of the device's time that this work has; the rest has no operations that are counted. */
   counted_ratio: number | null;
@@ -1745,7 +1745,7 @@ export interface PathPiece {
   start_ns: number;
   duration_ns: number;
   bound: string;
-  /** Of the event that it belongs to. */
+  /** Name of the event that it belongs to. */
   row: number | null;
   name: string;
 }
@@ -1762,7 +1762,7 @@ export interface StepPath {
   by_bound_ns: Record<string, number>;
   /** Most time first, at most 50. */
   parts: PathPart[];
-  /** In order of time, the longest where there are more than were asked for. */
+  /** In order of time; only the longest if there are more than were requested. */
   pieces: PathPiece[];
   pieces_total: number;
   /** Time of the pieces that are listed. */
@@ -1795,10 +1795,10 @@ export interface DeviceOverlap {
   exposed_communication_ns: number;
   /** Nothing was computed or communicated meanwhile. */
   exposed_copy_ns: number;
-  /** Of the exposed communication, what lies on the critical path; null where there is none. */
+  /** The part of the exposed communication that lies on the critical path; null if there is none. */
   blocking_communication_ns: number | null;
   idle_ns: number;
-  /** Share of communication behind computation; null where there is none. */
+  /** Share of communication behind computation; null if there is none. */
   overlap_ratio: number | null;
 }
 
@@ -1815,7 +1815,7 @@ export interface JobClock {
   offset_ns: number;
   /** How much faster it runs, as a ratio. */
   drift: number;
-  /** Nine of ten ends of collectives lie nearer than this to the fitted ones. */
+  /** Nine of ten ends of collectives are closer than this to the fitted ones. */
   error_ns: number;
   /** Collectives that it was fitted on. */
   joint: number;
@@ -1827,7 +1827,7 @@ export interface JobClocks {
   clocks: JobClock[];
   /** Why they cannot be aligned. */
   refused: string | null;
-  /** All ranks are of one host: its clock is theirs, and nothing was aligned. */
+  /** All ranks are on one host and share its clock, so nothing was aligned. */
   one_host: boolean;
 }
 
@@ -1837,7 +1837,7 @@ export interface JobWait {
   transfer_ns: number;
   share_of_communication: number;
   collectives: number;
-  /** So many collectives can tell a slow rank from chance; null where as many were recorded. */
+  /** Number of collectives needed to tell a slow rank from chance; null if as many were recorded. */
   needed: number | null;
 }
 
@@ -1847,21 +1847,21 @@ export interface JobBandwidth {
   group: string;
   ranks: number;
   count: number;
-  /** Of a message; -1 where it was not recorded. */
+  /** Bytes of a message; -1 if it was not recorded. */
   bytes: number;
   transfer_ns: number;
   bus_bytes_per_s: number | null;
-  /** The link between the ranks; empty where that is not known. */
+  /** The link between the ranks; empty if that is not known. */
   link: string;
   /** The most that it carries in one direction. */
   link_bytes_per_s: number | null;
-  /** Part of it that the transfers use. */
+  /** Share of it that the transfers use. */
   link_ratio: number | null;
 }
 
-/** Waiting that comes of one host, scope, source line or cause, over all ranks. */
+/** Waiting caused by one host, scope, source line or cause, over all ranks. */
 export interface JobCost {
-  /** Empty where it was not recorded. */
+  /** Empty if it was not recorded. */
   what: string;
   wait_caused_ns: number;
   share: number;
@@ -1890,23 +1890,23 @@ export interface JobPathPiece {
 /** The chain of work and transfers, of whichever rank, that made the steps so long. */
 export interface JobPath {
   steps: number;
-  /** Of all steps, from the first rank's beginning to the last one's end. */
+  /** Time of all steps, from the first rank's beginning to the last one's end. */
   total_ns: number;
-  /** How often it goes over from one rank to another. */
+  /** How often it changes from one rank to another. */
   switches: number;
   /** Why there is none. */
   refused: string | null;
   pieces: JobPathPiece[];
 }
 
-/** A cause that keeps changing ranks from coming, where none stands out. */
+/** A cause that delays changing ranks, if none stands out. */
 export interface JobShared {
   cause: string;
   share: number;
   ranks: number;
 }
 
-/** A process group whose transfers take longer than those of all its likes. */
+/** A process group whose transfers take longer than those of all similar groups. */
 export interface JobSlowGroup {
   operation: string;
   group: string;
@@ -1922,15 +1922,15 @@ export interface JobBlame {
   wait_caused_ns: number;
   share: number;
   cause: string;
-  /** The kernel, operator or function that took most of that time; empty where none is known. */
+  /** The kernel, operator or function that took most of that time; empty if none is known. */
   name: string;
   /** `file:line function` where stacks were recorded, else empty. */
   line: string;
-  /** The module that took most of that time, empty where none was recorded. */
+  /** The module that took most of that time, empty if none was recorded. */
   scope: string;
 }
 
-/** A rank that comes last beyond chance. */
+/** A rank that comes last more often than by chance. */
 export interface JobStraggler {
   rank: number;
   /** Share of all waiting that it caused. */
@@ -1965,11 +1965,11 @@ export interface JobTask {
   steps: number;
   receive_ratio: number;
   exposed_ratio: number;
-  /** Of a worker's steps its own compute; this, waiting and transfer sum to 1. */
+  /** For a worker, the share of its steps in own compute; this, waiting and transfer sum to 1. */
   compute_ratio: number | null;
   waiting_ratio: number | null;
   transfer_ratio: number | null;
-  /** Of a server: share of the workers' steps in which it holds them up. */
+  /** For a server, the share of the workers' steps in which it holds them up. */
   holds_ratio: number | null;
   bottleneck: boolean;
 }
@@ -2019,9 +2019,9 @@ export interface WaitsAnswer {
   /** The longest, in order of time. */
   waits: RankWait[];
   total: number;
-  /** Of all in the window. */
+  /** Number of all in the window. */
   total_ns: number;
-  /** How the ranks' times were put on one clock, or why not; empty where there is one rank. */
+  /** How the ranks' times were put on one clock, or why not; empty for a single rank. */
   clocks: string;
 }
 
@@ -2035,9 +2035,9 @@ export interface IdleGap {
   reason: string;
   before: string;
   after: string;
-  /** Host activity that launched the next work; empty where that is not known. */
+  /** Host activity that launched the next work; empty if that is not known. */
   host: string;
-  /** Of the gap, data loading on the host; null where loading was not recorded. */
+  /** Part of the gap with data loading on the host; null if loading was not recorded. */
   loading_ns: number | null;
 }
 

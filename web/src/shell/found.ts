@@ -115,7 +115,7 @@ export const SETTINGS: readonly Found[] = [
     label: `Cards per row: ${perRow}`,
     change: { charts: { perRow } },
   })),
-  { group: "Setting", label: "Cards per row: as fit", change: { charts: { perRow: null } } },
+  { group: "Setting", label: "Cards per row: to fit", change: { charts: { perRow: null } } },
   { group: "Setting", label: "Sections by two parts of the path", change: { charts: { deep: true } } },
 ];
 

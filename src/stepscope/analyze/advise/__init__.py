@@ -1,7 +1,7 @@
 """Rules that say what the steps of a profile waited for, what that costs, and what to do.
 
-One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what it lacked; no
-finding therefore means "looked, and found nothing". Findings that explain each other are one, with a chain.
+One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what it lacked, so no
+finding means "looked, and found nothing". Findings that explain each other are one, with a chain.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ _NO_WAIT = {
     "accelerator-utilization",
     "busy-machine",
 }
-"""Rules that say nothing of what a step waited for: where they alone could tell, much may be to gain."""
+"""Rules that say nothing about what a step waited for: if only they could judge, much may still be to
+gain.
+"""
 _VARYING = {
     "loading": "input-bound",
     "compiling": "compilation",
@@ -105,7 +107,7 @@ _VARYING = {
 
 @dataclass(frozen=True)
 class Advice:
-    """All findings, what is worth most first, and the rules that could not tell.
+    """All findings, the largest gain first, and the rules that could not tell.
 
     Attributes:
         findings: Those with a gain by its size, then the others by severity.
@@ -126,7 +128,7 @@ class Advice:
         if self.caveats:
             return f"not judged: {self.caveats[0]}"
         if gains:
-            return f"{len(gains)} finding{'s' * (len(gains) != 1)}, what is worth most first"
+            return f"{len(gains)} finding{'s' * (len(gains) != 1)}, largest gain first"
         if not self.judged:
             return "nothing could be judged"
         if not set(self.judged) - _NO_WAIT:
@@ -200,7 +202,7 @@ def advise(facts: Facts) -> Advice:
 
 
 def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
-    """Leave out what is worth too little of the time from one step to the next, which may be much more."""
+    """Leave out what gains too little of the time from one step to the next, which may be much longer."""
     try:
         periods = {waited.rank: waited.period_ns for waited in facts.waited}
     except Abstain:
@@ -213,7 +215,7 @@ def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
 
 
 def late_rank(facts: Facts) -> Finding | None:
-    """Return the finding of a rank that the others wait for, None where there is none or nobody can tell."""
+    """Return the finding of a rank that the others wait for, None if there is none or nobody can tell."""
     try:
         return next(iter(communication.slow_rank(facts)), None)
     except Abstain:
@@ -223,9 +225,8 @@ def late_rank(facts: Facts) -> Finding | None:
 def cut_short(trace: Trace) -> str:
     """Return why a profile is not whole, ``""`` where it is.
 
-    What a cut took away is not known: devices' work is often written after the host's, so that shares of
-    time,
-    who waited for whom, and what was recorded at all may each be others in the whole file.
+    What a cut removed is not known: devices' work is often written after the host's, so that shares of time,
+    who waited for whom, and what was recorded at all may each differ in the whole file.
     """
     telling = [note for note in trace.notes if "cut short" in note or "ends too early" in note]
     if trace.dropped.get("cut_short") or telling:
@@ -261,7 +262,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
 
 
 def _eager(findings: list[Finding]) -> list[Finding]:
-    """Join the small operators of a function with what is said of its handing them over one by one."""
+    """Join the small operators of a function with the finding that it dispatches them one by one."""
     eager = next((one for one in findings if one.rule == "eager-operations"), None)
     small = next((one for one in findings if one.rule == "small-kernels"), None)
     if eager is None or small is None or not _same_function(eager, small):
@@ -286,7 +287,7 @@ def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
 
 
 def _with(whole: Finding, parts: list[Finding]) -> Finding:
-    """Return the finding that stays: a part that alone explains most of the host's time, else the whole."""
+    """Return the finding that stays: a part that alone explains most of the host's time, or the whole."""
     chain, alone = [*whole.chain], "device_idle_ratio" not in whole.evidence
     better = [
         one
@@ -323,7 +324,7 @@ def _explained(one: Finding, findings: list[Finding]) -> bool:
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """Return findings by what is to gain, those without a gain after them by severity."""
+    """Return findings by their gain, followed by those without a gain by severity."""
     rules = [*RULES, *_HOST]
 
     def key(one: Finding) -> tuple[float, int, int]:

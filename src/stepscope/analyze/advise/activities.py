@@ -29,7 +29,7 @@ from stepscope.trace.model import Kind, Trace
 
 @dataclass(frozen=True)
 class ActivityRule:
-    """One activity's rule: what is said of it and what to do."""
+    """One activity's rule: how it is reported and what to do."""
 
     rule: str
     activity: Activity
@@ -84,10 +84,8 @@ _COMPILATION = ActivityRule(
         "guard failed. "
         "If these are the first steps, record later ones",
         "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
-        "outside of the "
-        "loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are the first "
-        "steps, record "
-        "later ones",
+        "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
+        "the first steps, record later ones",
         "keras": "keep shapes the same: drop_remainder=True, pad or bucket batches. If these are the "
         "first steps, "
         "record later ones",
@@ -116,9 +114,8 @@ _LOGGING = ActivityRule(
     "the step writes logs",
     dict.fromkeys(
         ("torch", "jax", "keras", "tensorflow", "python"),
-        "log less, or every n steps: no images, histograms or whole tensors in each step; what is logged "
-        "of a "
-        "device also waits for it",
+        "log less, or every n steps: no images, histograms or whole tensors in each step; logging a value "
+        "that is on a device also waits for it",
     ),
 )
 
@@ -129,11 +126,11 @@ _EVALUATION = ActivityRule(
     "the step evaluates the model",
     {
         "torch": "evaluate every n steps or once an epoch, on fewer batches, under torch.inference_mode(), "
-        "or in a process of its own",
-        "jax": "evaluate every n steps or once an epoch, on fewer batches, or in a process of its own",
+        "or in a separate process",
+        "jax": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
         "keras": "model.fit(validation_freq=…, validation_steps=…) instead of a callback that evaluates",
-        "tensorflow": "evaluate every n steps or once an epoch, on fewer batches, or in a process of its own",
-        "python": "evaluate less often, or in a process of its own",
+        "tensorflow": "evaluate every n steps or once an epoch, on fewer batches, or in a separate process",
+        "python": "evaluate less often, or in a separate process",
     },
 )
 WHOLE = (_INPUT, _PREPROCESSING, _COMPILATION, _CHECKPOINT, _LOGGING, _EVALUATION)
@@ -186,7 +183,7 @@ def _what(case: Case) -> str:
 
 
 def _of_workers(case: Case) -> str:
-    """Return what to do where worker processes load, empty where none was seen."""
+    """Return what to do where worker processes load, empty if none was seen."""
     if "workers" not in case.evidence:
         return ""
     evidence = case.evidence
@@ -195,7 +192,7 @@ def _of_workers(case: Case) -> str:
 
 def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
     if not looked:
-        return "no operator of the host, so what the training thread did is not known"
+        return "no operators of the host were recorded, so what the training thread did is not known"
     named = any(len(_spans(waited, rule.activity)) for waited in looked)
     if rule.activity == Activity.LOADING and not any(len(waited.loading) for waited in looked):
         without = ", ".join(str(waited.rank) for waited in looked[:8])
@@ -203,7 +200,7 @@ def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
             return f"no event of data loading was recorded on rank {without}"
     telling = rule.activity not in (Activity.LOADING, Activity.COMPILING)
     if telling and not named and not any(waited.has_stacks for waited in looked):
-        return "no Python stacks, and nothing is named so"
+        return "no Python stacks, and no event has such a name"
     return ""
 
 
@@ -267,7 +264,7 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
 
 
 def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:
-    """Return how long models ran without gradients in an evaluation, nothing where its name told of it."""
+    """Return how long models ran without gradients in an evaluation, nothing if its name shows it."""
     ran = _forward_passes(waited).intersect(spans)
     return {"without_gradients_ns": round(ran.measure_ns / waited.count)} if len(ran) else {}
 
@@ -281,10 +278,11 @@ def _forward_passes(waited: Waited) -> Spans:
 
 
 _CALLED = 0.25
-"""Share of the waiting for a pipeline in which it called Python from which that is what takes the time; calls
-that had begun before the recording are not in it."""
+"""Share of the wait for a pipeline from which on its calls of Python are what takes the time; calls that had
+begun before the recording are not included.
+"""
 _NEXT_NS = 100_000
-"""Two operations of a program that is run this near each other are of one run of it."""
+"""Operations of a program that are at most this far apart belong to one run of it."""
 
 
 def spans_of(waited: Waited, activity: Activity) -> Spans:
@@ -294,7 +292,7 @@ def spans_of(waited: Waited, activity: Activity) -> Spans:
 
 
 def whole_time(spans: Spans) -> Worth:
-    """Return what something is worth whose work on devices would not be done either: all its time."""
+    """Return the worth of something whose device work would not be done either: all its time."""
     return Worth(spans.measure_ns, spans.measure_ns, "bound")
 
 
@@ -348,7 +346,7 @@ _MOST_SHAPES = 6
 
 
 def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
-    """Return how often was compiled, what, and the shapes that changed, as far as they were recorded."""
+    """Return how often something was compiled, what, and the shapes that changed, as far as recorded."""
     if not len(rows):
         return {}
     # What compiles most; lowering before it and lookups of what is compiled are not compilations.
@@ -374,7 +372,7 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
 
 
 def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """Return of the function that was compiled most often the arguments that were not always the same.
+    """Return the arguments that changed, of the function that was compiled most often.
 
     Args:
         compiled: Name, and type and shape of each argument, in order of time.
@@ -391,12 +389,15 @@ def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
         different = list(dict.fromkeys(values))
         if len(different) > 1:
             told.append(f"{most}, argument {at}: " + ", ".join(different[:_MOST_SHAPES]))
-    same = f"{most}: the same shapes each time, so a static argument differs or the function is made anew"
+    same = (
+        f"{most}: the same shapes each time, so a static argument differs or the function is created anew "
+        "each time"
+    )
     return told or [same]
 
 
 def _function_around(trace: Trace, row: int) -> str:
-    """Return the outermost compiled function around a row, empty where none is known."""
+    """Return the outermost compiled function around a row, empty if none is known."""
     name, at = "", int(trace.parent[row])
     while at >= 0:
         if match := _FUNCTION.match(trace.name_of(at)):
@@ -406,7 +407,7 @@ def _function_around(trace: Trace, row: int) -> str:
 
 
 def _shapes(trace: Trace, waited: Waited) -> list[str]:
-    """Return the input shapes of the first operator whose first call in each step has others than before."""
+    """Return the input shapes of the first operator whose first call in a step has new shapes."""
     table = trace.operators
     if not len(table) or "shapes" not in trace.recorded:
         return []

@@ -1,6 +1,6 @@
 """between-steps: time that passes after one step and before the next, in callbacks, evaluation, checkpoints.
 
-Where most of it is of one activity, the finding is of that activity's rule.
+If most of it belongs to one activity, the finding is that of the activity's rule.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from stepscope.analyze.windows import NO_STEP, Windows
 
 RULE = "between-steps"
 UNUSUAL = 4
-"""A gap of so many usual ones is the end of an epoch, or a pause: no cost of every step."""
+"""Multiple of the usual gap from which on a gap is the end of an epoch, or a pause, and not a cost of each
+step.
+"""
 OF_THE_LOOP = 0.2
-"""Least share where no code of the user's runs in the gaps: what a framework's own loop takes."""
+"""Least share if no code of the user's runs in the gaps: the cost of a framework's own loop."""
 MOST = 0.6
-"""Share of the time between steps from which one activity gives the finding its rule."""
+"""Share of the time between steps from which on one activity determines the rule of the finding."""
 _REMEDY = {
     "torch": "do it every n steps, or in parallel with the steps in a thread or process",
     "jax": "do it every n steps, or in parallel with the steps in a thread or process",
@@ -32,14 +34,16 @@ _REMEDY = {
     "model.compile(steps_per_execution=…) calls them less often",
 }
 ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
-"""Formats of TensorFlow's sessions, one trace of each run: keeping it takes longer than the run."""
+"""Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
 _OTHERWISE = "do it every n steps, or in parallel with the steps in a thread or process"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay from each step's beginning to the next one's without the time in between."""
     if facts.require("steps").format in ONE_RUN_EACH:
-        raise Abstain("each step was recorded by itself, and what lies between is the recorder's, too")
+        raise Abstain(
+            "each step was recorded separately, so the time between steps also holds the recorder's own work"
+        )
     periods = [period for waited in facts.waited if (period := _period(waited)) is not None]
     if not periods:
         raise Abstain("fewer than two gaps between steps that follow each other")
@@ -54,7 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _has_own(case: Case) -> bool:
-    """Return whether code of the user's runs there besides what holds the steps, as far as is known."""
+    """Return whether the user's code runs there, besides what contains the steps, as far as is known."""
     sampled = case.waited.sampled
     return sampled is None or (case.line is not None and not sampled.is_around(case.line))
 
@@ -74,12 +78,12 @@ def _finding(facts: Facts, name: str, rule: ActivityRule | None, cases: list[Cas
         action=lambda case: with_line(facts, case, action),
         command=lambda case: open_line(facts, case),
         limits={"gain_ratio": WORTH},
-        withdrawn=f"from one step to the next it would not be {WORTH:.0%} shorter without",
+        withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",
     )
 
 
 def _period(waited: Waited) -> tuple[Waited, Spans] | None:
-    """Return the rank from each step's beginning to the next one's, and the gaps; None where too few."""
+    """Return the rank from each step's beginning to the next one's, and the gaps; None if too few."""
     steps = waited.steps
     if waited.lane < 0 or len(steps) < 3 or (steps.number == NO_STEP).any():
         return None
@@ -121,7 +125,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
 
 
 def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
-    """Return the rule of the activity that has most of the time between steps, None where none has."""
+    """Return the rule of the activity that has most of the time between steps, None if none has."""
     found: list[tuple[float, ActivityRule]] = []
     for rule in WHOLE:
         part = spans_of(waited, rule.activity).intersect(gaps)

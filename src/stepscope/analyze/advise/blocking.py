@@ -38,8 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             of=len(facts.waited),
             say=lambda case: f"the training thread waits for {case.cost_text}{case.where}; {case.free_text}",
             action=lambda case: (
-                "take what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
-                "do it ahead in a thread"
+                "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
+                "do it ahead of time in a thread"
             ),
             command=lambda case: open_line(facts, case),
             limits={"gain_ratio": LEAST, "line_ratio": ONE_LINE},

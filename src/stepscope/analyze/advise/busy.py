@@ -1,4 +1,4 @@
-"""busy-machine: the training thread waits for a processor, which other threads or processes have."""
+"""busy-machine: the training thread waits for a processor that other threads or processes use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stepscope.analyze.units import share, time
 
 RULE = "busy-machine"
 BUSY = 0.2
-"""Share of the steps from which that is said."""
+"""Share of the steps from which on that is reported."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Measure the waits for a processor in the time in which no device works."""
     looked = [waited for waited in facts.waited if waited.queued_ns is not None]
     if not looked:
-        raise Abstain("nothing tells how long the training thread waited for a processor")
+        raise Abstain("how long the training thread waited for a processor was not recorded")
     busiest = max(looked, key=lambda waited: waited.queued_ratio)
     part = busiest.queued_ratio
     if part < BUSY:
@@ -35,7 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         evidence,
         {"queued_ratio": BUSY},
         "let fewer threads and processes share the processors: fewer loader workers, fewer threads of each "
-        "library (OMP_NUM_THREADS), other work elsewhere; times of the host in this profile hold these waits",
+        "library (OMP_NUM_THREADS), other work elsewhere; the host's times in this profile include these "
+        "waits",
         place=place_of_rank(facts.timeline, busiest.rank),
         events=events_of(facts.timeline, busiest.step_rows),
         command=f"stepscope glance {quoted(facts)}",

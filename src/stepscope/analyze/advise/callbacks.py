@@ -1,4 +1,4 @@
-"""host-callback: a compiled step calls Python back, and the device stands still meanwhile."""
+"""host-callback: a compiled step calls back into Python, and the device is idle meanwhile."""
 
 from __future__ import annotations
 

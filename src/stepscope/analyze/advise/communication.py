@@ -41,7 +41,9 @@ LATE, BY_CHANCE = 0.5, 0.6
 always causes half of it or more."""
 FEWEST = 2
 APART, CLOCKS_NS = 0.2, 100_000
-"""How far apart one collective may end on its ranks, in its own durations and beyond, for clocks to agree."""
+"""How far apart a collective may end on its ranks, relative to its duration and in ns, for clocks to
+agree.
+"""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -75,10 +77,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 f"communication that no computation hides takes {case.cost_text}; {case.free_text}"
             ),
             action=lambda case: (
-                "see who waits for whom before changing the network, for a late rank looks the same: "
-                "record all ranks and open them together; then larger buckets, overlap with the backward "
-                "pass, fewer or "
-                "smaller exchanges"
+                "find out who waits for whom before changing the network, because a late rank looks the "
+                "same: record all ranks and open them together; then try larger buckets, overlap with the "
+                "backward pass, fewer or smaller exchanges"
             ),
             command=lambda case: show(
                 facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
@@ -96,7 +97,7 @@ def _rows(trace: Trace, waited: Waited) -> Any:
 
 
 def _on_host(trace: Trace, waited: Waited, rows: Any) -> Worth:
-    """Return what exchanges of a host without devices are worth; what other operators hide costs nothing."""
+    """Return the worth of exchanges of a host without devices; what other operators hide costs nothing."""
     lanes = np.unique(trace.lane[rows]).tolist()
     host = {int(lane): rows_spans(trace, rows[trace.lane[rows] == lane]) for lane in lanes}
     others = (trace.kind == Kind.HOST_OP) & (trace.rank == waited.rank) & (trace.device < 0)
@@ -114,7 +115,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     trace = facts.timeline
     every = {waited.rank: waited for waited in facts.waited}
     if len(every) < FEWEST:
-        raise Abstain("one rank alone: who is late shows in several ranks' profiles together")
+        raise Abstain("only one rank: who is late can be seen only from several ranks' profiles together")
     known = _waits(trace)
     if known is None:
         raise Abstain("no collectives that several ranks took part in, or clocks that disagree")
@@ -153,9 +154,9 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         SLOW,
         graded(ratio, medium=MEDIUM, high=HIGH),
-        f"rank {ranks[culprit]} comes last to {int(mine.sum())} of {len(late)} collectives and the others "
-        f"wait for it "
-        f"{time(lost)} of {time(wall)} a step" + (f"; before them it is in {line.line}" if line else ""),
+        f"rank {ranks[culprit]} arrives last at {int(mine.sum())} of {len(late)} collectives and the others "
+        f"wait for it {time(lost)} of {time(wall)} a "
+        "step" + (f"; before them it is in {line.line}" if line else ""),
         {
             "rank": ranks[culprit],
             "late_ratio": float(blamed[culprit] / total),
@@ -166,8 +167,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         },
         {"gain_ratio": WORTH, "late_ratio": least},
         f"compare rank {ranks[culprit]} with another one: its data, its share of the work, its machine "
-        f"(clocks, other "
-        "programs, network card); the network itself is not what this waits for",
+        "(clocks, other programs, network card); the wait is not for the network itself",
         cost_ns=round(lost),
         cost_ratio=ratio,
         gain_ns=round(gain),
@@ -176,7 +176,8 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
         place=place_of(waited, line),
         events=events_of(trace, rows[mine][:, others].ravel()),
         command=f"stepscope ranks {quoted(facts)}",
-        withdrawn=f"another rank comes last as often, or less than {WORTH:.0%} of a step is waited for it",
+        withdrawn=f"another rank arrives last as often, or the others wait for it for less than {WORTH:.0%} "
+        "of a step",
     )
 
 
@@ -185,8 +186,8 @@ def _without_lateness(
 ) -> tuple[float, float, str]:
     """Return what a step would gain, as time and share, if the late rank worked like the others, and how.
 
-    Others may come late, too: the steps of all ranks are replayed. Where that is refused, no more is won than
-    the rank that waits least (``least``, beside a step) waits for this one.
+    Others may be late, too, so the steps of all ranks are replayed. If the replay is refused, the gain is at
+    most the wait for this rank of the rank that waits least (``least``, and the length of a step).
     """
     one = like_the_others(trace, waits, clocks, culprit)
     if one is None:
@@ -196,7 +197,7 @@ def _without_lateness(
 
 
 LINE = 0.25
-"""Least share of the time before it comes that a line of the late rank must have to be named."""
+"""Least share of the time before its arrival that a line of the late rank must have to be named."""
 
 
 def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
@@ -207,7 +208,7 @@ def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
 
 
 def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
-    """Return who waited how long for whom, None where it cannot be told."""
+    """Return who waited how long for whom, None if it cannot be told."""
     try:
         joint = joint_collectives(trace)
     except EmptyTraceError:

@@ -46,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if case.ratio >= WORTH:
             cases.append(case)
     if not telling:
-        raise Abstain("no word in the copies' names on whether memory is pageable")
+        raise Abstain("the names of the copies do not say whether memory is pageable")
     if cases:
         pinned = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"
         yield found(

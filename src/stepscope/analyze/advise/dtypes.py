@@ -16,8 +16,7 @@ from stepscope.trace.model import Kind, Trace
 RULE = "dtype-hints"
 FP32_RATIO = 0.3
 FASTER = 0.5
-"""Share of their time that such products lose at best: every device of the table is at least twice as
-fast."""
+"""Share of their time that such products can save: every device of the table is at least twice as fast."""
 
 _PRODUCT = re.compile(r"gemm|conv|wgrad|dgrad|cudnn|cutlass|xmma|winograd|Cijk_", re.IGNORECASE)
 _TENSOR_CORE = re.compile(
@@ -94,7 +93,7 @@ def is_full_precision(kernel: str) -> bool:
 
 
 def _full_precision(trace: Trace, rows: Ints) -> npt.NDArray[np.bool_]:
-    """Return which kernels are 32-bit: operators' input types have the last word, then names."""
+    """Return which kernels are 32-bit: operators' input types decide, or else names."""
     texts = trace.strings.texts()
     numbers, which = np.unique(trace.name[rows], return_inverse=True)
     named = np.array([is_full_precision(texts[number]) for number in numbers], bool)
@@ -111,7 +110,7 @@ def _typed(trace: Trace, rows: Ints) -> bool:
 
 
 def operator_types(trace: Trace, rows: Ints) -> npt.NDArray[np.int8]:
-    """Return 0 for kernels whose operator's inputs are below 32 bit, 1 where not, -1 unknown."""
+    """Return 0 for kernels whose operator's inputs are below 32 bit, 1 if not, -1 unknown."""
     types = trace.derived("precision of inputs", lambda: _types(trace))
     found = np.full(len(rows), -1, np.int8)
     at = trace.launch[rows].copy()

@@ -1,4 +1,4 @@
-"""eager-operations: operations are handed over one by one, where one compiled function could hold them.
+"""eager-operations: operations are dispatched one by one, where one compiled function could hold them.
 
 JAX outside of ``jax.jit``, Keras with ``run_eagerly``, TensorFlow outside of ``tf.function``: every operation
 is looked up, checked and started from Python.
@@ -23,19 +23,19 @@ from stepscope.trace.model import Kind
 
 RULE = "eager-operations"
 PER_STEP = 50
-"""Operations a step from which they are many: a compiled step has a handful of calls."""
+"""Operations per step from which on they are many: a compiled step has a handful of calls."""
 NEAR_NS = 1_000_000
-"""Operations this near each other have nothing but Python's way from one to the next between them."""
+"""Longest gap between operations that holds only Python's way from one to the next."""
 LEAST = 0.1
 _CALLS = re.compile(r"^PjitFunction\(|^Eager(?:Local|Remote|Kernel)?Execute: |^TFE_Py_(?:FastPath)?Execute")
 _EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")
-"""Frames that run an operation where the host itself is the device: not part of handing it over."""
+"""Frames that run an operation if the host itself is the device: not part of dispatching it."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Replay the steps without the time in which operations are handed over one by one."""
+    """Replay the steps without the time in which operations are dispatched one by one."""
     if not named(facts.timeline, _CALLS).any():
-        raise Abstain("no call of a compiled function of JAX or of an operation of TensorFlow")
+        raise Abstain("no calls of compiled JAX functions or of TensorFlow operations")
     cases = [case for waited in facts.waited if (case := _case(waited)) and case.ratio >= LEAST]
     if cases:
         yield found(
@@ -44,13 +44,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             of=len(facts.waited),
             say=lambda case: (
                 f"{case.evidence['operations_per_step']:,.0f} operations "
-                f"{'a step' if case.waited.marked else 'in all'} are handed over one by one, for "
+                f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for "
                 f"{case.cost_text}{case.where}; {case.free_text}"
             ),
             action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
             command=lambda case: open_line(facts, case),
             limits={"gain_ratio": LEAST, "operations_per_step": PER_STEP},
-            withdrawn=f"fewer than {PER_STEP} operations a step are handed over by themselves, or the steps "
+            withdrawn=f"fewer than {PER_STEP} operations a step are dispatched one by one, or the steps "
             f"without it would not be {LEAST:.0%} shorter",
         )
 

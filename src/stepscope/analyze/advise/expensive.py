@@ -29,11 +29,11 @@ from stepscope.trace.model import Kind, Trace
 RULE = "expensive-operation"
 COUNT = 3
 HALF = 0.5
-"""Share of the work under a name from which it is an exchange of ranks."""
+"""Share of the work under a name from which on it counts as an exchange between ranks."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Report the top three by device time, else by their part of the steps."""
+    """Report the top three by device time, or else by their part of the steps."""
     if facts.profile is not None:
         reports = [report for report in expensive_reports(facts.profile) if report]
         if reports:
@@ -100,21 +100,19 @@ def _action(trace: Trace, rows: Ints) -> str:
     """Return what to do: no faster form ends an exchange in which its rank waits for others."""
     if np.isin(trace.kind[rows], COMMUNICATION).mean() <= HALF:
         return (
-            "what takes most is where a faster form gains most; "
-            "whether the step waits for it other findings say"
+            "the operation that takes most is where a faster version gains most; other findings say whether "
+            "the step waits for it"
         )
     if len(np.unique(trace.rank)) > 1:
-        return (
-            "an exchange also lasts while its rank waits for others: stepscope ranks says how much of it does"
-        )
+        return "the time of an exchange includes waiting for other ranks: stepscope ranks says how much"
     return (
-        "an exchange also lasts while its rank waits for others, which one rank's profile does not tell: "
-        "stepscope ranks with the profiles of all ranks does"
+        "the time of an exchange includes waiting for other ranks, which one rank's profile cannot show: "
+        "stepscope ranks can, with the profiles of all ranks"
     )
 
 
 def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
-    """Return the rank on which it takes most time, with its line where one makes a quarter of that."""
+    """Return the rank on which it takes most time, with its line if one makes up a quarter of that."""
     rank = int(np.argmax(np.bincount(trace.rank[rows], weights=trace.duration_ns[rows])))
     waited = next((one for one in facts.waited if one.rank == rank), None)
     if waited is None:

@@ -35,7 +35,7 @@ _HOW = {
     "bound": "a bound: its exposed time",
 }
 WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
-"""Gains, as shares of the steps, from which a finding is said at all, is medium, is high."""
+"""Gains, as shares of the steps, from which on a finding is reported, is medium, is high."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Finding:
         evidence: Numbers, and where: JSON types; times in ns, ratios 0 to 1.
         threshold: The limits that the evidence passed.
         action: What to do.
-        cost_ns: Time of a step in which nothing but this went on; None where it costs no time.
+        cost_ns: Time of a step in which nothing but this went on; None if it costs no time.
         cost_ratio: That as a share of the step.
         gain_ns: How much shorter a step would be without it, at best.
         gain_ratio: That as a share of the step.
@@ -59,7 +59,7 @@ class Finding:
         chain: What this leads to, or what it comes from: sentences, the symptom first.
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
         command: A command that shows it, or that records what is missing.
-        withdrawn: When this would no longer be said.
+        withdrawn: When this would no longer be reported.
     """
 
     rule: str
@@ -94,7 +94,7 @@ class Finding:
 
     @property
     def gain_text(self) -> str:
-        """Cost and gain for people, empty where it costs no time."""
+        """Cost and gain for people, empty if it costs no time."""
         if self.cost_ns is None or self.gain_ns is None:
             return ""
         unit = "a step" if self.evidence.get("steps") else "of the recording"
@@ -124,7 +124,7 @@ class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that rules judge; what several of them need is computed once.
+    """The facts that rules judge; what several rules need is computed once.
 
     Attributes:
         trace: The profile, where it has a timeline.
@@ -215,8 +215,8 @@ class Facts:
             raise Abstain("no steps or events with a duration")
         if all(waited.only_dispatched for waited in found):
             raise Abstain(
-                "the recorded steps only dispatch their work, which ran after them all: "
-                "wait for a result in each step"
+                "the recorded steps only dispatch their work, which ran after all of them: wait for a result "
+                "in each step"
             )
         return found
 
@@ -293,7 +293,7 @@ class Case:
 
     @property
     def where(self) -> str:
-        """`` in train.py:31 fetch``, empty where the line is not known."""
+        """`` in train.py:31 fetch``, empty if the line is not known."""
         return f" in {self.line.line}" if self.line else ""
 
 
@@ -373,7 +373,7 @@ def place_of_rank(trace: Trace, rank: int, device: int | None = None) -> dict[st
 
 
 def lines_told(lines: list[Share], whole_ns: float) -> list[dict[str, Any]]:
-    """Return the lines that make enough of some time to be told of it."""
+    """Return the lines that account for enough of some time to be named."""
     told = [one for one in lines[:3] if one.time_ns >= _TOLD * whole_ns]
     return [{"name": str(one.line), "total_ns": one.time_ns} for one in told]
 
@@ -418,7 +418,7 @@ class Places:
 
     Attributes:
         worst: Evidence of the worst one.
-        label: Its name, empty where there is only one place in the profile.
+        label: Its name, empty if there is only one place in the profile.
         others: ``affected`` and ``of``, and the next places with the number that matters.
     """
 

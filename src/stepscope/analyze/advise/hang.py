@@ -1,4 +1,4 @@
-"""hang: the ranks that a job which does not go on waits for, from flight-recorder dumps."""
+"""hang: the ranks that a stopped job waits for, from flight-recorder dumps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepscope.errors import EmptyTraceError
 
 RULE = "hang"
 _DO = {
-    "left no dump": "see whether the process and the machine are still there: the end of the rank's log, the "
-    "scheduler, the kernel's log",
-    "did not join": "see what the process does instead: py-spy dump --pid PID, the end of the rank's log; a "
-    "lock, the loading of data or an exception before the collective",
+    "left no dump": "check whether the process and the machine are still alive: look at the end of the "
+    "rank's log, the scheduler, the kernel's log",
+    "did not join": "find out what the process is doing instead: py-spy dump --pid PID, the end of the "
+    "rank's log; a lock, the loading of data or an exception before the collective",
     "device stopped": "on the rank's machine, see the kernel log for errors of the device (Xid) and "
     "nvidia-smi -q for those of its memory; start again without that device",
     "called another collective": "make all ranks call the same collectives in the same order, with the same "
-    "types and sizes: look for branches on the rank or on the data",
+    "types and sizes: look for branches that depend on the rank or on the data",
     "deadlock": "call the collectives of several groups in the same order on all ranks",
 }
 """By the reason of a :class:`~stepscope.analyze.ranks.hangs.Suspect`."""
@@ -37,7 +37,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         raise Abstain("no flight-recorder dumps") from None
     if len(hang.ranks) < 2:
         raise Abstain(
-            "one rank's dump alone does not tell which rank the others wait for: pass the folder with all"
+            "one rank's dump alone does not tell which rank the others wait for: pass the folder with the "
+            "dumps of all ranks"
         )
     if not hang.suspects:
         raise Abstain(hang.notes[0])

@@ -1,8 +1,8 @@
-"""The device runs dry because the host is not ready, or the host itself is all there is and runs Python.
+"""The device runs dry because the host is not ready; or there is only the host, and it runs Python.
 
-One finding for all of it, by what most of the host's time goes into: ``launch-bound`` where launch calls do,
-``python-overhead`` where Python does, else ``host-bound``. Only time in which no device worked counts, where
-one was recorded: what the host does behind a busy device costs nothing, and a launch call that stands still
+It is one finding, named after what takes most of the host's time: ``launch-bound`` for launch calls,
+``python-overhead`` for Python, otherwise ``host-bound``. If a device was recorded, only time in which no
+device worked counts: what the host does while a device is busy costs nothing, and a launch call that blocks
 because the device is busy is not a cost of launching.
 """
 
@@ -30,19 +30,21 @@ from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
 MOST = 0.5
-"""Share of the host's part from which one kind of time gives the finding its name."""
+"""Share of the host's part from which on one kind of time names the finding."""
 PYTHON = 0.2
 """Least share of Python on a host alone: recording stacks makes every call of a function slower."""
 SAMPLED = 0.1
-"""The same where stacks were sampled, which slows nothing down, and one line has most of it."""
+"""The same if stacks were sampled, which slows nothing down, and one line has most of it."""
 MANY = 100
-"""Kernels a step from which launching them may be what the host does."""
+"""Kernels per step from which on the host may be busy launching them."""
 SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
 _COMPILED = re.compile(r"Torch-Compiled Region|CompiledFunction|triton_|PjitFunction|^jit_")
 _FUNCTIONS = re.compile(r"^(?!Torch|CompiledFunction|\w*Backward\d+$)[A-Z_a-z]\w*$")
-"""Names of classes, as Kineto calls what ``torch.autograd.Function`` runs; its own operators have ``::``."""
+"""Names of classes, with which Kineto names a ``torch.autograd.Function``; torch's own operators have
+``::``.
+"""
 _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 
@@ -66,7 +68,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     cases = []
     looked = [waited for waited in facts.waited if waited.lane >= 0]
     if not looked:
-        raise Abstain("no operator of the host, so what the host did is not known")
+        raise Abstain("no operators of the host were recorded, so what the host did is not known")
     if not any(waited.has_device for waited in looked) and not any(waited.has_stacks for waited in looked):
         raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
     for waited in looked:
@@ -99,17 +101,17 @@ def _say(rule: str, case: Case) -> str:
         "launch-bound": "the device waits for launch calls",
         "python-overhead": "the device waits for Python"
         if device
-        else "the training thread runs code of its own, outside of the framework's operators,",
+        else "the training thread runs its own code, outside the framework's operators,",
     }[rule]
     call = case.evidence.get("one_call")
     most = f", {time(case.evidence['one_call_ns'])} of it in one call of {call}" if call else ""
     if _untraced(case):
-        most = f"; of {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
+        most = f"; for {time(case.evidence['untraced_ns'])} of that nothing was recorded on the host"
     return f"{who} for {case.cost_text}{case.where}{most}; {case.free_text}"
 
 
 def _untraced(case: Case) -> bool:
-    """Return whether nothing tells what the host did in most of its time."""
+    """Return whether it is unknown what the host did in most of its time."""
     evidence = case.evidence
     return "one_call" not in evidence and evidence.get("untraced_ns", 0) >= MOST * evidence.get(
         "waited_ns", 1
@@ -157,7 +159,7 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
 
 
 def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
-    """Return the one call of the host that makes most of its part, as starting a device does."""
+    """Return the one call that makes up most of the host's part, such as starting a device."""
     trace = waited.trace
     calls = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL)) & (trace.device < 0)
     rows = np.flatnonzero(
@@ -226,20 +228,20 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     )
 
 
-SLOWED = "recording stacks slows Python down: confirm it without"
+SLOWED = "recording stacks slows Python down: confirm this without stacks"
 
 
 def _busy_machine(waited: Waited) -> tuple[str, ...]:
     if (part := 1 - _ran(waited)) < BUSY:
         return ()
     return (
-        f"the machine was busy: for {share(part)} of the steps the training thread waited for a processor, "
-        "which none of this time is",
+        f"the machine was busy: for {share(part)} of the steps the training thread waited for a processor; "
+        "this time does not include that",
     )
 
 
 def _of_the_loop(waited: Waited, case: Case) -> bool:
-    """Return whether it is Python of a framework's own loop, too little of the time from step to step."""
+    """Return whether it is Python of a framework's own loop and too little of the time from step to step."""
     sampled = waited.sampled
     if waited.has_device or sampled is None or case.line is None or not sampled.is_around(case.line):
         return False
@@ -264,12 +266,12 @@ def _least_alone(waited: Waited, case: Case | None) -> float:
 
 
 def _one(lines: list[Share], whole: int) -> Share | None:
-    """Return the first line where it accounts for enough to be named as the place."""
+    """Return the first line if it accounts for enough to be named as the place."""
     return lines[0] if lines and lines[0].time_ns >= 0.25 * whole else None
 
 
 def _parts(waited: Waited) -> HostTime:
-    """Share the host's time out: launches on any launching thread first, untraced time last."""
+    """Divide the host's time: launches on any launching thread first, untraced time last."""
     trace, lanes = waited.trace, waited.host_lanes or [waited.lane]
     mine = np.flatnonzero(np.isin(trace.lane, lanes) & (trace.device < 0))
     kind = trace.kind[mine]
@@ -350,8 +352,8 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"
         found.append(
-            f"for {time(waiting / waited.count)} {per} the training thread waits in that time, too; what for "
-            "was not recorded"
+            f"the training thread also waits for {time(waiting / waited.count)} {per} of that time; what it "
+            "waits for was not recorded"
         )
     if len(inside) >= MANY * waited.count:
         small = float((trace.duration_ns[inside] < SMALL_NS).mean())
@@ -369,11 +371,12 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
     compiled = bool(named(trace, _COMPILED).any())
     if "one_call" in case.evidence:
         return (
-            f"see what {case.evidence['one_call']} waits for: the first use of a device, of a library or of "
-            "memory takes as long; if these are the first steps, record later ones before anything else"
+            f"find out what {case.evidence['one_call']} waits for: the first use of a device, of a library "
+            "or of memory can take this long; if these are the first steps, record later ones before "
+            "anything else"
         )
     if _untraced(case):
-        return "see in the timeline what is around the time of which nothing was recorded"
+        return "look in the timeline at what surrounds the time for which nothing was recorded"
     if rule == "python-overhead" and case.line is not None:
         return (
             f"make {case.line.line} cheaper, or move it out of the steps; compile or vectorise the hot path"
@@ -383,7 +386,7 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
     if framework == "keras":
         return (
             "model.compile(run_eagerly=False, jit_compile=True), model.compile(steps_per_execution=…), and "
-            "less in layers and callbacks of your own"
+            "do less in your own layers and callbacks"
         )
     if framework == "jax":
         return "put more of the step under one jax.jit, donate buffers, use jax.lax.scan over several steps"
@@ -412,8 +415,8 @@ def _torch(*, graphs: bool, compiled: bool, optimizer: list[str]) -> str:
         "fewer and larger operators",
     ]
     already = [name for name, used in (("CUDA graphs", graphs), ("compiled code", compiled)) if used]
-    tail = f"; already in use: {', '.join(already)}; look at what runs outside of them" if already else ""
-    return "launch less and sooner: " + ", ".join(means) + tail
+    tail = f"; already in use: {', '.join(already)}; look at what runs outside them" if already else ""
+    return "launch less work, and launch it earlier: " + ", ".join(means) + tail
 
 
 def optimizer_calls(trace: Trace, waited: Waited) -> Ints:

@@ -1,4 +1,4 @@
-"""small-kernels and unfused-optimizer: a great many tiny pieces of work, each with a price of its own."""
+"""small-kernels and unfused-optimizer: a great many tiny pieces of work, each with an overhead."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
 COUNT_RATIO, PER_STEP = 0.5, 100
-"""Share of tiny pieces by count, and pieces per step, from which they are many."""
+"""Share of tiny pieces by count, and pieces per step, from which on they are many."""
 NEAR_NS = 20_000
-"""Operators this near each other have nothing but their own calling between them."""
+"""Longest gap between operators that holds only the overhead of calling them."""
 OPERATORS = 40
-"""Operators of the optimizer per step from which it is not fused."""
+"""Operators of the optimizer per step from which on it is not fused."""
 _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
 _FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
 
@@ -193,13 +193,13 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
             ),
             command=lambda case: show(facts, "op", order="occurrence"),
             limits={"gain_ratio": WORTH, "operators_per_step": OPERATORS},
-            withdrawn="an operator of it is fused or foreach, or it runs fewer than "
-            f"{OPERATORS} a step, or the steps without it would not be {WORTH:.0%} shorter",
+            withdrawn=f"one of its operators is fused or foreach, or it runs fewer than {OPERATORS} a step, "
+            f"or the steps without it would not be {WORTH:.0%} shorter",
         )
 
 
 _UPDATE = {
-    "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused one still takes some of this",
+    "torch": "torch.optim.…(…, fused=True), or foreach=True; a fused optimizer still takes part of this time",
     "tensorflow": "update all parameters in one compiled function: tf.function(jit_compile=True) around "
     "apply_gradients",
 }

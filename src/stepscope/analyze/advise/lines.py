@@ -13,7 +13,7 @@ LISTED = 20
 
 
 def lines_of(facts: Facts) -> list[dict[str, Any]]:
-    """Return rank, file, line, function, time a step and share of it; empty where no stack was recorded.
+    """Return rank, file, line, function, time a step and share of it; empty if no stack was recorded.
 
     Times are of the line itself and of what it calls in libraries, without other lines of the user's own.
     ``worker`` says whether it is a line of worker processes that load data: their times are summed.
@@ -45,11 +45,11 @@ def lines_text(lines: list[dict[str, Any]]) -> str:
         return "no line of the program's own code was seen: no stacks were recorded or sampled, or too few\n"
     ranks = len({one["rank"] for one in lines}) > 1
     beside, lines = False, sorted(lines, key=lambda one: one["worker"])
-    told = ["where the training thread stood, per step and what follows it:"]
+    told = ["where the training thread was, per step and what follows it:"]
     for one in lines:
         if one["worker"] and not beside:
             beside = True
-            told.append("where loader workers stood meanwhile, all of them together:")
+            told.append("where loader workers were meanwhile, all of them together:")
         rank = f"rank {one['rank']}  " if ranks else ""
         told.append(
             f"{rank}{time(one['ns']):>10} {share(one['ratio']):>6}  {one['file']}:{one['line']} "

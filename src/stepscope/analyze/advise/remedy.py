@@ -28,7 +28,7 @@ def framework_of(trace: Trace) -> str:
 
 
 def quoted(facts: Facts) -> str:
-    """Return the profile's path as a shell takes it."""
+    """Return the profile's path quoted for a shell."""
     path = facts.path
     if not path and facts.trace is not None and facts.trace.sources:
         path = facts.trace.sources[0].path
@@ -58,7 +58,7 @@ def open_line(facts: Facts, case: Case) -> str:
 
 
 def with_line(facts: Facts, case: Case, action: str) -> str:
-    """Return what to do, and how to have the line where none was recorded."""
+    """Return what to do, and how to record the line if none was recorded."""
     if case.line is not None or case.waited.has_stacks:
         return action
     return f"{action}; the line was not recorded: {_to_record(facts)}"

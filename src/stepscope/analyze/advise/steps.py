@@ -67,7 +67,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         + (f"; {cause} makes {time(worst['cause_ns'])} of the difference" if cause else ""),
         {**worst, **found.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
-        f"see what {'step ' + str(step)} did that others did not"
+        f"find out what {'step ' + str(step)} did that others did not"
         + (
             ""
             if cause
@@ -81,7 +81,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         place=place_of(waited, None),
         events=events_of(waited.trace, _marks(waited, [one["step"] for one in worst["longest"]])),
         command=f"stepscope profile op {quoted(facts)} -step {step} -order_by micros",
-        withdrawn=f"no step is {LIMIT:.0%} longer than the median, or all together lose less than "
+        withdrawn=f"no step is {LIMIT:.0%} longer than the median, or together they lose less than "
         f"{WORTH:.0%}",
     )
 
@@ -125,7 +125,7 @@ def _marks(waited: Waited, numbers: list[int]) -> Ints:
 
 
 def _ends(waited: Waited) -> Any:
-    """Return where each step's last event ends: what comes after is the profiler's, or nobody's."""
+    """Return where each step's last event ends: what comes after belongs to the profiler, or to nothing."""
     trace, steps = waited.trace, waited.steps
     mine = np.flatnonzero(
         (trace.rank == waited.rank) & ~np.isin(trace.kind, (Kind.STEP, Kind.OVERHEAD, Kind.ANNOTATION))

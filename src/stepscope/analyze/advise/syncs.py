@@ -22,7 +22,7 @@ from stepscope.trace.model import Kind, Trace
 
 RULE = "sync-points"
 READS = 20
-"""Values a step that are read one by one on a host alone, from which that is a cause."""
+"""Values per step that are read one by one on a host alone, from which on that is a cause."""
 _READING = re.compile(
     r"^aten::(?:item|_local_scalar_dense|is_nonzero)$|^np\.asarray\(jax\.Array\)$"
     r"|<built-in method (?:item|tolist) of Tensor"
@@ -89,7 +89,7 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
     dry = waited.dry.measure_ns / waited.wall_ns
     chain = (
         f"no device works for {most(dry)} of the steps",
-        "after each wait the host must launch anew before it can",
+        "after each wait the host must launch work before a device can run again",
     )
     return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
 
@@ -122,7 +122,7 @@ def reads(waited: Waited) -> Ints:
 
 
 _LOOP = 8
-"""A read that follows the one before within so many times what a read usually takes is of the same loop."""
+"""Multiple of a usual read's duration within which the next read belongs to the same loop."""
 
 
 def around(trace: Trace, rows: Ints) -> Spans:

@@ -20,8 +20,8 @@ LOW, VERY_LOW = 0.5, 0.2
 def check(facts: Facts) -> Iterator[Finding]:
     """Compare the busy share of each accelerator, streams merged, with tfprof's limit.
 
-    A symptom: where another rule names the cause, this is the beginning of its chain and no finding of its
-    own.
+    It is a symptom: if another rule names the cause, this becomes the beginning of its chain and not a
+    separate finding.
     """
     if facts.trace is None and facts.profile is not None:
         # tfprof's sum of kernel time over the last step, which overlapping streams can bring above 1.
@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"{found.label}the accelerator works for {share:.1%} of the {found.worst.get('of_what', 'step')}",
             {**{name: value for name, value in found.worst.items() if name != "of_what"}, **found.others},
             {"utilization_ratio": LOW},
-            "see in the timeline what the host did while the device did nothing",
+            "look in the timeline at what the host did while the device was idle",
             place=_place(facts, found.worst),
             events=_work(facts, found.worst),
             command=f"stepscope glance {quoted(facts)}",

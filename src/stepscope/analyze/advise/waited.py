@@ -1,4 +1,4 @@
-"""Waits of the steps of one rank, and their time without a cause."""
+"""Waits of the steps of one rank, and the steps' time without a cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
 LOADING_THREAD = re.compile(r"tf_data")
-"""Threads on which TensorFlow runs a pipeline of ``tf.data``: what the step waits for there is loading."""
+"""Threads on which TensorFlow runs a ``tf.data`` pipeline: waiting for them is waiting for data."""
 _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
@@ -32,11 +32,11 @@ AHEAD = 0.1
 """Share of the time from the first step to the last in which XLA's threads ran anything: below it the steps
 only dispatched their work."""
 _TO_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py\(\d+\): (?:compile_wrapper|_fn|__call__)$")
-"""Calls of compiled code: within them stands the function that is compiled, which calls nothing."""
+"""Calls of compiled code; within them is the compiled function, which calls nothing."""
 KNOWN = 0.9
-"""Least share of the time in which XLA's threads stand still that the graph has to find to be gained."""
+"""Least share of the time in which XLA's threads are idle that the graph has to find as gain."""
 AWAITED = 0.1
-"""Share of a wait in which XLA's threads ran something, from which it is for them."""
+"""Share of a wait from which on, if XLA's threads ran something in it, it is a wait for them."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Waited:
         trace: The trace.
         rank: The rank.
         steps: Its windows, at least one with a length.
-        made: Its graph, None where no operator of the host was recorded.
+        made: Its graph, None if no operator of the host was recorded.
         activities: What the threads of the trace did.
         sampled: Stacks of the training thread that were sampled beside the trace, None without.
     """
@@ -136,8 +136,8 @@ class Waited:
     def origin_lines(self, rows: Ints, span: Callable[[Ints], Spans]) -> list[Share]:
         """Return the user's lines that operators of the training thread come from, most time first.
 
-        Those of the backward pass come from the lines of the forward operators that made them: the thread
-        stands in one call of ``backward`` meanwhile. Their time is shared out as that of these lines is.
+        Those of the backward pass come from the lines of the forward operators that made them, because the
+        thread is in one call of ``backward`` meanwhile. Their time is divided like that of these lines.
 
         Args:
             rows: The operators, in order of time.
@@ -165,7 +165,7 @@ class Waited:
 
     @property
     def step_rows(self) -> Ints:
-        """The marks of the steps; where none was marked, what the training thread did outermost."""
+        """The marks of the steps; if there are none, the outermost events of the training thread."""
         steps = self.trace.steps
         marks: Ints = steps.row[(steps.rank == self.rank) & (steps.row >= 0)].astype(np.int64)
         if len(marks):
@@ -194,7 +194,7 @@ class Waited:
 
     @cached_property
     def replay(self) -> Replay | None:
-        """The graph to run again, None where it would not give the recorded steps."""
+        """The graph to replay, None if it would not reproduce the recorded steps."""
         if self.graph is None:
             return None
         made = Replay(self.trace, self.graph, self.steps)
@@ -218,8 +218,8 @@ class Waited:
     def executing(self) -> Spans:
         """Time in which XLA's or TensorFlow's threads on a host had anything to run or to wait for.
 
-        A wait in one place in which they ran something is for them: not all that they do is recorded. Waits
-        of Python's own library are not: these threads know nothing of it.
+        A wait in one place in which they ran something is for them, because not everything that they do is
+        recorded. Waits of Python's own library are not for them.
         """
         trace = self.trace
         mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP)
@@ -253,7 +253,7 @@ class Waited:
 
     @property
     def only_dispatched(self) -> bool:
-        """True if the steps handed their work over, and XLA's or TensorFlow's threads ran it after them all.
+        """True if the steps only dispatched work that XLA's or TensorFlow's threads ran after all of them.
 
         Such steps are short, and how long their work takes is not known from them.
         """
@@ -288,7 +288,7 @@ class Waited:
 
     @cached_property
     def loading(self) -> Spans:
-        """Time in which data was loaded, on the thread that runs the steps; where it loads none, on any.
+        """Time in which data was loaded, on the thread that runs the steps or, if it loads none, on any.
 
         Not what an evaluation loads.
         """
@@ -303,7 +303,7 @@ class Waited:
         device_share: float = 1.0,
         waits: Ints | None = None,
     ) -> Worth:
-        """Return what something costs and what its absence would gain; see :class:`Without`."""
+        """Return the cost of something and the gain without it; see :class:`Without`."""
         exposed = self._exposed(host, device)
         cost = exposed.measure_ns
         if self.replay is None:
@@ -322,7 +322,7 @@ class Waited:
 
     @cached_property
     def queued_ns(self) -> int | None:
-        """How long the training thread waited for a processor while no device worked, None where unknown."""
+        """How long the training thread waited for a processor while no device worked, None if unknown."""
         sampled = self.sampled
         if sampled is None or sampled.lane != self.lane or sampled.samples.queued_ns is None:
             return None
@@ -330,13 +330,14 @@ class Waited:
 
     @property
     def queued_ratio(self) -> float:
-        """The share of the steps in which the training thread waited for a processor, 0 where unknown."""
+        """The share of the steps in which the training thread waited for a processor, 0 if unknown."""
         return min((self.queued_ns or 0) / self.wall_ns, 1.0)
 
     def without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.
 
-        While others had all processors the thread ran nothing: that is not a cost of what stands there.
+        While others had all processors the thread could not run: that is not a cost of the code at that
+            place.
 
         Args:
             worth: Of some time of the training thread.

@@ -11,7 +11,7 @@ from stepscope.analyze.device import rows_spans
 from stepscope.analyze.spans import Spans
 
 FETCH, COLLATE = "fetch (loader worker)", "collate (loader worker)"
-"""As captures name the spans of workers; fetching includes collating."""
+"""Names of workers' spans in captures; fetching includes collating."""
 MOSTLY = 0.5
 
 
@@ -31,20 +31,20 @@ class Workers:
 
     @property
     def slow(self) -> bool:
-        """True if they fetched for most of the waiting, so that what they run is too slow."""
+        """True if they fetched during most of the wait, so that their code is too slow."""
         return self.fetch_ratio >= MOSTLY
 
     @property
     def said(self) -> str:
-        """The meaning, as a sentence of a chain."""
+        """The explanation, as a sentence of a chain."""
         who = f"{self.count} loader worker{'s' * (self.count != 1)}"
         if not self.slow:
             return (
-                f"{who} fetched in {self.fetch_ratio:.0%} of the waiting: the rest is starting workers and "
+                f"{who} fetched during {self.fetch_ratio:.0%} of the wait: the rest is starting workers and "
                 "handing batches over"
             )
         where = "collate_fn" if self.collate_ratio >= MOSTLY * self.fetch_ratio else "the data set's own code"
-        return f"{who} fetched in {self.fetch_ratio:.0%} of the waiting: {where} there takes the time"
+        return f"{who} fetched during {self.fetch_ratio:.0%} of the wait: {where} there takes the time"
 
     @property
     def remedy(self) -> str:
@@ -61,7 +61,7 @@ class Workers:
 
 
 def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
-    """Return what the workers did in some time, None where none was seen."""
+    """Return what the workers did in some time, None if none was seen."""
     fetch, collate = (np.flatnonzero(_rows(waited, name)) for name in (FETCH, COLLATE))
     if not len(fetch) or not len(waiting):
         return None

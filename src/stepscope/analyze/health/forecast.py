@@ -23,18 +23,18 @@ CHANGED = 1.1
 """Factor within which a learning rate is constant."""
 SIGMAS = 2.0
 TRIED = (0.0, 0.35, 0.7)
-"""Places at which earlier forecasts are tried: as far back as the one asked for goes ahead, and nearer."""
+"""Places at which earlier forecasts are tried: as far back as the requested one looks ahead, and nearer."""
 FEWEST_BINS = 9
 FAILS = 3.0
-"""Halves of a band by which an earlier forecast may miss: beyond it the law does not hold."""
+"""Half band widths by which an earlier forecast may miss; beyond it the law does not hold."""
 SAFE = 2.0
 """Factor of the largest of few misses."""
 AHEAD = 6
-"""Bins that an earlier forecast is held against."""
+"""Bins with which an earlier forecast is compared."""
 FELL = 0.03
-"""Share of its first level by which a loss has to have fallen."""
+"""Share of its first level by which a loss must have fallen."""
 PLACES = 24
-"""Steps at which the band is told."""
+"""Number of steps at which the band is given."""
 SHOWN = 2
 """Earlier runs that a sentence names."""
 
@@ -77,7 +77,7 @@ def rounded(value: float, half: float) -> str:
 
 
 def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = None) -> Forecast | None:
-    """Fit ``L(t) = a + b t^-c`` and return the loss at a step; None where the law does not hold.
+    """Fit ``L(t) = a + b t^-c`` and return the loss at a step; None if the law does not hold.
 
     The loss is averaged in bins of equal width in log t, so that early and late steps count alike. For each
     exponent of a grid a and b come by least squares. The band is the range of forecasts of all exponents that
@@ -122,7 +122,7 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
 
 
 def misses(times: Floats, means: Floats, errors: Floats, far: float, least: float) -> float | None:
-    """Return by how much the band is to be wider, from forecasts of what is known; None where they fail.
+    """Return the factor by which to widen the band, from forecasts of known values; None if they fail.
 
     Losses of trainings are not power laws: a forecast as far ahead as the one that is asked for, made where
     the run was then, says by how much the law errs. At each of the places of ``TRIED`` the bins before it
@@ -147,7 +147,7 @@ def misses(times: Floats, means: Floats, errors: Floats, far: float, least: floa
 
 
 def is_constant(rates: Floats | None) -> bool:
-    """Return whether a learning rate is the same after the first tenth of its points; so without any."""
+    """Return whether a learning rate is constant after the first tenth of its points; True without any."""
     if rates is None or not len(rates):
         return True
     later = rates[len(rates) // 10 :]
@@ -172,7 +172,7 @@ def binned(times: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
 def fit(
     times: Floats, means: Floats, errors: Floats, at: float, least: float = -math.inf
 ) -> tuple[float, float, float] | None:
-    """Return the value at a time, half the band, and the exponent; None where the loss does not fall."""
+    """Return the value at a time, half the band, and the exponent; None if the loss does not fall."""
     weight = errors**-2 / (errors**-2).sum()
     shape = (times / at) ** -EXPONENTS[:, None]
     middle, level = shape @ weight, float(means @ weight)

@@ -25,7 +25,7 @@ class JudgedPoints:
     """One series.
 
     Attributes:
-        rank: That recorded it; None where that is not known or there is only one.
+        rank: That recorded it; None if that is not known or there is only one.
         run: Name of the run or part of one that it belongs to.
         split: Of the run, for a tag that does not say.
         step: Integers.

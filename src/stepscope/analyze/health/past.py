@@ -1,4 +1,4 @@
-"""A run against earlier ones: whether its loss is where none of them was at this step, and what differs."""
+"""A run compared with earlier ones: whether its loss is outside theirs at this step, and what differs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Floats = NDArray[np.float64]
 MOST = 20
 """Earlier runs that it is compared with, the newest."""
 FEWEST = 8
-"""Earlier runs that it needs: one of n + 1 alike runs is outside of the n others with chance 2 / (n + 1)."""
+"""Earlier runs that it needs: one of n + 1 equal runs is outside the n others with chance 2 / (n + 1)."""
 PLACES = 8
 """Steps at which runs are compared, over the second half of what this one has done."""
 NEAR = 0.02
-"""Share of the steps around a place whose points count for it."""
+"""Share of the steps around a place whose points are used for it."""
 STRETCH = 9
-"""Least points that one median is of."""
+"""Least number of points for one median."""
 SHOWN = 5
 RULE = "unlike-past-runs"
 
@@ -43,10 +43,10 @@ class Past:
 
 
 def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Finding | None:
-    """Return a finding where a run lies outside all earlier ones, and clearly; None where it does not.
+    """Return a finding where a run lies outside all earlier ones, and clearly; None if it does not.
 
     It must lie on one side of all of them at each of the places, by more than half of the range that they
-    span there. The severity is "info": another configuration may well be meant to do so.
+    span there. The severity is "info": another configuration may well be intended to do so.
 
     Args:
         own: The run.
@@ -95,13 +95,13 @@ def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Findin
             "high": float(high[-1]),
             "runs": float(len(known)),
         },
-        action="if nothing of the configuration was meant to do this, look at what differs",
+        action="if no change of the configuration was meant to cause this, look at what differs",
         causes=(*causes, *reached),
     )
 
 
 def levels(run: Past, places: Floats) -> Floats:
-    """Return the median near each place; NaN where the run has no point there."""
+    """Return the median near each place; NaN if the run has no point there."""
     found = np.full(len(places), np.nan)
     for at, place in enumerate(places):
         width = max(NEAR * places[-1], 1.0)
@@ -113,14 +113,14 @@ def levels(run: Past, places: Floats) -> Floats:
 
 
 def arrival(own: Past, other: Past, level: float) -> Iterable[str]:
-    """Return when the newest earlier run had come to where this one is, for a series that falls."""
+    """Return when the newest earlier run had reached this level, for a series that falls."""
     step = reached(other, level)
     if step is not None:
         yield f"{other.name} had reached this at step {step:,}"
 
 
 def reached(run: Past, level: float) -> int | None:
-    """Return the step by which a series had fallen to a level; None where it never did.
+    """Return the step by which a series had fallen to a level; None if it never did.
 
     Medians of stretches of a tenth of what came before are compared, so that noise does not reach it early.
     None, too, where it was there from the beginning: then nothing was reached.
@@ -143,7 +143,7 @@ def reached(run: Past, level: float) -> int | None:
 
 
 def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    """Return the keys of the configuration that none of the others has as this one, in a sentence."""
+    """Return the keys of the configuration whose values no other run has, in a sentence."""
     own, rest = flat(config), [flat(each) for each in others]
     found = []
     for key, value in own.items():

@@ -26,7 +26,7 @@ KINDS = ("not recorded", "too few points", "not judged")
 
 
 def lines_of_lacking(abstained: Sequence[Abstention]) -> Iterator[str]:
-    """Return the lines of what could not be told; nothing where all could."""
+    """Return the lines on what could not be told; nothing if everything could."""
     if not abstained:
         return
     yield f"could not tell: {len(abstained)} rules"
@@ -45,14 +45,14 @@ def lines_of_lacking(abstained: Sequence[Abstention]) -> Iterator[str]:
 
 
 def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
-    """Return each reason with the rules that it holds for."""
+    """Return each reason with the rules to which it applies."""
     for reason in dict.fromkeys(each.missing for each in rules):
         names = ", ".join(each.rule for each in rules if each.missing == reason)
         yield f"{names} ({reason.removeprefix('not judged: ')})"
 
 
 def added(abstained: Sequence[Abstention]) -> Iterator[str]:
-    """Return what would record what is missing, in the order of the table."""
+    """Return ways to record what is missing, in the order of the table."""
     lacking = {each.rule for each in abstained if each.missing.startswith("not recorded")}
     roles = {role for rule in lacking - EVALUATED if rule in RULES for role in RULES[rule].roles}
     for what, records in ADD.items():

@@ -22,7 +22,7 @@ TITLES = {
 }
 TAG = "ranks/stages"
 SEVERE = 0.1
-"""Share of the group's time from which on the loss is severe, and by which all ranks must be slower."""
+"""Share of the group's time from which on a loss is severe, and by which all ranks must be slower."""
 NEARLY_ALL = 0.9
 """Share of the loss that a few ranks must lead to be named together."""
 ANOTHER = 0.2
@@ -46,20 +46,21 @@ ALL = (
     "grown; compare what changed at that step, and `stepscope ranks` on profiles of all ranks has bandwidths"
 )
 SPREAD = (
-    "single steps of changing ranks are held up: what the ranks share is likelier than a device, such as "
-    "a file system, the network, or collection of garbage that each rank does at its own time"
+    "single steps of changing ranks are held up: something that the ranks share is a likelier cause than a "
+    "device, such as a file system or the network, or garbage collection, which each rank does at its own "
+    "time"
 )
 
 RECURRING = (
-    "what does that rank do at those steps: saving, evaluating, logging? Let it do so beside the training, "
-    "or seldom; if all must wait, let all take part"
+    "what does that rank do at those steps: saving, evaluating, logging? Let it do so in parallel with the "
+    "training, or less often; if all must wait, let all take part"
 )
 
 
 def slow_ranks(
     found: Sequence[Account], *, hosts: Mapping[int, str | None], walls: Mapping[int, float]
 ) -> tuple[list[Finding], list[Abstention]]:
-    """Return what holds groups of ranks up, and what cannot be told of them.
+    """Return what holds up groups of ranks, and what cannot be told about them.
 
     Args:
         found: The account of each group of ranks whose work is alike.
@@ -207,7 +208,7 @@ def _recurring(
 
 
 def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
-    """Return the stage in which a few ranks hold the rest up: were one mended, another would.
+    """Return the stage in which a few ranks hold the rest up: if one were fixed, another would.
 
     They are the fewest that lead :data:`NEARLY_ALL` of what is lost, and no more than half of the ranks:
     among ranks that differ by noise alone the loss is spread over nearly all.
@@ -277,7 +278,7 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
 
 
 def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
-    """Return the stage that takes all ranks longer from some step on, with nobody to lead it.
+    """Return the stage that takes all ranks longer from some step on, without one rank leading it.
 
     The two sides of the step that parts them best must differ by :data:`LEVELS` of their deviations, and by
     :data:`SEVERE` of the step.
@@ -310,9 +311,9 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
 
 
 def split(taken: Floats) -> int | None:
-    """Return from where on times are higher for good; None where they are not, or have been more than once.
+    """Return from where on times are higher for good; None if they are not, or have been more than once.
 
-    The last tenth must be as high as the rest since then: what is over is not told.
+    The last tenth must be as high as the rest since then: what is over is not reported.
     """
     count = len(taken)
     if count < 2 * FEWEST_STEPS:
@@ -335,7 +336,7 @@ def _severity(share: float) -> Severity:
 
 
 def _noticed(account: Account, since: int) -> int:
-    """Return the step by which it could be told, the same while more steps come."""
+    """Return the step by which it could be noticed, which stays the same as more steps come."""
     told = since - since % FEWEST_STEPS + 2 * FEWEST_STEPS
     return int(account.steps[min(int(np.searchsorted(account.steps, told)), len(account.steps) - 1)])
 
@@ -362,7 +363,9 @@ def _causes(account: Account, stage: str) -> tuple[str, ...]:
     others = [each for each in found.stages if each.label == "persistent" and each.stage != stage]
     told += [_also(each) for each in others]
     if stage not in ("data", "optimizer"):
-        told.append("stages are time of the host: what a device does later shows where the host waits for it")
+        told.append(
+            "stages are the host's time: work that a device does later shows up where the host waits for it"
+        )
     return tuple(filter(None, told))
 
 

@@ -21,13 +21,13 @@ Steps = npt.NDArray[np.int64]
 DISTINCT = 0.5
 """Ranks meet where their times from meeting to meeting differ less than this, against the steps' own."""
 SAMPLE = 1000
-"""Steps from which it is told where ranks meet: the last."""
+"""Number of last steps from which it is determined where ranks meet."""
 EXCHANGES = "backward"
-"""The stage in which ranks that train together wait for each other, where neither tells."""
+"""The stage in which ranks that train together wait for each other, if nothing else says."""
 APART = 0.1
 """Ranks whose times over a window differ by more than this do not wait for each other in each step."""
 MOST_STRETCHES, FEWEST_IN_STRETCH = 20, 10
-"""Into how many stretches of steps a window is parted to tell that, and how many steps each has."""
+"""Number of stretches into which a window is divided to determine that, and the steps in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Account:
     """A window of steps of ranks whose work is alike.
 
     Attributes:
-        group: What the ranks have in common; empty where they are all of the job.
+        group: What the ranks have in common; empty if they are all of the job.
         meets: The stage at whose end the ranks are together, from which steps are counted; None for the end
             of the step.
         steps: The steps that were used.
@@ -64,7 +64,7 @@ def accounts(
     steps: Steps,
     groups: Mapping[int, str] | None = None,
 ) -> tuple[Account, ...]:
-    """Account for each group of ranks by itself, in order of their names.
+    """Account for each group of ranks separately, in order of their names.
 
     Args:
         durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run.
@@ -95,7 +95,7 @@ class Durations(Protocol):
 
     @property
     def durations_s(self) -> Floats:
-        """Shape (steps, ranks, stages), NaN where not recorded."""
+        """Shape (steps, ranks, stages), NaN if not recorded."""
 
     @property
     def ranks(self) -> list[int]:
@@ -198,7 +198,7 @@ def _view(
 
 
 def named_loss(found: Frontier) -> float:
-    """Return what is lost in stages of which one rank is named.
+    """Return what is lost in stages for which one rank is named.
 
     Counted from where ranks meet, a delay comes before the waiting for it. Counted from elsewhere the waiting
     comes first, and as most ranks wait, nothing lies beyond the median.
@@ -263,7 +263,7 @@ def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.in
         edges: First step of each column, and the one after the last.
 
     Returns:
-        Shape ``(stages, columns)``, seconds a step, NaN where no step is; and counts, shape ``(columns,)``.
+        Shape ``(stages, columns)``, seconds a step, NaN if no step is; and counts, shape ``(columns,)``.
     """
     at = np.searchsorted(account.steps, edges)
     counts = np.diff(at)
@@ -282,7 +282,7 @@ class Onset:
     stage: str
     since: int
     before_s: float | None
-    """Mean step of the group before; None where it was so from the first step."""
+    """Mean step of the group before; None if it was so from the first step."""
     after_s: float
     without_s: float
     """Mean step since, had the stages that the rank leads taken the median rank's time."""
@@ -291,12 +291,12 @@ class Onset:
 
     @property
     def delay_s(self) -> float:
-        """The time that a step lasts longer for it."""
+        """The time by which a step takes longer because of it."""
         return self.after_s - self.without_s
 
 
 def onset(account: Account) -> Onset | None:
-    """Return the rank that costs the group most, of those that persist; None where none does."""
+    """Return the rank that costs the group most, of those that persist; None if none does."""
     found = account.frontier
     slow = [stage for stage in found.stages if stage.label == "persistent"]
     if not slow:
@@ -314,7 +314,7 @@ def onset(account: Account) -> Onset | None:
 
 
 SAID = 4
-"""Earlier attempts whose number of ranks is said."""
+"""Number of earlier attempts whose number of ranks is reported."""
 
 
 def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
@@ -330,8 +330,7 @@ def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
     if len(sizes[last]) > 1:
         said = ", ".join(map(str, sizes[last][:-1])) + f" and {sizes[last][-1]}"
         notes.append(
-            f"ranks of attempt {last} disagree on how many they are: {said}; those of the largest number are "
-            "looked for"
+            f"ranks of attempt {last} disagree on how many there are: {said}; the largest number is assumed"
         )
     others = {attempt: found for attempt, found in sizes.items() if found != sizes[last]}
     if others:
@@ -341,19 +340,19 @@ def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
         more = f" ({len(others) - SAID} earlier ones are not named)" if len(others) > SAID else ""
         notes.append(
             f"the number of ranks changed: {said}{more}, attempt {last} has "
-            f"{' or '.join(map(str, sizes[last]))}; what is said here is of attempt {last} alone"
+            f"{' or '.join(map(str, sizes[last]))}; everything here is about attempt {last} alone"
         )
     return notes
 
 
 HOST_TIME = (
-    "the stages are the hosts' time: work that a device does later counts to the stage in which its host "
-    "waits for it"
+    "the stages are the hosts' time: work that a device does later counts towards the stage in which its "
+    "host waits for it"
 )
 
 
 def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
-    """Return in sentences what limits an account.
+    """Return the limits of an account, in sentences.
 
     Args:
         found: The accounts of one job.

@@ -1,10 +1,10 @@
-"""The work of the rank that came last while the others waited for it.
+"""The work of the last rank while the others waited for it.
 
-The waits of a collective are laid to the rank that arrived last. What kept it is read from its own profile
-between the second-to-last arrival and its own (where several came together, since half of the waiting came
-about): another collective that it stood in, whose own last arrival takes the blame in turn, and what it did
-more of than the median rank since it was by itself: computing, loading, or what its host did while its device
-had nothing to do. Where ranks cannot be compared it is what it did in that very time.
+The waits of a collective are attributed to the rank that arrived last. What delayed it is read from its own
+profile between the second-to-last arrival and its own (if several arrived together, since half of the waiting
+accumulated): another collective that it was in, whose own last arrival takes the blame in turn, and what it
+did more of than the median rank since it worked on its own: computing, loading, or what its host did while
+its device was idle. If ranks cannot be compared, it is what it did in exactly that time.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ class Blame:
 
     rank: int
     wait_caused_ns: int
-    """Waiting of all other ranks together: multiplied by the price of a rank's second it is what it cost."""
+    """Waiting of all other ranks together; multiplied by the price of a rank's second, this is its cost."""
     share: float
     """Of all waiting."""
     cause: str
-    """Such as ``computing``, ``data loading``, ``Python``; ``not recorded`` where its profile is silent."""
+    """Such as ``computing``, ``data loading``, ``Python``; ``not recorded`` if its profile does not say."""
     name: str
-    """The kernel, operator or function that took most of that time, empty where none is known."""
+    """The kernel, operator or function that took most of that time, empty if none is known."""
     line: str
     """``file:line function`` where stacks were recorded, else empty."""
     scope: str = ""
-    """The module that took most of that time, empty where none was recorded."""
+    """The module that took most of that time, empty if none was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitCost:
-    """Waiting of others that comes of one host, scope, source line or cause, over all ranks."""
+    """Waiting of others caused by one host, scope, source line or cause, over all ranks."""
 
     what: str
-    """Empty where it was not recorded."""
+    """Empty if it was not recorded."""
     wait_caused_ns: int
     share: float
     """Of all waiting."""
@@ -92,8 +92,8 @@ class Asked:
     Attributes:
         row: Rows of all its joint collectives.
         number: Their numbers among those of all ranks.
-        kept_ns: For how long it is asked what kept it; -1 where it was not last.
-        own_ns: How long it had been by itself when it came; NaN where that is not known, as the next two.
+        kept_ns: For how long it is asked what kept it; -1 if it was not last.
+        own_ns: How long it had been by itself when it came; NaN if that is not known, as the next two.
         computing_ns: How much longer than the median rank's its device had computed meanwhile.
         loading_ns: How much longer it had loaded.
     """
@@ -117,7 +117,7 @@ class Doing(NamedTuple):
     other: int = -1
     """Number of another collective, whose own last rank takes that share in turn."""
     scope: str = ""
-    """The module or name scope that it belongs to; empty where none was recorded."""
+    """The module or name scope that it belongs to; empty if none was recorded."""
 
 
 Answers = dict[int, list[Doing]]
@@ -157,7 +157,7 @@ def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
 def told_by(
     trace: Trace, rank: int, asked: Asked, stretches: OwnStretches | None = None
 ) -> tuple[Answers, Doings]:
-    """Return what kept a rank from the collectives in which it came last, and what it did in stretches."""
+    """Return what delayed a rank in collectives in which it came last, and what it did in stretches."""
     causes = _Causes(trace, rank, asked)
     late = np.flatnonzero(asked.kept_ns > 0)
     answers = {int(asked.number[at]): causes.of(int(at)) for at in late.tolist()}
@@ -172,7 +172,7 @@ def told_by(
 
 
 def blame(trace: Trace, waits: Waits) -> tuple[Blame, ...]:
-    """Lay all waiting to ranks and causes; the parts sum to the total. The largest comes first."""
+    """Attribute all waiting to ranks and causes; the parts sum to the total. The largest comes first."""
     return blame_of(waits, answers_of(trace, waits)[0])
 
 
@@ -196,7 +196,7 @@ def answers_of(
 
 
 def chained(waits: Waits, answers: Answers) -> npt.NDArray[np.bool_]:
-    """Say of each collective whether its last rank was kept by another collective for most of the time."""
+    """Return for each collective whether its last rank was delayed mostly by another collective."""
     found = np.zeros(len(waits.joint), bool)
     for number, parts in answers.items():
         found[number] = sum(part.share for part in parts if part.other >= 0) > 0.5
@@ -204,7 +204,7 @@ def chained(waits: Waits, answers: Answers) -> npt.NDArray[np.bool_]:
 
 
 def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
-    """Lay all waiting to ranks and causes, from what each rank's own profile answered."""
+    """Attribute all waiting to ranks and causes, from the answers of each rank's own profile."""
     sums: dict[tuple[int, str], float] = defaultdict(float)
     names: dict[tuple[int, str], dict[tuple[str, str, str], float]] = defaultdict(lambda: defaultdict(float))
     for rank, part, caused in laid(waits, answers):
@@ -220,7 +220,7 @@ def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
 
 
 def laid(waits: Waits, answers: Answers) -> Iterator[tuple[int, Doing, float]]:
-    """Iterate over whom the waiting of each collective is laid to, for what, and how much, in ns."""
+    """Iterate over each collective's blame: the rank, the cause, and how much waiting, in ns."""
     for number, caused in enumerate(waits.wait_ns.sum(1, dtype=np.float64).tolist()):
         if caused > 0:
             for rank, part, share in _resolved(waits, answers, number):
@@ -238,7 +238,7 @@ def whole(values: Iterable[float]) -> Iterator[int]:
 
 
 BY = ("host", "scope", "line", "cause")
-"""Dimensions that waiting is summed by, beside its ranks."""
+"""Dimensions by which waiting is summed, besides its ranks."""
 
 
 def costs_of(waits: Waits, answers: Answers, hosts: Mapping[int, str]) -> dict[str, tuple[WaitCost, ...]]:
@@ -349,7 +349,7 @@ class _Causes:
     def _compared(self, at: int, row: int, start: int, end: int) -> list[Doing]:
         """Return what the rank did more of than the others; what it did last may only have begun late.
 
-        What it left the collective before too late for is that one's doing.
+        If it left the previous collective too late, that one is the cause.
         """
         length, begin = end - start, end - int(self.asked.own_ns[at])
         found, rest = [], 1.0
@@ -406,7 +406,7 @@ class _Causes:
         return Doing(COMPUTING, name, self._line(rows, start, end), share, -1, self._scope_of(row))
 
     def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Doing]:
-        """Say what the host did in the time in which the rank's device had nothing to do."""
+        """Return what the host did while the rank's device had nothing to do."""
         trace = self.trace
         host = near[(trace.device[near] < 0) & ~_IS_NO_HOST_WORK[trace.kind[near]]]
         launched_by = int(trace.launch[row])
@@ -460,7 +460,7 @@ class _Causes:
         return str(lines[0].line) if lines else ""
 
     def _training_lane(self, near: Ints, host: Ints, idle: Spans) -> int:
-        """Return the lane of the thread that trains: that of the steps, else the one with most to do."""
+        """Return the lane of the thread that trains: that of the steps, or else the busiest one."""
         trace = self.trace
         steps = near[(trace.kind[near] == Kind.STEP) & np.isin(trace.lane[near], trace.lane[host])]
         rows = steps if len(steps) else host[trace.kind[host] != Kind.PYTHON_FRAME]

@@ -19,14 +19,14 @@ from stepscope.trace.model import Trace
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 FEWEST = 5
-"""Joint collectives of a rank below which its offset is not trusted."""
+"""Least number of joint collectives of a rank for its offset to be trusted."""
 FEWEST_FOR_DRIFT = 20
 ERROR_QUANTILE = 0.9
 SMALLEST_JUMP_NS = 100_000
 """A clock that was set by less is not told from noise."""
 _ROUNDS = 30
 _PAIRS = 20_000
-"""Slopes looked at for one rank's drift; of more points pairs are taken at even distances."""
+"""Most slopes used for one rank's drift; of more points, pairs at even distances are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RankClock:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Clocks of all ranks, or the reason why they cannot be told."""
+    """Clocks of all ranks, or the reason why they are not known."""
 
     reference: int
     clocks: dict[int, RankClock]
@@ -148,10 +148,10 @@ def align_clocks(trace: Trace, joint: Joint) -> Clocks:
 
 
 def _share_a_clock(trace: Trace, rows: Ints) -> bool:
-    """Say whether all profiles name one host, and no rank leaves a collective before another has come.
+    """Return whether all profiles name one host, and no rank leaves a collective before another arrives.
 
     Ranks need not leave together, as those of Gloo's rings do not: a fit would move times that can be
-    compared as they are. Machines that are called alike do not share a clock, which the order shows.
+    compared as they are. Machines with the same name do not share a clock, which the order shows.
     """
     hosts = {source.host for source in trace.sources}
     if len(hosts) != 1 or "" in hosts or trace.clock != "unix":
@@ -211,7 +211,7 @@ def _slopes(times: Floats, residual: Floats, present: npt.NDArray[np.bool_]) -> 
 def _stepped(
     times: Floats, residual: Floats, present: npt.NDArray[np.bool_], ranks: tuple[int, ...]
 ) -> str | None:
-    """Say whose clock was set while it recorded: two levels fit its residuals, and no line does."""
+    """Return whose clock was set during the recording: two levels fit its residuals, and no line does."""
     for number, rank in enumerate(ranks):
         at = np.flatnonzero(present[:, number])
         at = at[np.argsort(times[at, number], kind="stable")]

@@ -41,7 +41,7 @@ class StageLoss:
     exposed_s: float
     """Sum of ``A[k]``; over all stages these sum to the group's time."""
     beyond_median_s: float
-    """Of this, what would not have been lost had every rank taken as long as the median rank."""
+    """The part that would not have been lost if every rank had taken as long as the median rank."""
     leader: int
     """The rank that leads it in most steps, by how far it leads."""
     margin_s: float
@@ -49,7 +49,7 @@ class StageLoss:
     led: float
     """Share of the steps that the leader leads."""
     since: int | None
-    """First step from which it leads; None where no rank persists."""
+    """First step from which it leads; None if no rank persists."""
     label: str
     """``persistent``, ``recurring``, ``wandering``, ``alike`` or ``unclear``; see :func:`frontier`."""
 
@@ -67,7 +67,7 @@ class Frontier:
     """Sum of the slowest rank's steps."""
     stages: tuple[StageLoss, ...]
     caused_s: dict[int, float]
-    """By rank: what was lost beyond the median rank's time in the stages of steps that this rank led."""
+    """By rank: time lost beyond the median rank's, in the stages of steps that this rank led."""
     led_s: Floats
     """Shape ``(stages, ranks)``: time lost beyond the median rank while each rank led each stage."""
     led: Floats
@@ -95,7 +95,7 @@ def frontier(
 
     Args:
         durations_s: Shape ``(steps, ranks, stages)``, seconds, stages in the order in which they run; NaN
-            where
+            if
             not recorded.
         ranks: Number of each rank.
         stages: Name of each stage.
@@ -110,7 +110,7 @@ def frontier(
         raise EmptyTraceError(
             f"cannot tell who waits for whom: expected steps that several ranks recorded, found {len(kept)} "
             f"of {kept.shape[1]} ranks",
-            hint="let all ranks record: make the run in every process",
+            hint="let all ranks record: create the run in every process",
         )
     numbers = np.asarray(steps)[whole]
     columns = _Columns(kept)
@@ -244,7 +244,7 @@ def _persists(leads: npt.NDArray[np.bool_], ranks: int, stages: int) -> bool:
 
 
 def _held_up(taken: Floats, beyond: Floats) -> bool:
-    """Say whether single steps of single ranks stand out of what the rank usually takes."""
+    """Return whether single steps of single ranks stand out from their usual durations."""
     usual = np.median(taken, axis=0)
     spread = 1.4826 * np.median(np.abs(taken - usual), axis=0)
     outlying = taken > usual + _OUTLYING * np.maximum(spread, 1e-9)

@@ -1,4 +1,4 @@
-"""Which ranks keep a hanging job waiting, from the flight-recorder dumps of its ranks.
+"""The ranks that a hanging job waits for, from the flight-recorder dumps of its ranks.
 
 A collective ends when the last rank of its group has arrived. So a rank waits for another where it has
 enqueued a collective that the other has not, or whose device has not come as far. These waits are a graph
@@ -47,7 +47,7 @@ class Mismatch:
     calls: dict[str, tuple[int, ...]]
     """The call, as operation with type and number of elements, and the ranks that made it."""
     odd: tuple[int, ...]
-    """The ranks that differ from the majority; empty where there is none."""
+    """The ranks that differ from the majority; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """The reason why a job does not go on, as far as its dumps tell."""
+    """The reason why a job does not go on, as far as its dumps show it."""
 
     ranks: tuple[int, ...]
     """Ranks whose dump was read."""
@@ -74,13 +74,13 @@ class Hang:
     waits: tuple[BlockedRank, ...]
     mismatches: tuple[Mismatch, ...]
     suspects: tuple[Suspect, ...]
-    """Most certain first. Empty where nothing waits, or where the dumps cannot tell."""
+    """Most certain first. Empty if nothing waits, or where the dumps cannot tell."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Member:
-    """How far one rank has come in one group, by what it enqueued and what ended."""
+    """The progress of one rank in one group, by what it enqueued and what ended."""
 
     enqueued: int = _UNKNOWN
     completed: int = _UNKNOWN
@@ -90,7 +90,7 @@ class _Member:
 
     @property
     def first(self) -> int:
-        """Sequence number of the first collective that has not ended, -1 where all have."""
+        """Sequence number of the first collective that has not ended, -1 if all have."""
         if self.pending:
             return min(self.pending)
         return self.completed + 1 if 0 <= self.completed < self.enqueued else _UNKNOWN
@@ -157,10 +157,14 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
     notes = []
     for rank in sorted({rank for rank, _ in groups.outrun}):
         later = [waiting for outrun, waiting in groups.outrun if outrun == rank]
-        notes.append(f"rank {rank} was recorded before {listed(later)} made the call that waits: ask again")
+        notes.append(
+            f"rank {rank} was recorded before {listed(later)} made the call that waits: take the dumps again"
+        )
     if not waits and not mismatches and not groups.outrun:
         notes.insert(
-            0, "no rank waits for another: the dumps were not taken in a hang, or all ranks stopped alike"
+            0,
+            "no rank waits for another: the dumps were not taken in a hang, or all ranks stopped at the "
+            "same place",
         )
     elif not suspects:
         notes.insert(0, "ranks wait, but the dumps do not say for whom")
@@ -270,12 +274,12 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
 
 
 def _short_of(member: _Member, first: int) -> bool:
-    """Say whether a rank had not called a collective, or not ended what comes before it."""
+    """Return whether a rank had not called a collective, or not ended what comes before it."""
     return member.enqueued < first or _behind(member, first)
 
 
 def _behind(member: _Member, first: int) -> bool:
-    """Say whether a rank's device has not ended what comes before, or what a peer has ended."""
+    """Return whether a rank's device has not ended what comes before, or what a peer has ended."""
     return 0 <= member.first < first
 
 
@@ -379,7 +383,7 @@ def _sentence(rank: int, wait: BlockedRank, groups: _Groups) -> str:
         return f"rank {wait.rank} waits for rank {rank} in {wait.operation} of group {wait.group}"
     where, stands = f"{wait.operation} {wait.sequence} of group {wait.group}", _stands_at(rank, wait, groups)
     if stands >= 0:
-        return f"rank {wait.rank} has come to {where}; the device of rank {rank} is still at {stands}"
+        return f"rank {wait.rank} has reached {where}; the device of rank {rank} is still at {stands}"
     return f"rank {wait.rank} waits in {where}, which rank {rank} has not called"
 
 

@@ -1,4 +1,4 @@
-"""All ranks of one job: what their profiles, their dumps, or the telemetry of a run tell of them."""
+"""All ranks of one job: what their profiles, their dumps, or the telemetry of a run show."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Job:
         costs: The same by ``host``, ``scope``, ``line`` and ``cause``, over all ranks.
         path: The chain of work and transfers that made the steps so long, from profiles.
         stragglers: Ranks that come last beyond chance, from profiles.
-        replay: What a step would take if a rank were other, from profiles.
-        shared: What keeps changing ranks from coming, where none stands out, from profiles.
-        slow_groups: Process groups whose transfers take longer than those of their likes, from profiles.
+        replay: How long a step would take if a rank were different, from profiles.
+        shared: What delays changing ranks if none stands out, from profiles.
+        slow_groups: Process groups whose transfers take longer than those of similar groups, from profiles.
         frontier: Where the time goes by stage, from a run's telemetry; of several groups of ranks that in
             which one rank costs most.
         accounts: Likewise of each group of ranks whose work is alike.
@@ -109,7 +109,7 @@ class Job:
 
 
 Progress = Callable[[str, int, int, float], None]
-"""Told what is done, of how many, and how many seconds it took so far."""
+"""Called with what is being done, the number of files, and the seconds it took so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class HowRead:
         cache: Keep the columns in cache files beside them.
         processes: How many here, by default one for each processor.
         ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
-        progress: Told as files are done.
+        progress: Called as files are done.
         network_bytes_per_s: What a rank's network carries in one direction.
     """
 
@@ -150,8 +150,8 @@ def job_of(trace: Trace, parts: JobParts | None = None, *, network_bytes_per_s: 
     """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
 
     Args:
-        trace: They, whole, or their collectives and steps.
-        parts: Where only those are there, what the files themselves tell.
+        trace: The profiles or dumps, whole, or their collectives and steps.
+        parts: If only those are given, the answers of the files themselves.
         network_bytes_per_s: What a rank's network carries in one direction, which no profile tells.
 
     Raises:
@@ -258,7 +258,7 @@ def _own_clocks() -> dict[str, Any]:
 
 
 def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
-    """Return whom the waiting of a run's other ranks is laid to, and in which stage; most first."""
+    """Return the ranks to which the waiting of others is attributed, and the stage; most first."""
     rows = [
         (rank, stage.stage, (len(found.ranks) - 1) * lost)
         for account in accounts
@@ -290,7 +290,7 @@ def _account_wait(accounts: Sequence[Account]) -> dict[str, Any]:
 
 
 def _account_what_if(accounts: Sequence[Account]) -> list[dict[str, Any]]:
-    """Return what a run's steps would take without each group's slowest rank, where they can be replayed."""
+    """Return how long a run's steps would take without each group's slowest rank, if they can be replayed."""
     from stepscope.analyze.ranks.account import onset
     from stepscope.analyze.ranks.what_if import TOLERANCE
 

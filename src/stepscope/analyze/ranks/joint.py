@@ -1,8 +1,9 @@
-"""Which collective on one rank is which on the others, as a matrix of ranks and collectives.
+"""Matching of collectives between ranks, as a matrix of ranks and collectives.
 
-Where a recording has sequence numbers they decide. Where it has none, the n-th collective of an operation in
-a group is the n-th on every rank, of the steps that all ranks recorded: that holds only if ranks recorded as
-many in each step, so ranks with other counts than most are left out and said, all where most do not agree.
+If a recording has sequence numbers, they decide. If not, the n-th collective of an operation in a group is
+the n-th on every rank, within the steps that all ranks recorded. That holds only if ranks recorded equally
+many in each step, so ranks whose counts differ from most are left out and reported, or all if there is no
+majority.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Joint:
 
     Attributes:
         ranks: Recorded ranks, shape ``(R,)``, ascending.
-        row: Row of the trace, shape ``(C, R)``; -1 where the rank took no part or was not recorded.
+        row: Row of the trace, shape ``(C, R)``; -1 if the rank took no part or was not recorded.
         operation: Name of the operation of each.
-        group: Name of its process group, empty where none was recorded.
+        group: Name of its process group, empty if none was recorded.
         expected: Members of the group, where that is known, else 0.
         notes: What could not be matched, in sentences.
     """
@@ -101,7 +102,7 @@ def joint_collectives(trace: Trace) -> Joint:
     order = np.argsort(starts, kind="stable")
     matched = np.asarray((matrix >= 0).any(axis=0))
     if left_out := [ranks[column] for column in np.flatnonzero(~matched)]:
-        notes.append(f"{listed(left_out)}: no collective can be matched with the others', left out")
+        notes.append(f"{listed(left_out)}: left out, as no collective matches those of the others")
         expected = [members or len(ranks) for members in expected]
     return Joint(
         tuple(ranks[column] for column in np.flatnonzero(matched)),
@@ -185,7 +186,9 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
             keyed[group, operation, sequence][rank] = row
     notes = []
     if repeated:
-        notes.append(f"{repeated} collectives bear a sequence number twice on their rank and are left out")
+        notes.append(
+            f"{repeated} collectives have a sequence number that their rank used twice, and are left out"
+        )
     for (group, operation), recorded in counted.items():
         of_rank, left_out = _of_common_steps(trace, recorded)
         where = f" in group {group}" if group else ""
@@ -213,10 +216,10 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
 
 
 def _differing(what: str, others: list[int], counts: Mapping[int, tuple[object, ...]]) -> list[str]:
-    """Say which ranks were left out since they recorded other steps, or another number in them."""
+    """Return which ranks were left out because they recorded other steps, or different numbers in them."""
     said = {
         "none of the steps of the rest": [rank for rank in others if not counts[rank]],
-        "another number than the rest": [rank for rank in others if counts[rank]],
+        "a different number than the rest": [rank for rank in others if counts[rank]],
     }
     return [
         f"{what}: {listed(ranks)} recorded {how}, and no sequence numbers: matched on the others alone"

@@ -1,8 +1,8 @@
-"""The ranks of a large job, file by file: of each only what the ranks have in common is kept.
+"""The ranks of a large job, file by file, keeping only what the ranks have in common.
 
-Each file is read twice, by whichever process or machine has time. The first time its collectives and steps
-are brought together with those of the other ranks; the second time it is asked what its rank did while others
-waited for it. So memory grows with ranks and collectives, and not with events.
+Each file is read twice, by whichever process or machine is free: first to bring its collectives and steps
+together with those of the other ranks, then to find out what its rank did while others waited for it. So
+memory grows with ranks and collectives, and not with events.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _RankFile:
 
 @dataclass(frozen=True, slots=True)
 class _Digest:
-    """The part of a file that is kept, see :func:`reduced`; or why there is nothing."""
+    """The part of a file that is kept, see :func:`reduced`; or why there is none."""
 
     number: int
     trace: Trace | None = None
@@ -133,7 +133,7 @@ class _Files:
     def causes(
         self, trace: Trace, waits: Waits, excess: Excess, stretches: Mapping[int, OwnStretches]
     ) -> tuple[Answers, Doings]:
-        """Ask files what their ranks did instead of coming, and in stretches of their time."""
+        """Ask files what their ranks did instead of arriving, and in stretches of their time."""
         files, rows = (np.array(column) for column in _places(trace))
         questions = []
         for at, rank in enumerate(waits.joint.ranks):
@@ -168,12 +168,12 @@ class _Files:
 
 
 def _places(trace: Trace) -> tuple[list[int], list[int]]:
-    """Return of which file each row of what was kept is, and which row of it."""
+    """Return the file of each kept row, and its row there."""
     return trace.flops.tolist(), trace.correlation.tolist()
 
 
 def _of_file(stretches: OwnStretches, files: Any, rows: Any, file: int) -> OwnStretches | None:
-    """Return the stretches before or after collectives of one file, in its rows; None where there is none."""
+    """Return the stretches before or after collectives of one file, in its rows; None if there is none."""
     here = files[stretches.row] == file
     if not here.any():
         return None
@@ -202,7 +202,7 @@ def digest_of(file: _RankFile) -> _Digest:
 
 
 def answer_of(question: _Question) -> _Answer:
-    """Read a file again, and say what its rank did instead of coming."""
+    """Read a file again, and return what its rank did instead of arriving."""
     try:
         trace = _loaded(question.file)
     except StepscopeError as error:

@@ -1,6 +1,7 @@
-"""Savings of a rank by itself before each of its collectives: a loader twice as fast, an operator free.
+"""A rank's own savings before each of its collectives: a loader twice as fast, or an operator for free.
 
-A rank is by itself from the end of one collective to the beginning of its next. Of that time a change saves
+A rank works on its own from the end of one collective to the beginning of the next. A change saves of that
+time
 
 - **loader twice as fast**: of each stretch of loading on the thread that trains, half of it, but no more than
   the part in which the device had nothing to do;
@@ -25,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 LOADER = "loader twice as fast"
 MOST_OPERATORS = 5
-"""Operators of a rank of which it is told what they cost: those that take longest."""
+"""Number of operators of a rank whose cost is reported: those that take longest."""
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
 _WAITS = ("Synchronize", "_local_scalar_dense", "::item", "::wait", "::record_stream")
@@ -58,7 +59,7 @@ class OwnWork:
 
 
 def ends_of(trace: Trace, rows: Ints) -> Ints:
-    """Return when some rows end; all ends of a trace would be made anew."""
+    """Return when some rows end; all ends of a trace would be made again."""
     return np.asarray(trace.start_ns[rows] + trace.duration_ns[rows])
 
 
@@ -98,7 +99,7 @@ def own_work(trace: Trace, rank: int) -> OwnWork:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """By how much the work of the rank that came last exceeds the others' median; NaN where it is not known.
+    """By how much the work of the rank that came last exceeds the others' median; NaN if it is not known.
 
     Attributes:
         own_ns: How long the last rank had been by itself, shape ``(C,)``.

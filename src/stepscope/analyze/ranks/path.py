@@ -1,10 +1,9 @@
 """The critical path across ranks: the chain of work and transfers, of whichever rank, that makes a step.
 
-It is found backwards. From the rank that ended a step last: what it did since it left its last collective,
-that collective's transfer, and then what the rank did that came last to it, until that one left its
-collective before, and so on. Steps that follow each other are one way: what a rank does at the end of a step
-delays it in the next. So its pieces fill the steps exactly, and nobody's waiting is on it: a rank that waits
-is not what the step waits for.
+It is traced backwards from the rank that ended a step last: what it did since it left its last collective,
+that collective's transfer, and then what the last rank to arrive there did since its previous collective, and
+so on. Consecutive steps are one path, because what a rank does at the end of a step delays it in the next. So
+its pieces fill the steps exactly, and no waiting is on it: a rank that waits is not what the step waits for.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class RankPiece:
 
     rank: int
     cause: str
-    """As of blame; also ``transfer`` of a collective, and ``began later`` than the first rank did."""
+    """As in blame; also ``transfer`` of a collective, and ``began later`` than the first rank."""
     name: str
     line: str
     scope: str
@@ -53,7 +52,7 @@ class RanksPath:
     ranks: Mapping[int, int]
     """Time on the path by rank, transfers left out; longest first."""
     switches: int
-    """How often the path goes over from one rank to another."""
+    """How often the path changes from one rank to another."""
     refused: str | None = None
     """Why it cannot be told."""
 
@@ -69,7 +68,7 @@ class _Work:
 
 
 class Walks:
-    """The ways back through the steps that all ranks recorded.
+    """The paths back through the steps that all ranks recorded.
 
     Args:
         trace: The ranks' profiles, or of each its collectives and steps.

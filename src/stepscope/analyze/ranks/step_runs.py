@@ -1,4 +1,4 @@
-"""Steps that all ranks recorded, as far as they follow each other without one that is lacking.
+"""Steps that all ranks recorded, in runs without a missing one.
 
 Ranks that end a step apart begin the next one apart, so what happens in one step shows in the next.
 """

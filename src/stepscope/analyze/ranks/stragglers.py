@@ -25,9 +25,9 @@ class Straggler:
     score: float
     """Share of all waiting that it caused."""
     confidence: float
-    """One less the chance that one of equal ranks comes last as often, corrected for having looked at all."""
+    """One minus the chance that one of equal ranks comes last as often, corrected for looking at all."""
     since: int | None
-    """First step in which it came last; None where no steps were recorded."""
+    """First step in which it came last; None if no steps were recorded."""
     last: int
     """Collectives in which it came last, of ``of``."""
     of: int
@@ -92,13 +92,13 @@ def fewest_wins(ranks: int) -> int:
 
 
 def needed(count: int, ranks: int) -> int | None:
-    """Return how many collectives can tell a slow rank from chance, where so many are too few; else None."""
+    """Return how many collectives are needed to tell a slow rank from chance; None if there are enough."""
     fewest = fewest_wins(ranks)
     return fewest if count < fewest else None
 
 
 def chance_of_wins(wins: int, count: int, chance: float) -> float:
-    """Return the chance of at least so many wins (binomial)."""
+    """Return the chance of at least that many wins (binomial)."""
     if wins <= 0:
         return 1.0
     at = np.arange(wins, count + 1)
@@ -112,7 +112,7 @@ def chance_of_wins(wins: int, count: int, chance: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SharedCause:
-    """A cause that keeps changing ranks from coming, where no rank stands out."""
+    """A cause that delays changing ranks, if no rank stands out."""
 
     cause: str
     share: float
@@ -127,9 +127,9 @@ MOST_OF_IT = 0.5
 
 
 def shared_cause(trace: Trace, waits: Waits, blame: Sequence[Blame]) -> SharedCause | None:
-    """Return what several ranks do in turn while others wait; None where they compute, or it costs little.
+    """Return what several ranks do in turn while others wait; None if they compute, or it costs little.
 
-    Ranks whose work differs a little each time come last in turn, computing: nothing is to be mended there.
+    Ranks whose work differs a little each time come last in turn while computing: there is nothing to fix.
     """
     by_cause: dict[str, dict[int, int]] = {}
     for row in blame:

@@ -1,4 +1,4 @@
-"""The place of each rank when the steps of a job stalled, and which of them is elsewhere than the others."""
+"""The place of each rank when the steps of a job stalled, and which ranks are not where the others are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StuckRank:
     Attributes:
         stage: The stage that ran; None between steps or where it is not known.
         place: Innermost frame of the thread that trains, as ``function (file:line)``.
-        line: Innermost line outside of installed packages, as ``file:line``; None where there is none.
+        line: Innermost line outside of installed packages, as ``file:line``; None if there is none.
         elsewhere: Whether most of the ranks are in another place.
     """
 
@@ -31,9 +31,9 @@ class StuckRank:
 
 
 def stuck_ranks(told: Iterable[Mapping[str, Any]]) -> tuple[StuckRank, ...]:
-    """Return the stalled ranks in order; files that are no such thing are left out.
+    """Return the stalled ranks in order, ignoring other files.
 
-    A rank is elsewhere where more than half of the ranks are in one place, and it is not there.
+    A rank is elsewhere if more than half of the ranks are in one place and it is not.
     """
     known = [facts for facts in told if _whole(facts)]
     places = [_place(facts["threads"]) for facts in known]

@@ -21,7 +21,7 @@ WAITS_FOR = "waits for"
 ALIGNED, AS_RECORDED, ONE_HOST = (
     "clocks are aligned",
     "the ranks' clocks are as recorded",
-    "all ranks are of one host",
+    "all ranks are on one host",
 )
 CLOCK_NOTES = (ALIGNED, AS_RECORDED, ONE_HOST)
 """Beginnings of the note that says how the ranks' times were put on one clock, or why not."""
@@ -46,7 +46,7 @@ def together(trace: Trace) -> Trace:
     waits = measure_waits(trace, joint, clocks)
     found = _moved(_linked(trace, waits, clocks.error_ns), clocks)
     told = (
-        f"{ONE_HOST}: its clock is theirs"
+        f"{ONE_HOST} and share its clock"
         if clocks.one_host
         else f"{ALIGNED} to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
     )

@@ -1,4 +1,4 @@
-"""Waiting and transferring apart: what each rank lost in each collective because others came later."""
+"""Waiting and transfer, separated: what each rank lost in each collective because others came later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Waits:
     Attributes:
         joint: Which rows they are.
         arrival_ns: Start on the common clock, shape ``(C, R)``; meaningless where a rank took no part.
-        wait_ns: From a rank's arrival to the last rank's, ``(C, R)``; 0 where it took no part. A lower bound
+        wait_ns: From a rank's arrival to the last rank's, ``(C, R)``; 0 if it took no part. A lower bound
             where not all members were recorded.
         transfer_ns: From the last arrival to a rank's end, ``(C, R)``.
         last: Index of the rank that came last, ``(C,)``.
@@ -59,7 +59,7 @@ class Waits:
 
 
 def measure_waits(trace: Trace, joint: Joint, clocks: Clocks) -> Waits:
-    """Part each rank's time in each collective into waiting and transferring.
+    """Divide each rank's time in each collective into waiting and transfer.
 
     A rank waits from its own arrival to the last one's, and never beyond its own end: where clocks are not
     aligned a wait that is longer than the collective would be the clocks' doing.
@@ -99,7 +99,7 @@ class Bandwidth:
     ranks: int
     count: int
     bytes: int
-    """Of one message, the median; -1 where no sizes were recorded."""
+    """Of one message, the median; -1 if no sizes were recorded."""
     transfer_ns: int
     """Median from the last arrival to the last end."""
     wait_ns: int
@@ -109,9 +109,9 @@ class Bandwidth:
     bus_bytes_per_s: float | None
     """The same in bytes that each link carries; None for operations whose factor is not defined."""
     link: str = ""
-    """The link between the ranks, such as ``NVLink 4`` or ``network``; empty where that is not known."""
+    """The link between the ranks, such as ``NVLink 4`` or ``network``; empty if that is not known."""
     link_bytes_per_s: float | None = None
-    """The most that it carries in one direction; None where that is not known."""
+    """The most that it carries in one direction; None if that is not known."""
     link_ratio: float | None = None
     """Part of it that the transfers use; short messages never come near to 1."""
 
@@ -119,7 +119,7 @@ class Bandwidth:
 def bandwidths(
     trace: Trace, waits: Waits, *, network_bytes_per_s: float | None = None
 ) -> tuple[Bandwidth, ...]:
-    """Sum up transfers by operation and group, most waiting first, beside what their links can carry.
+    """Sum up transfers by operation and group, most waiting first, with what their links can carry.
 
     Args:
         trace: The ranks' profiles.
@@ -194,7 +194,7 @@ class RankLinks:
         )
 
     def of(self, ranks: Sequence[int]) -> DeviceLink | None:
-        """Return what joins some ranks, None where that is not known."""
+        """Return what joins some ranks, None if that is not known."""
         hosts = {self._hosts.get(rank, "") for rank in ranks}
         if len(hosts - {""}) > 1:
             return self._network
@@ -206,7 +206,7 @@ class RankLinks:
 
 @dataclass(frozen=True, slots=True)
 class SlowGroup:
-    """A process group whose transfers take longer than those of all its likes: its link, or its members'."""
+    """A process group whose transfers take longer than those of all similar groups."""
 
     operation: str
     group: str

@@ -1,8 +1,8 @@
-"""The time of a step if a rank, a stage or the waits were other: the ranks' collectives replayed.
+"""The time of a step if a rank, a stage or the waits were different: the ranks' collectives replayed.
 
 Between two collectives a rank works by itself; a collective ends for all its ranks when the last has come and
-the transfer is done. So a step is a chain of own work and transfers, and is played again from them: with
-nothing changed it must give the recorded step, else nothing is said.
+the transfer is done. So a step is a chain of own work and transfers, from which it is replayed: unchanged, it
+must give the recorded step, otherwise nothing is reported.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JobReplay:
     recorded_ns: float
     replayed_ns: float
     changes: tuple[WhatIf, ...]
-    """Largest gain first; empty where the replay was refused."""
+    """Largest gain first; empty if the replay was refused."""
     refused: str | None = None
 
 
@@ -99,8 +99,9 @@ class _Chain:
 
 
 MOST_RANKS = 32
-"""Ranks of which it is told what they cost: those that caused most waiting. One that nobody waits for costs
-nothing, and each is a replay of all steps of all ranks."""
+"""Number of ranks whose cost is reported: those that caused most waiting. One that nobody waits for costs
+nothing, and each is a replay of all steps of all ranks.
+"""
 
 
 def what_if(
@@ -150,7 +151,7 @@ def what_if(
 def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> WhatIf | None:
     """Return what the steps would take if one rank did its own work like the median of the others.
 
-    None where a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
+    None if a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
     time before each is not a rank's own work then.
     """
     steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)
@@ -166,7 +167,7 @@ def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> Wh
 
 
 def _costly(waits: Waits) -> list[int]:
-    """Return the ranks of which it is told what they cost, as numbers of their columns."""
+    """Return the ranks whose cost is reported, as numbers of their columns."""
     ranks = len(waits.joint.ranks)
     if ranks <= MOST_RANKS:
         return list(range(ranks))

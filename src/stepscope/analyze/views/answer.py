@@ -81,7 +81,7 @@ class Answer:
         return "\n".join(rows) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer as JSON types: numbers as they are, null where not recorded."""
+        """The answer as JSON types: numbers as they are, null if not recorded."""
         rows = [
             {
                 "name": line.name,
@@ -270,7 +270,7 @@ def losses(trace: Trace) -> Iterator[str]:
 def _flops_notes(trace: Trace, measures: Measures) -> list[str]:
     if measures.flops is None or not (measures.flops > 0).any():
         reason = trace.not_recorded.get("shapes", "no matrix product, convolution or attention with shapes")
-        return [f"FLOPs not recorded, and not to be told: {reason}"]
+        return [f"FLOPs not recorded, and not computable: {reason}"]
     if (trace.flops > 0).any():
         return []
     notes = [
@@ -280,7 +280,7 @@ def _flops_notes(trace: Trace, measures: Measures) -> list[str]:
         calls = ", ".join(
             f"{count:,} call{'s' * (count != 1)} of {name}" for name, count in sorted(unknown.items())
         )
-        notes.append(f"FLOPs of sums are too low: what was recorded does not tell those of {calls}")
+        notes.append(f"FLOPs of sums are too low: those of {calls} cannot be told from what was recorded")
     return notes
 
 
@@ -293,7 +293,7 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
         notes.append(f"left out: {what}")
     if measures.waited_ns:
         per_step = units.time(measures.waited_ns / measures.windows)
-        notes.append(f"left out: {per_step} in which threads that run no step or operator waited")
+        notes.append(f"left out: {per_step} in which threads that run no steps or operators waited")
     if _flops_asked(options):
         notes += _flops_notes(trace, measures)
     if "device" not in trace.recorded:

@@ -1,4 +1,4 @@
-"""Which nodes of a tree are shown, in which order, with what totals: tfprof's selection, vectorised."""
+"""Selection of the nodes of a tree that are shown, their order and totals: tfprof's, vectorised."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Measures:
 
     Attributes:
         window: i4[n], which of the counted steps an event is in; -1 is none.
-        windows: How many there are: steps times ranks, or 1 where no step was marked.
+        windows: How many there are: steps times ranks, or 1 if no step was marked.
         label: What a window is, for people.
         marked: Whether windows are steps.
         host_ns: i8[n], self time of host events.
@@ -60,7 +60,7 @@ class Measures:
         above: i4[n], the enclosing event; for device work, what launched it. -1 is none.
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
-        stretches: What each instant of the counted steps went to; None where nothing took time.
+        stretches: What each instant of the counted steps went to; None if nothing took time.
         flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
         flops_unknown: Calls whose operations are not known although they are counted, by name.
     """
@@ -120,7 +120,7 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
 
 
 def _within(trace: Trace, every: Windows, window: Ints) -> Ints:
-    """Leave out what lies outside of all work of its rank."""
+    """Leave out what lies outside all work of its rank."""
     inside = np.zeros(len(trace), bool)
     ends = trace.end_ns
     for rank, start, end in zip(every.rank, every.start_ns, every.end_ns, strict=True):
@@ -156,7 +156,7 @@ class _Counted:
     numbers: Ints
     """Steps that were marked, ascending."""
     ranks: Ints
-    """Ranks that marked any; one 0 where there is one rank."""
+    """Ranks that marked any; one 0 if there is one rank."""
     used: Ints
     """Of each counted window the place of its number, times the ranks, plus the place of its rank."""
 

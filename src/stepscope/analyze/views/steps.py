@@ -15,7 +15,7 @@ from stepscope.trace.tfprof import Profile
 
 @dataclass(frozen=True)
 class StepRow:
-    """One step of one rank; times in nanoseconds, None where not recorded."""
+    """One step of one rank; times in nanoseconds, None if not recorded."""
 
     rank: int
     step: int

@@ -33,7 +33,7 @@ class Tree:
         spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
         part: i8[n], the place in :data:`~stepscope.analyze.step_tree.PARTS` of the part of the step that took
-            most of the node's time, with all below it; -1 where it has none but idle time.
+            most of the node's time, with all below it; -1 if it has none but idle time.
     """
 
     names: Sequence[str]

@@ -1,8 +1,8 @@
-"""Time in which helper threads of the host waited, as far as their Python frames tell.
+"""Time in which helper threads of the host waited, as far as their Python frames show it.
 
 A profile with stacks also has the frames of threads that take no part in the steps: pools, readers of queues,
-whatever records or serves. Most of the time these wait, which is nobody's work; counted, it would dwarf the
-steps. What a thread does that runs steps or operators always counts, its waits above all.
+whatever records or serves. Most of the time these wait, which is not work; if it were counted, it would dwarf
+the steps. Everything that a thread with steps or operators does counts, above all its waits.
 """
 
 from __future__ import annotations

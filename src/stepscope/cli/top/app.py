@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 READ_S = 0.5
-"""Longest that one look at the log directory holds up the picture."""
+"""Longest that one look at the log directory may delay the picture."""
 
 
 NEXT: dict[str, Callable[[Choices], dict[str, Any]]] = {
@@ -99,7 +99,7 @@ class Top(App[None]):
         """Lay the screen out."""
         yield Static(id="head")
         yield RunTable()
-        yield Input(placeholder="words in the titles of charts; Enter keeps, Escape clears", id="words")
+        yield Input(placeholder="words in the titles of charts; Enter keeps them, Escape clears", id="words")
         with TabbedContent(id="panes"):
             with TabPane("Charts", id="charts-pane"):
                 yield Static(id="choice")
@@ -149,7 +149,7 @@ class Top(App[None]):
     # --- showing -----------------------------------------------------------------------------------
 
     def show(self, drawn: Picture) -> None:
-        """Put a picture on the screen, unless that is being taken down."""
+        """Put a picture on the screen, unless the screen is being closed."""
         with suppress(NoMatches):
             self._show(drawn)
 
@@ -191,7 +191,7 @@ class Top(App[None]):
     # --- keys --------------------------------------------------------------------------------------
 
     def ask(self) -> None:
-        """Have the picture made anew, now, for the pane as large as it is."""
+        """Redraw the picture now, for the current size of the pane."""
         found = self.query("#charts")
         size = found.first().size if found else None
         cells = (size.width, size.height) if size else self.wanted.cells

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from stepscope.store.ranks import Rank
 
 COLOURS = ("#53c5ab", "#ec9407", "#b689ff", "#f1ed30", "#30ffec", "#e02614", "#a23ae8", "#1f8b91")
-"""Of runs by their place in the list; the page's colours on a dark ground."""
+"""Colours of runs by their place in the list: the page's colours on a dark background."""
 XAxis = Literal["step", "relative", "wall"]
 JUDGED_EVERY = 20.0
-"""A run that grows is judged again after so many times as long as judging it took."""
+"""Multiple of the time that judging took after which a growing run is judged again."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ def newest(run: StoredRun, tag: str) -> list[Series]:
 
 
 def label_of(run: StoredRun, line: ChartLine, chart: Chart) -> str:
-    """Return what a line is called: its run, and where the chart has several, its split or tag."""
+    """Return the name of a line: its run and, if the chart has several, its split or tag."""
     return run.name if len(chart.lines) == 1 else f"{run.name} {line.split or line.tag}"
 
 
 def trace_of(colour: str, series: Series, line: SeriesLine, view: View) -> PlotCurve:
-    """Return one line as it is drawn: smoothed where that was asked for, else between least and greatest."""
+    """Return one line as it is drawn: smoothed if requested, otherwise between minimum and maximum."""
     columns = line.columns
     x = columns["x"] if view.x is None else view.x
     if "smoothed" in columns:

@@ -1,4 +1,4 @@
-"""One picture of ``stepscope top``: what was asked for, drawn; made away from the thread that shows it."""
+"""One picture of ``stepscope top``, made away from the thread that shows it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Picture:
     Attributes:
         head: The line on top.
         charts: All charts of the pane.
-        count: Charts that there are.
+        count: Number of charts.
         findings: Rows of severity, step, title and summary, with the detail of each.
         verdict: The line above the findings.
         ranks: Rows as of ``RANK_HEAD``.
@@ -87,7 +87,7 @@ class Picture:
 
 
 def picture(board: Board, wanted: Choices, *, now: float) -> Picture:
-    """Return what is to be shown; of the panes, the one that is open."""
+    """Return what is to be shown; of the panes, only the open one."""
     runs = board.runs(now=now)
     names = [run.name for run in runs]
     running = sum(run.state == "running" for run in runs)

@@ -98,7 +98,7 @@ def dashes(frame: AxisSpan, x: Floats, y: Floats, columns: int) -> tuple[list[fl
 
 
 def frame_of(traces: Sequence[PlotCurve], *, log: bool) -> AxisSpan | None:
-    """Return what the axes must span; None where no point can be drawn."""
+    """Return what the axes must span; None if no point can be drawn."""
     scaled = [(trace.x, *(scale(bound, log=log) for bound in (trace.low, trace.high))) for trace in traces]
     kept = [(x[ok], low[ok], high[ok]) for x, low, high in scaled if (ok := usable(x, low, high)).any()]
     if not kept:

@@ -189,7 +189,7 @@ class NodeCost:
         name: As in the graph.
         start_us: When it began, in microseconds from any common origin.
         duration_us: How long it took.
-        memory_bytes: What it allocated; None where that was not measured.
+        memory_bytes: What it allocated; None if that was not measured.
         shapes: Of its outputs.
         device: Where it ran.
     """

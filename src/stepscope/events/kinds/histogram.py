@@ -34,7 +34,7 @@ def value(tag: str, rows: Rows, *, description: str = "") -> Value:
 
 
 def summary(tags: Sequence[str], counts: NDArray[np.int64], edges: NDArray[np.float64]) -> Summary:
-    """Return the summary of many histograms with the same edges, encoded already; empty ones are left out.
+    """Return the encoded summary of many histograms with the same edges, without empty ones.
 
     Each is what ``value`` makes of the span that holds counts, with each empty stretch in it as one row.
 
@@ -60,7 +60,7 @@ def read(value: Value) -> Rows:
     largest value, as in TensorBoard.
 
     Raises:
-        EventFileError: It is no histogram.
+        EventFileError: It is not a histogram.
     """
     if value.histo is not None:
         return from_old(value.histo)

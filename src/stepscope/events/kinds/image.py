@@ -12,7 +12,7 @@ from stepscope.events.tensors import STRING
 
 PLUGIN = "images"
 VIDEO_PLUGIN = "stepscope_video"
-"""Films that no ``<img>`` plays: TensorBoard leaves them out instead of showing a broken picture."""
+"""Videos that no ``<img>`` plays: TensorBoard leaves them out instead of showing a broken image."""
 VIDEO = b"\x78\x01"
 """Field 15 of the plugin's data, unknown to TensorBoard: these pictures move."""
 
@@ -30,7 +30,7 @@ class Images:
     """The pictures of one step.
 
     Attributes:
-        width: In pixels, 0 where it was not recorded.
+        width: In pixels, 0 if it was not recorded.
         height: Likewise.
         blobs: One per picture.
     """

@@ -99,7 +99,7 @@ def read(value: Value) -> Layout:
     """Return a layout.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     if value.tensor is None or not value.tensor.string_val:
         raise EventFileError("a layout without its message", hint=UNUSUAL_SUMMARY)

@@ -46,7 +46,7 @@ def mime(data: bytes) -> str:
 
 
 def size(data: bytes) -> Size:
-    """Return the size of an encoded picture; 0 by 0 where it does not tell."""
+    """Return the size of an encoded picture; 0 by 0 if it does not tell."""
     try:
         read = _SIZES.get(mime(data))
         return read(data) if read else Size(0, 0)

@@ -69,7 +69,7 @@ def read(value: Value) -> NDArray[Any]:
     """Return the part of a mesh that a tag holds, [batch, n, 3].
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     if value.tensor is None:
         raise EventFileError("a mesh without a tensor", hint=UNUSUAL_SUMMARY)

@@ -33,7 +33,7 @@ def read(value: Value) -> Curve:
     """Return a curve.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     if value.tensor is None:
         raise EventFileError("a precision-recall curve without a tensor", hint=UNUSUAL_SUMMARY)

@@ -62,9 +62,9 @@ _OLD: dict[int, dict[str, Any]] = {
 }
 """Values of the old style, by their field in Summary.Value."""
 _NUMBERS = ("histogram", "pr_curve", "mesh")
-"""Kinds of which type and shape say whether they can be read, not what is in them."""
+"""Kinds whose type and shape decide whether they can be read, not their content."""
 _LIMIT = 4096
-"""So many different beginnings of tensors are remembered."""
+"""Number of different tensor headers that are remembered."""
 
 
 def kind_of(plugin: str, content: bytes) -> Kind:
@@ -84,7 +84,7 @@ def read_value(kind: Kind, value: Value) -> Any:
 
 
 class Checks:
-    """Tells which values are what their plugins say, before anybody asks for them."""
+    """Decides which values are what their plugins say, before anybody asks for them."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, bytes]] = set()
@@ -134,7 +134,7 @@ def _decoded(kind: type[M], data: bytes) -> M | None:
 
 
 def numbers_at(tensor: bytes) -> int:
-    """Return where the numbers begin that a serialized tensor ends with, 0 where it ends otherwise.
+    """Return where the numbers begin that a serialized tensor ends with, 0 if it ends otherwise.
 
     What stands before says type, shape and how many bytes of numbers there are.
     """
@@ -187,7 +187,7 @@ def _json(value: Value) -> Any:
     try:
         return json.loads(_single(value))
     except (ValueError, RecursionError) as error:
-        raise EventFileError(f"no JSON: {error}", hint=UNUSUAL_SUMMARY) from error
+        raise EventFileError(f"not JSON: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
 def _plain(value: Value) -> Any:

@@ -68,14 +68,14 @@ def read_table(value: Value) -> TextTable:
     """Return a table.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     text = value.tensor.string_val[:1] if value.tensor else []
     try:
         found = json.loads(text[0])
         return TextTable(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
     except (IndexError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise EventFileError(f"no table: {error}", hint=UNUSUAL_SUMMARY) from error
+        raise EventFileError(f"not a table: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
 def markdown(table: TextTable) -> str:

@@ -13,15 +13,15 @@ from stepscope.health.series import ROLES, Stream
 
 
 class AttentionLogits(PerStream):
-    """Compares the largest logit of a layer with a fixed limit, and with what it was at first.
+    """Compares the largest logit of a layer with a fixed limit and with its first values.
 
-    In bfloat16 numbers above 1,000 lie 4 and more apart, so that the softmax no longer tells keys apart.
+    In bfloat16, numbers above 1,000 are 4 or more apart, so that the softmax no longer tells keys apart.
     """
 
     id = "attention-logits"
     title = "Attention logits grow"
     formula = (
-        "largest logit of a layer > limit and > growth * its median of the first 5 samples, so many samples "
+        "largest logit of a layer > limit and > growth * its median over the first 5 samples, samples times "
         "in a row"
     )
     source = (
@@ -29,7 +29,7 @@ class AttentionLogits(PerStream):
         "(arXiv 2302.05442), Kimi K2 (arXiv 2507.20534: unstable beyond 1,000)"
     )
     window = "at the fifth such sample, from the tenth on"
-    chance = "none by noise of less than a factor of 10: 5 samples in a row"
+    chance = "none from noise of less than a factor of 10: 5 samples in a row"
     fewest = "10 samples"
     grouped = True
     roles = ("attention_logit",)
@@ -82,20 +82,20 @@ class _Growing(StreamWatch):
 
 
 class AttentionEntropy(PerStream):
-    """Looks for layers all heads of which have come to attend to one key, while the loss does not fall."""
+    """Looks for layers in which all heads have come to attend to one key, while the loss does not fall."""
 
     id = "attention-entropy"
     title = "Attention collapses"
     formula = (
-        "mean entropy of a layer, over that of uniform attention, < ratio, so many samples in a row; it was "
-        "> began in the first sample, and the training loss has not fallen since, or has risen since the "
+        "mean entropy of a layer, over that of uniform attention, < ratio samples times in a row; it was > "
+        "began in the first sample, and the training loss has not fallen since, or has risen since the "
         "collapse: attention that is sharp because the model has learnt is not a fault"
     )
     source = (
         "Zhai et al. 2023 (arXiv 2303.06296): entropy collapses as training becomes unstable; limits: ours"
     )
     window = "at the fifth such sample"
-    chance = "none by noise: 5 samples in a row, and the loss as in loss-not-decreasing (3 standard errors)"
+    chance = "none from noise: 5 samples in a row, and the loss as in loss-not-decreasing (3 standard errors)"
     fewest = "5 samples and a training loss"
     grouped = True
     roles = ("attention_entropy", "loss")
@@ -132,7 +132,7 @@ class AttentionEntropy(PerStream):
 
 
 class _Collapsing(Threshold):
-    """Asks how it began, and whether the model learns all the same."""
+    """Checks how it began, and whether the model learns all the same."""
 
     _good = -inf
     """When attention was last not collapsed."""

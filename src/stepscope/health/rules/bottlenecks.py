@@ -22,7 +22,7 @@ class Bottleneck(AcrossLayers):
 
     source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
     window = "within 72 samples; at 5 s a sample 6 minutes"
-    chance = "none by noise: half of 60 samples"
+    chance = "none from noise: it takes half of 60 samples"
     fewest = "60 samples of a GPU and of the host"
     busy_role: ClassVar[str]
     words: ClassVar[str]
@@ -85,5 +85,5 @@ class IoBottleneck(Bottleneck):
     defaults = thresholds(gpu=0.1, busy=0.5, share=0.5, window=60)
     action = (
         "read fewer, larger files in sequence, cache the data on a local disk or in memory, write "
-        "checkpoints behind"
+        "checkpoints in the background"
     )

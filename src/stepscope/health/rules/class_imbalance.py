@@ -25,7 +25,7 @@ class ClassImbalance(Rule):
     )
     source = "SageMaker Debugger ClassImbalance (10, 500 samples)"
     window = "at the first count after 500 labels"
-    chance = "none by noise: a factor of 10 among 500 labels"
+    chance = "none from noise: a factor of 10 among 500 labels"
     fewest = "500 labels"
     roles = ("labels",)
     defaults = thresholds(ratio=10, labels=500)

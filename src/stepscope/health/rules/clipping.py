@@ -16,26 +16,26 @@ from stepscope.health.series import Stream
 
 EVERY = 20
 ALWAYS = 0.9
-"""Share of clipped steps beyond which it counts where nothing says by how much."""
+"""Share of clipped steps that counts if nothing says by how much they were clipped."""
 
 
 class Clipping(Paired):
     """Compares the gradient norm before clipping with the one after it, over a window of samples.
 
-    A norm that clipping halves is as usual as harmless; one that it divides by four at most steps is the
-    threshold's and no longer the gradient's.
+    Clipping that halves the norm is common and harmless; where it divides the norm by far more at most steps,
+    the threshold sets the step, not the gradient.
     """
 
     id = "clipping"
     title = "Clipping too often"
     severity = "low"
     formula = (
-        "share of samples with ‖g after clipping‖ < ‖g‖ / factor > ratio of the last window samples; "
-        "closes below calm_ratio; where only the share of clipped steps is recorded, that > 0.9"
+        "share of samples with ‖g after clipping‖ < ‖g‖ / factor > ratio of the last window samples; closes "
+        "below calm_ratio; if only the share of clipped steps is recorded, that share > 0.9"
     )
     source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive); the factor: ours"
     window = "within 220 samples"
-    chance = "none by noise: most steps lose most of their gradient"
+    chance = "none from noise: most steps must lose most of their gradient"
     fewest = "200 samples of the norm before and after clipping"
     roles = ("gradient_norm", "clipped_norm", "clipped")
     pair = ("gradient_norm", "clipped_norm")
@@ -57,7 +57,7 @@ class Clipping(Paired):
             self._add(chunk, np.clip(chunk.values, 0.0, 1.0), ratio=ALWAYS)
 
     def pairs(self, first: Chunk, second: Chunk) -> None:
-        """Say of each step whether it was clipped."""
+        """Judge for each step whether it was clipped."""
         rows = np.flatnonzero(np.isfinite(first.values) & np.isfinite(second.values))
         before, after = first.part(rows), second.part(rows)
         self._add(before, (after.values * self.limits["factor"] < before.values).astype(np.float64))

@@ -15,7 +15,7 @@ from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
 SKIPPED = 10
-"""First steps: loaders start, kernels are compiled."""
+"""First steps, in which loaders start and kernels are compiled."""
 
 
 class DataWait(Paired):
@@ -24,7 +24,7 @@ class DataWait(Paired):
     id = "data-wait"
     title = "Waiting for data"
     severity = "low"
-    chance = "none by noise: sums of 100 steps"
+    chance = "none from noise: sums of 100 steps"
     fewest = "110 steps"
     formula = (
         "Σ data wait / Σ step time of a block > ratio (low; medium: > high), two blocks in a row; closes "
@@ -106,7 +106,7 @@ class _WaitBlock:
 
     @property
     def level(self) -> Severity | None:
-        """How much it waits, None where it does not."""
+        """How much it waits, None if it does not."""
         if not self.some.is_open:
             return None
         return "medium" if self.much.is_open else "low"
@@ -122,8 +122,8 @@ class _WaitBlock:
 def onset(ratios: Floats, limit: float, *, rises: bool = True) -> int:
     """Return the index from which on the mean is on the other side of a limit.
 
-    Of all splits into two stretches whose means are on both sides of it, the one that explains most of the
-    variance; 0 where there is none, for then all of it is.
+    Of all splits into two stretches whose means are on different sides, the one that explains most of the
+    variance; 0 if there is none, because then everything is on that side.
 
     Args:
         ratios: At least one.

@@ -14,7 +14,7 @@ from stepscope.health.series import Stream
 
 
 class DeadExperts(AcrossLayers):
-    """Compares the experts of each layer: by their share of tokens, else by how far their weights move.
+    """Compares the experts of each layer by their share of tokens, or else by how far their weights move.
 
     The share of a fair router is 1 / number of experts.
     """
@@ -25,11 +25,11 @@ class DeadExperts(AcrossLayers):
     formula = (
         "an expert's share of tokens < dead / number of experts, or, where no shares are recorded, every "
         "update ratio of it <= still * the largest of another expert; or a share > overload / number of "
-        "experts (low); so many samples in a row"
+        "experts (low); samples times in a row"
     )
     source = "Switch Transformer (arXiv 2101.03961, load balancing and capacity factor); the limits: ours"
     window = "at the twentieth such sample"
-    chance = "none by noise: 20 samples in a row"
+    chance = "none from noise: 20 samples in a row"
     fewest = "20 samples of 2 experts"
     grouped = True
     roles = ("expert_load", "update_ratio")
@@ -44,7 +44,7 @@ class DeadExperts(AcrossLayers):
         self._gates: dict[tuple[Place, str, str], tuple[AlarmGate, list[int]]] = {}
 
     def look(self, batch: StreamBatch) -> None:
-        """Gather steps of experts; most models have none, and nothing is to be paid for them."""
+        """Gather steps of experts; most models have none, which must then cost nothing."""
         own = [each for each in batch.of(self.roles) if is_of_expert(each.stream)]
         if own:
             super().look(StreamBatch(own))
@@ -116,7 +116,7 @@ class DeadExperts(AcrossLayers):
 
     @property
     def missing(self) -> str | None:
-        """Updates of a model without experts tell nothing."""
+        """Updates of a model without experts say nothing."""
         if not self._judged and "expert_load" not in self._seen and not self._gates:
             return "not recorded: shares of tokens of the experts, as router/LAYER/load/EXPERT"
         return super().missing

@@ -9,19 +9,20 @@ from stepscope.health.series import Stream
 
 
 class DeadRelu(PerStream):
-    """Looks at the share of dead units; where only the share of zeros is recorded, at that, more carefully.
+    """Looks at the share of dead units or, more carefully, at the share of zeros if only that is recorded.
 
-    Half of the values behind a ReLU are 0 in a healthy layer, and sparse ones have more.
+    Half of the values after a ReLU are 0 in a healthy layer, and more in a sparse one.
     """
 
     id = "dead-relu"
     title = "Dead units"
     formula = (
-        "share of units that were 0 in a whole window > dead; or share of zero activations > zeros; in a row"
+        "share of units that were 0 in a whole window > dead, samples_dead times in a row; or share of zero "
+        "activations > zeros, samples_zeros times in a row"
     )
     source = "SageMaker Debugger DeadRelu (50 % of a layer), torchmortem"
     window = "at the fifth sample of dead units, at the tenth of zeros"
-    chance = "none by noise: a unit is dead that was 0 in a whole window of samples"
+    chance = "none from noise: a unit counts as dead only if it was 0 in a whole window of samples"
     fewest = "5 samples of dead units or 10 of zeros"
     grouped = True
     roles = ("dead", "zeros")
@@ -32,7 +33,7 @@ class DeadRelu(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series; what no token reaches is the router's, see ``dead-experts``."""
+        """Return what judges a series; experts that no token reaches belong to ``dead-experts``."""
         if expert_of(stream.layer) is not None:
             return Ignored()
         limit, calm = self.limits[stream.role], self.limit("calm")

@@ -12,30 +12,31 @@ from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
 REFERENCE = 100
-"""Points at the start whose median is what later ones are compared with."""
+"""Number of points at the start with whose median later ones are compared."""
 RECENT = 5
 EVERY = 1
 FEWEST = 20
 
 
 class ExplodingGradient(PerStream):
-    """Compares the median of the last 5 norms with what they were at the start, so no scale matters.
+    """Compares the median of the last 5 norms with those at the start, so no scale matters.
 
     The start is the larger of the median of the first 5 and that of the first 100: a model that converges at
-    once is not measured by what was left. Norms that grow while the loss falls are a model that begins to
-    learn.
+    once is not compared with what was left. Norms that grow while the loss falls mean that the model begins
+    to learn.
     """
 
     id = "exploding-gradient"
     title = "Exploding gradient"
     severity = "high"
     formula = (
-        "median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and the first 100 "
-        "(of those there are), and the training loss has not fallen since they passed a tenth of that"
+        "median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and of the first 100 "
+        "(or as many as there are), and the training loss has not fallen since the norms passed a tenth of "
+        "that limit"
     )
     source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
     window = "within 5 points, from the 20th point on"
-    chance = "none by noise of less than a factor of 100"
+    chance = "none from noise of less than a factor of 100"
     fewest = "20 points"
     unfit = ("adversarial", "reinforcement")
     roles = ("gradient_norm",)

@@ -25,14 +25,15 @@ class GpuUnderused(PerStream):
     )
     source = "SageMaker Debugger LowGPUUtilization (p95 < 70 %, p5 < 10 %)"
     window = "within 84 samples; at 5 s a sample 7 minutes"
-    chance = "none by noise: percentiles of 60 samples, twice"
+    chance = "none from noise: percentiles of 60 samples, twice"
     fewest = "72 samples"
     roles = ("gpu",)
     defaults = thresholds(high=0.7, low=0.1, window=60, checks=2)
     action = (
         "larger batches, mixed precision, more of the step in one launch (PyTorch: torch.compile, CUDA "
         "graphs; JAX: the whole step in jax.jit, several by lax.scan; Keras: steps_per_execution, "
-        "jit_compile=True); if data-wait is found too, the loader first; a profile of one step shows the gaps"
+        "jit_compile=True); if data-wait is found too, fix the loader first; a profile of one step shows the "
+        "gaps"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
@@ -68,6 +69,6 @@ class _Percentiles(StreamWatch):
             text = (
                 f"{layer} is hardly used: 95 % of the samples lie below {high:.0%}"
                 if high < limits["high"]
-                else f"{layer} is used by fits and starts: between {low:.0%} and {high:.0%}"
+                else f"{layer} is used in fits and starts: between {low:.0%} and {high:.0%}"
             )
             self._rule.open(at, text, {"p5": low, "p95": high})

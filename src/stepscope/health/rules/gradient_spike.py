@@ -9,7 +9,7 @@ from stepscope.health.spikes import Spikes
 
 
 class GradientSpike(PerStream):
-    """As ``loss-spike``, of the global gradient norm before clipping."""
+    """Like ``loss-spike``, for the global gradient norm before clipping."""
 
     id = "gradient-spike"
     title = "Gradient spike"
@@ -24,7 +24,7 @@ class GradientSpike(PerStream):
         "Pickands 1975"
     )
     window = "at the first such value, from the 41st point on"
-    chance = "below 1e-7 a point where the tail falls off exponentially"
+    chance = "below 1e-7 a point if the tail falls off exponentially"
     fewest = "41 points"
     roles = ("gradient_norm",)
     anew = True

@@ -1,4 +1,4 @@
-"""learning-rate: it jumps to where it never was, is no possible value, or is 0 while training goes on."""
+"""learning-rate: it jumps to a new level, is not a valid value, or is 0 while training goes on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepscope.health.series import Stream
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
 SINGLE = 1e-3
-"""Float32 makes ten times a little more than ten times."""
+"""In float32, ten times a value can be a little more than ten times."""
 
 
 class LearningRate(PerStream):
@@ -29,13 +29,13 @@ class LearningRate(PerStream):
     id = "learning-rate"
     title = "Learning-rate anomaly"
     formula = (
-        "negative or not finite; or, after the first 10 points, more than factor * the point before and "
-        "than 1.5 * the largest so far; or 0 for zeros points in a row where it was not 0 before, or "
-        "where no rate of the run is above 0"
+        "negative or not finite; or, after the first 10 points, more than factor * the point before and more "
+        "than 1.5 * the largest so far; or 0 for zeros points in a row after it was not 0, or while no rate "
+        "of the run is above 0"
     )
     source = "trainpulse (10 * in one step); the schedule: ours"
     window = "at the point; for 0 at the hundredth in a row"
-    chance = "none by a schedule that stays below its largest rate"
+    chance = "none from a schedule that stays below its largest rate"
     fewest = "11 points"
     roles = ("learning_rate",)
     anew = True
@@ -61,7 +61,7 @@ class _Rates(StreamWatch):
         self._count = 0
 
     def follow(self, other: StreamWatch) -> None:
-        """Go on: what is set otherwise changes nothing of what the rate was so far."""
+        """Continue: a changed setting does not change what the rate was so far."""
         self.__dict__.update(other.__dict__)
 
     def take(self, chunk: Chunk) -> None:
@@ -83,7 +83,7 @@ class _Rates(StreamWatch):
             self._point(At.row(chunk, index), value)
 
     def _calm(self, values: NDArray[np.float64]) -> bool:
-        """Return whether nothing about these values can be wrong, so that they need no look one by one."""
+        """Return whether nothing can be wrong with these values, so that no single one need be judged."""
         if not (np.isfinite(values).all() and (values > 0).all()):
             return False
         before = np.concatenate([[self._last], values[:-1]])

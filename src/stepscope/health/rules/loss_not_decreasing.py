@@ -18,58 +18,64 @@ BLOCK = 20
 CHECKS = (120, 240, 480, 960, 1920, 3840)
 """Points after which the loss is compared with its beginning, until it has fallen once."""
 LONG = 960
-"""Points without a fall that are too many for a model that begins slowly."""
+"""Points without a fall that are too many even for a model that begins slowly."""
 CERTAIN = 240
-"""Points after which a loss that is nothing but noise around one level is told where no rate is known."""
+"""Points after which a loss that is only noise around one level is reported if no rate is known."""
 TINY_RATE = 1e-8
 TINY_UPDATE = 1e-7
-"""Below these no optimizer moves a model."""
+"""Limits below which no optimizer moves a model."""
 BURST = 5.0
-"""Times its first value beyond which a loss exploded in the first 20 points."""
+"""Multiple of its first value beyond which a loss exploded in the first 20 points."""
 APART = 3.0
-"""Times the largest later value, or deviations of logarithms, that set an explosion off from noise."""
+"""Multiple of the largest later value, or deviations of logarithms, that distinguish an explosion from
+noise.
+"""
 BLOWN = 10
-"""Points in a row so far above the start that leave no doubt."""
+"""Consecutive points that far above the start that leave no doubt."""
 CLIMB = 8
-"""Blocks in a row, each above the one before it, that are a climb."""
+"""Consecutive blocks, each above the one before it, that make a climb."""
 WARMING = 100
 """Blocks in which a mean that began at 0 may rise."""
 CLIMBED = 3.0
-"""Times its lowest block that a climbing loss has to be."""
+"""Multiple of its lowest block that a climbing loss has to reach."""
 SPARSE = 10.0
-"""Steps between points beyond which a fall may lie before the first point."""
+"""Steps between points beyond which the loss may have fallen before the first point."""
 
 
 class LossNotDecreasing(PerStream):
-    """Compares the loss with its beginning, and tells only what neither noise nor a slow start explains.
+    """Compares the loss with its beginning, and reports only what neither noise nor a slow start explains.
 
-    A model may learn nothing for hundreds of steps and then all at once. So early on the rule speaks where
-    something shows that nothing moves: a learning rate or updates of next to nothing, a loss that never
-    changes, one that rises. Where there is no such sign it waits for 960 points.
+    A model may learn nothing for hundreds of steps and then everything at once. So early on the rule reports
+    only if something shows that nothing moves: a learning rate or updates near 0, a loss that never changes
+    or that rises. Without such a sign it waits for 960 points.
     """
 
     id = "loss-not-decreasing"
     title = "Loss is not decreasing"
     severity = "high"
     formula = (
-        "after 120, 240, 480, ... 3,840 points: no fall by 3 standard errors (noise by differences) where "
-        "every learning rate was <= 1e-8; else mean of the first sixth - mean of the last half + 2 standard"
-        " errors < ratio * |mean of the first sixth|, and every update ratio < 1e-7, or the loss is "
-        "constant, or it rose by more than 4 standard errors, or no learning rate is recorded and the level"
-        " is the same from 20 points on to 240, or there are 960 points (then medium); and no metric and no"
-        " evaluation loss has improved; or the first 20 points exceed 5 * the first one and the last 60 of "
-        "120 are on average no lower than that one, and either the largest of the 20 exceeds 3 * all of the"
-        " 60 or these all lie above the first one, by 3 standard deviations of their logarithms; once it "
-        "has fallen: mean of each of the last blocks of 20 > mean of the first 20 + 4 standard errors "
-        "(noise by differences), or of the last two > 5 * that of the first, or 10 points in a row are; or "
-        "8 blocks in a row each rise, to > 3 * the lowest (then medium)"
+        "until it has fallen, after 120, 240, 480, ... 3,840 points, if no metric and no evaluation loss has "
+        "improved: it fell by less than 3 standard errors (noise from differences) and every learning rate "
+        "was <= 1e-8; or mean of the first sixth - mean of the last half + 2 standard errors < ratio * |mean "
+        "of the first sixth|, and every update ratio < 1e-7, or the loss is constant, or it rose by more "
+        "than 4 standard errors, or no learning rate is recorded and the level stays the same from point 20 "
+        "to point 240, or there are 960 points (then medium); after 120 points also: the first 20 reach more "
+        "than 5 * the first one, the last 60 are on average no lower than the first one, and either the "
+        "largest of the 20 exceeds 3 * all of the 60, or all of the 60 lie above the first one by 3 standard "
+        "deviations of their logarithms; once it has fallen: the mean of each of the last blocks of 20 "
+        "points (blocks of them) > the mean of the first 20 + 4 standard errors (noise from differences); or "
+        "the means of the last two blocks, or 10 points in a row, > 5 * the mean of the first 20; or 8 "
+        "blocks in a row each rise, to > 3 * the lowest (then medium)"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
         "starts: ours"
     )
-    window = "at 120 points with a sign that nothing moves, else at 240 or 960; within 120 points of a rise"
-    chance = "below 1e-4 a run where the noise is stationary (2 and 4 standard errors, 6 looks)"
+    window = (
+        "at 120 points if something shows that nothing moves, otherwise at 240 or 960; within 120 points of "
+        "a rise"
+    )
+    chance = "below 1e-4 a run if the noise is stationary (2 and 4 standard errors, 6 looks)"
     fewest = "120 points, no more than 10 steps apart, from the beginning of the run"
     roles = ("loss", "metric", "learning_rate", "update_ratio")
     anew = True
@@ -102,7 +108,7 @@ class _Start(StreamWatch):
         self._warmed = 0
 
     def follow(self, other: StreamWatch) -> None:
-        """Judge whether the loss rises beyond where the stage began; that it falls is known or not asked."""
+        """Judge whether the loss rises beyond where the stage began; a fall is known or not required."""
         self._fell = True
 
     def take(self, chunk: Chunk) -> None:
@@ -127,7 +133,7 @@ class _Start(StreamWatch):
                 self._compare(block, np.array(self._early))
 
     def _is_warming(self, block: Block) -> bool:
-        """Return whether a mean that began at 0 still rises to what it is the mean of."""
+        """Return whether a running mean that began at 0 still rises towards the values."""
         if not self._warmed and not is_mean_from_zero(block.values):
             return False
         rises = self._warm is None or block.mean > self._warm
@@ -192,7 +198,7 @@ class _Start(StreamWatch):
         return "high", f"; the learning rate is {number(rate)}"
 
     def _sign(self, at: At, values: Floats, rise: float) -> tuple[Severity, str] | None:
-        """Return how sure it is that the loss does not fall and what shows it, None where nothing does."""
+        """Return how certain it is that the loss does not fall, and why; None if nothing shows it."""
         context, run = self._rule.context, at.stream.run
         rate, update = context.rate(run, at.wall), context.update(run, at.wall)
         if values.min() == values.max():
@@ -208,7 +214,7 @@ class _Start(StreamWatch):
         return ("medium", "") if len(values) >= LONG else None
 
     def _blown(self, chunk: Chunk) -> None:
-        """Count the points in a row that are far above the start: a loss may overflow within two blocks."""
+        """Count the consecutive points far above the start: a loss may overflow within two blocks."""
         first = self._first
         if first is None or not self._fell or self._burst or first.mean <= 0:
             self._above = 0
@@ -224,8 +230,8 @@ class _Start(StreamWatch):
                 self._level = first.mean
                 at = At.row(chunk, index, first.first_step)
                 text = (
-                    f"the loss is above {number(limit)} for {BLOWN} points in a row, {number(BURST)} times "
-                    f"{number(first.mean)}, where it began"
+                    f"the loss has been above {number(limit)} for {BLOWN} points in a row, {number(BURST)} "
+                    f"times {number(first.mean)}, where it began"
                 )
                 self._rule.open(
                     at, text, {"first_mean": first.mean, "value": value}, severity=self._severe(at)
@@ -262,7 +268,7 @@ class _Start(StreamWatch):
         if climbs and not self._gate.is_open:
             lowest = self._climb.lowest
             text = (
-                f"the loss rises since {len(self._climb.rising)} blocks of {BLOCK} points: it is "
+                f"the loss has been rising for {len(self._climb.rising)} blocks of {BLOCK} points: it is "
                 f"{number(block.mean)}, and was {number(lowest)}"
             )
             self._gate.see(True)
@@ -274,13 +280,13 @@ class _Start(StreamWatch):
             self._rule.close(at)
         elif change == "open":
             self._level = first.mean
-            text = f"the loss rose to {number(block.mean)}, from where it began: {number(first.mean)}"
+            text = f"the loss rose to {number(block.mean)}; it began at {number(first.mean)}"
             evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
             self._rule.open(at, text, evidence, severity=self._severe(at))
 
 
 class Climb:
-    """Sees a loss that rises block by block, without end and far above its lowest.
+    """Recognizes a loss that rises block by block, without end and far above its lowest.
 
     Attributes:
         lowest: Mean of a block so far.
@@ -305,7 +311,7 @@ class Climb:
 
 
 def is_mean_from_zero(values: Floats) -> bool:
-    """Return whether a loss is an exponential mean that began at 0: it grows at first by its first value.
+    """Return whether a loss is an exponential mean that began at 0, which at first grows by its first value.
 
     Each point adds (1 - d) (L - v), the first one (1 - d) L from 0: at first v is about the count of points
     times that, later less. What explodes adds more and more.
@@ -322,8 +328,9 @@ def is_mean_from_zero(values: Floats) -> bool:
 def is_burst(first: Floats, later: Floats) -> bool:
     """Return whether a loss exploded from its first value, more than the noise of later ones explains.
 
-    Of a noise with a heavy tail, as of batches of one, the first value may be low by chance and one of the
-    next high. An explosion reaches far above all that is usual later, or leaves all of it above the first.
+    With heavy-tailed noise, as with batches of one, the first value may be low by chance and one of the next
+    high. An explosion reaches far above everything that is usual later, or leaves all later values above the
+    first.
     """
     start, most = float(first[0]), float(first.max())
     if not 0 < start < most / BURST:
@@ -337,7 +344,7 @@ def is_burst(first: Floats, later: Floats) -> bool:
 
 
 def is_still(values: Floats) -> bool:
-    """Return whether the first points have the level and spread of all others: a still model's do."""
+    """Return whether the first points have the level and spread of all others: the model does not move."""
     first, rest = values[:BLOCK], values[BLOCK:]
     error = float(np.hypot(first.std() / sqrt(BLOCK), standard_error(rest)))
     level = abs(float(first.mean() - rest.mean())) < 2 * error

@@ -21,8 +21,8 @@ class LossScale(PerStream):
         "scale < its largest / fall, or scale < 1; or skipped steps > ratio of the last 100 steps or more"
     )
     source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
-    window = "at the first such scale; by skipped steps within 200 steps"
-    chance = "none by single overflows: a factor of 1,024, or a tenth of 100 steps"
+    window = "at the first such scale; for skipped steps within 200 steps"
+    chance = "none from single overflows: it takes a factor of 1,024, or a tenth of 100 steps"
     fewest = "a loss scale"
     roles = ("loss_scale", "skipped")
     defaults = thresholds(fall=1024, smallest=1, ratio=0.1, steps=100)

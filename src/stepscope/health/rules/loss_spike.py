@@ -16,15 +16,15 @@ class LossSpike(PerStream):
     severity = "medium"
     formula = (
         "L - m > the limit that the tail of the last window such distances passes once in 1e7 points, in "
-        "values and in logarithms; m is the median of the 8 points before; and L > ratio * m; and L - m >"
-        " level_ratio * the first level; so twice within 8 points"
+        "values and in logarithms; m is the median of the 8 points before; and L > ratio * m; and L - m > "
+        "level_ratio * the first level; all of this twice within 8 points"
     )
     source = (
         "OLMo-core StabilityMonitor and llm-foundry KillLossSpike (6 sigma of 128); the fitted tail: "
         "Pickands 1975"
     )
     window = "at the second such value within 8 points, from the 41st point on"
-    chance = "below 1e-7 a point where the tail falls off exponentially"
+    chance = "below 1e-7 a point if the tail falls off exponentially"
     fewest = "41 points"
     roles = ("loss",)
     anew = True

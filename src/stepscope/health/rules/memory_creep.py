@@ -24,12 +24,12 @@ class MemoryCreep(PerStream):
     id = "memory-creep"
     title = "Memory creeps up"
     formula = (
-        "medians of the four quarters of the window each > (1 + quarter) * the one before, the last > (1 + "
-        "growth) * the first and least_mib more; two checks in a row"
+        "the medians of the four quarters of the window are each > (1 + quarter) * the one before, and the "
+        "last is > (1 + growth) * the first and at least least_mib more; two checks in a row"
     )
     source = "SageMaker Debugger GPUMemoryIncrease (5 points of a moving average); by quarters: ours"
-    window = "within 70 samples of the growth's begin, from the 60th sample on"
-    chance = "below 1e-3 a run: four quarters that each rise, twice"
+    window = "within 70 samples of the start of the growth, from the 60th sample on"
+    chance = "below 1e-3 a run: it takes four quarters that each rise, twice"
     fewest = "60 samples"
     roles = ("memory",)
     defaults = thresholds(window=40, quarter=0.005, growth=0.05, least_mib=16, checks=2)
@@ -76,8 +76,8 @@ class _Quarters(StreamWatch):
         elif change == "open":
             steps = max(at.step - at.first_step, 1)
             text = (
-                f"memory grew from {first / MIB:,.0f} to {last / MIB:,.0f} MiB in {steps:,} steps and goes "
-                f"on growing"
+                f"memory grew from {first / MIB:,.0f} to {last / MIB:,.0f} MiB in {steps:,} steps and is "
+                "still growing"
             )
             values = {"first_bytes": first, "last_bytes": last, "bytes_per_step": (last - first) / steps}
             rule.open(at, text, values)

@@ -21,14 +21,14 @@ COUNTS = ("gradient_nonfinite", "activation_nonfinite")
 class NonFinite(Rule):
     """Opens at the first value that is not finite; names the first series, layer and rank that had one.
 
-    One finding at a time: where a NaN has spread to every layer and rank, only the first is of use.
+    One finding at a time: once a NaN has spread to every layer and rank, only the first is useful.
     """
 
     severity: ClassVar[Severity] = "high"
     formula = "a value is NaN or infinite, or a count of such values is above 0"
     source = "SageMaker Debugger ExplodingTensor"
     window = "at the first such value"
-    chance = "none: it says what was recorded"
+    chance = "none: it reports what was recorded"
     fewest = "1 point"
     what: ClassVar[str]
     defaults = thresholds(opens=1, calm=100)
@@ -99,13 +99,13 @@ class NonFinite(Rule):
             self._heard[stream.rank] = max(step, self._heard.get(stream.rank, step))
 
     def _on(self, rank: int | None, step: int) -> str:
-        """Return which rank had it, as the first one only where the others have told of that step."""
+        """Return which rank had it; as the first one only if the others have reported that step."""
         others = [newest for each, newest in self._heard.items() if each != rank]
         known = bool(others) and min(others) >= step
         return f", {'first ' * known}on rank {rank}"
 
     def _others_have_come(self) -> None:
-        """Say of a rank that it was the first once all others have told of the step."""
+        """Name a rank as the first once all others have reported the step."""
         place = None if self._home is None else self._open.get((self._home, ""))
         if place is None or len(self._ranks) != 1:
             return
@@ -122,7 +122,7 @@ class NonFinite(Rule):
         self._home = stream
         what = f"{self.what} of {stream.layer}" if stream.layer else self.what
         if stream.layer == MODEL_INPUT:
-            what = "what goes into the model"
+            what = "the model's input"
         # Gradients and activations are of all ranks together, whoever records them.
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()
@@ -134,9 +134,9 @@ class NonFinite(Rule):
         self.open(at, f"{text} at step {at.step}{rank}", values)
 
     def _before(self, at: At, value: float) -> None:
-        """Correct what was told where another rank had its bad value at an earlier step, or at the same one.
+        """Correct the report if another rank had its bad value at an earlier step, or at the same one.
 
-        Clocks of ranks differ, and what spreads by a collective is everywhere a step later: steps count.
+        Clocks of ranks differ, and a collective spreads the value everywhere one step later: steps count.
         """
         stream = at.stream
         place = None if self._home is None else self._open.get((self._home, ""))
@@ -188,9 +188,9 @@ class NonFiniteGradient(NonFinite):
     roles = ("gradient_norm", "gradient_nonfinite", "layer_gradient", "loss_scale", "clipped_norm")
     formula = (
         "a gradient norm is NaN or infinite, or a count of non-finite gradients is above 0; with a loss "
-        "scale so many samples in a row"
+        "scale, opens_amp times in a row"
     )
-    window = "at the first such value; with a loss scale at the sixth in a row"
+    window = "at the first such value; with a loss scale, at the sixth in a row"
     defaults = thresholds(opens=1, opens_amp=6, calm=100)
     action = (
         "look at gradients/LAYER/nonfinite_count, which says in which layer it begins; clip gradients, "
@@ -198,7 +198,7 @@ class NonFiniteGradient(NonFinite):
     )
 
     def look(self, batch: StreamBatch) -> None:
-        """Learn whether a loss scale is recorded; point by point, or it would depend on the portions."""
+        """Find out whether a loss scale is recorded; point by point, so that portions do not matter."""
         if any(chunk.stream.role == "loss_scale" for chunk in batch.chunks) or "loss_scale" in self._seen:
             for point in batch.points(self.roles):
                 if point[0].role == "loss_scale":

@@ -35,12 +35,12 @@ class _OverfittingState:
         return float(np.median(self.trains[-3:]))
 
     def train_at(self, best: int) -> float:
-        """Return the median training loss of the three evaluations of the best one."""
+        """Return the median training loss of the three evaluations around the best one."""
         return float(np.median(self.trains[best : best + 3]))
 
 
 class Overfitting(Evaluated):
-    """Tells a rise of the evaluation loss that its own noise does not explain, once a run.
+    """Reports a rise of the evaluation loss that its own noise does not explain, once a run.
 
     The best evaluation is the least median of three in a row, so that a lucky one does not count.
     """
@@ -48,18 +48,18 @@ class Overfitting(Evaluated):
     id = "overfitting"
     title = "Overfitting"
     formula = (
-        "median of the last 5 L_eval > best + max(rise * |best|, learnt * (the greatest of the first 3 - "
-        "best), z * their noise, back * the largest rise that was taken back), and the test of Mann and "
-        "Kendall for a rise since the best, by effective points, < p, and L_eval > L_train + gap * |L_train|"
-        ", and L_train is below what it was at the best; best: the least median of 3 in a row; noise: from "
-        "differences of neighbours; once a run"
+        "median of the last 5 L_eval > best + max(rise * |best|, learnt * (the largest of the first 3 - "
+        "best), z * their noise, back * the largest rise that was undone later), and p of the Mann-Kendall "
+        "test for a rise since the best, with the effective number of points, < p, and L_eval > L_train + "
+        "gap * |L_train|, and L_train is below its value at the best; best: the lowest median of 3 in a row; "
+        "noise: from differences of neighbours; once a run"
     )
     source = (
         "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
         "Rao 1998"
     )
     window = "at the seventh evaluation or so after the best, from the eighth on"
-    chance = "below 1e-3 a run by noise without memory (p at the smallest, z 4)"
+    chance = "below 1e-3 a run, from noise without memory (p at its smallest, z 4)"
     fewest = "8 evaluations, 7 of them after the best"
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
     defaults = thresholds(gap=0.1, rise=0.25, learnt=0.03, z=4, back=2.0, p=1e-3)
@@ -73,7 +73,7 @@ class Overfitting(Evaluated):
         self._states: dict[Stream, _OverfittingState] = {}
 
     def forget(self, stream: Stream) -> None:
-        """Judge a series as if it began."""
+        """Judge a series as if it had just begun."""
         self._states.pop(stream, None)
 
     def evaluation(self, at: At, value: float, train: float) -> None:
@@ -118,7 +118,7 @@ class Overfitting(Evaluated):
 
 
 def taken_back(values: Floats) -> float:
-    """Return the largest rise after which a series fell by as much again; 0 where it never did."""
+    """Return the largest rise that was followed by an equal fall; 0 if there was none."""
     rose = values - np.minimum.accumulate(values)
     fell = values - np.minimum.accumulate(values[::-1])[::-1]
     return float(np.minimum(rose, fell).max())

@@ -34,10 +34,10 @@ class _OvertrainingState:
 
 
 class Overtraining(Evaluated):
-    """Counts evaluations since the last improvement of either loss, where the schedule has no more to give.
+    """Counts evaluations since the last improvement of either loss, once the schedule has ended.
 
-    A learning rate that still changes may bring the next improvement, so it must have stood still for all of
-    that time, or be next to nothing.
+    A learning rate that still changes may bring the next improvement, so it must not have changed for all of
+    that time, or be near 0.
     """
 
     id = "overtraining"
@@ -45,13 +45,13 @@ class Overtraining(Evaluated):
     severity = "low"
     formula = (
         "no training loss below (1 - delta) * its best for patience_train evaluations, and no evaluation "
-        "loss below (1 - delta) * its best for patience_eval evaluations and for half as many as there "
-        "were until the best; the noise of evaluations is below delta; the recorded learning rate stayed the "
-        "same meanwhile, and fell before to below a hundredth of its largest, or is at most 1e-8"
+        "loss below (1 - delta) * its best for patience_eval evaluations and for half as many as there were "
+        "until the best; the noise of the evaluations is below delta; the recorded learning rate stayed the "
+        "same meanwhile, after falling below a hundredth of its largest value, or is at most 1e-8"
     )
     source = "SageMaker Debugger Overtraining (patience 5 and 10; its delta of 0.1 absolute made relative)"
     window = "at the tenth evaluation without an improvement, or at half as many as until the best"
-    chance = "none by noise (it is below delta); the schedule is over by its own record"
+    chance = "none from noise (it is below delta); the recorded learning rate says that the schedule is over"
     fewest = "20 evaluations and the learning rate"
     roles = ("loss", "learning_rate")
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
@@ -63,7 +63,7 @@ class Overtraining(Evaluated):
         self._states: dict[Stream, _OvertrainingState] = {}
 
     def forget(self, stream: Stream) -> None:
-        """Judge a series as if it began."""
+        """Judge a series as if it had just begun."""
         self._states.pop(stream, None)
 
     def evaluation(self, at: At, value: float, train: float) -> None:

@@ -17,7 +17,7 @@ MOST_MEANS = 4096
 
 
 class Plateau(PerStream):
-    """Waits for a block mean clearly better than the best one, as long as the training took to get there.
+    """Waits for a block mean clearly better than the best one, for as long as it took to get there.
 
     A loss that has fallen most of its way has converged, and one whose learning rate is being changed may go
     on: neither is a plateau.
@@ -27,12 +27,12 @@ class Plateau(PerStream):
     title = "Loss plateau"
     severity = "low"
     formula = (
-        "no block mean below (1 - ratio) * the best block mean, so many blocks in a row and as many as "
-        "there were until the best, their own noise below ratio, the learning rate the same meanwhile and"
-        " the loss above left * its first block; or the learning rate is at most 1e-8 for so many blocks"
+        "no block mean below (1 - ratio) * the best block mean, blocks times in a row and as often as there "
+        "were blocks until the best, while their own noise is below ratio, the learning rate stays the same "
+        "and the loss is above left * its first block; or the learning rate is at most 1e-8 in as many blocks"
     )
     source = "Keras ReduceLROnPlateau, trainpulse; relative, of block means, by schedule and noise: ours"
-    window = "within 1,050 points of the last improvement, where that came within the first 1,000"
+    window = "within 1,050 points of the last improvement, if that came within the first 1,000"
     chance = "below 1e-3 a run (an improvement hidden in 20 blocks, each known to half the ratio)"
     fewest = "1,050 points"
     roles = ("loss", "learning_rate")
@@ -41,8 +41,8 @@ class Plateau(PerStream):
     unfit = ("adversarial", "reinforcement", "variational", "contrastive")
     defaults = thresholds(block=50, blocks=20, ratio=0.01, left=0.25)
     action = (
-        "if the loss is good enough, stop; else lower the learning rate, or raise it if it was never "
-        "changed, and look at the size of the model and the labels' noise"
+        "if the loss is good enough, stop; otherwise lower the learning rate, or raise it if it was never "
+        "changed, and look at the size of the model and the noise of the labels"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:

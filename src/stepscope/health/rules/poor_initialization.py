@@ -17,7 +17,7 @@ from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
 REGRESSION = 100.0
-"""The same as the threshold ``drop`` where nothing says that the loss is a classifier's."""
+"""Used instead of the threshold ``drop`` if nothing says that the loss is a classifier's."""
 STEPS = 30
 """Steps from the first within which a well initialized model does not lose most of its loss."""
 
@@ -34,8 +34,8 @@ class _Loss:
 class PoorInitialization(AcrossLayers):
     """Looks at the beginning only: activations across layers, and the first loss.
 
-    The loss counts where it is that of a classifier (``classes`` says of how many), or where it begins far
-    above what guessing gives and falls by orders of magnitude within 30 steps: then those only undo the
+    The loss counts if it is a classifier's (``classes`` is the number of classes), or if it begins far above
+    that of guessing and falls by orders of magnitude within 30 steps, which then only undo the
     initialization.
     """
 
@@ -43,14 +43,14 @@ class PoorInitialization(AcrossLayers):
     title = "Poor initialization"
     severity = "low"
     formula = (
-        "sigma of activations: max / min over layers > spread in the first sample, layers of sigma 0 left"
-        " out; or the first loss > (1 + excess) * ln(classes), where classes is set; or the first loss > "
-        "guess and > drop * the median loss of the steps 10 to 30 after it (> 100 * it without a "
-        "metric of a classifier)"
+        "standard deviation of activations: max / min over layers > spread in the first sample, not counting "
+        "layers where it is 0; or the first loss > (1 + excess) * ln(classes), if classes is set; or the "
+        "first loss > guess and > drop * the median loss of steps 10 to 30 after it (> 100 * that median if "
+        "no metric of a classifier is recorded)"
     )
     source = "SageMaker Debugger PoorWeightInitialization (variances), CS231n (ln of the classes); drop: ours"
-    window = "at the second sample of activations; by the loss within 31 steps"
-    chance = "none by noise of less than a factor of 10"
+    window = "at the second sample of activations; from the loss, within 31 steps"
+    chance = "none from noise of less than a factor of 10"
     fewest = "a loss of every step, or 3 layers of activations"
     roles = ("activation_std", "loss", "metric")
     unfit = ("adversarial", "reinforcement")

@@ -1,4 +1,4 @@
-"""rank-divergence: one rank's loss or gradient norm is apart from the others'."""
+"""rank-divergence: one rank's loss or gradient norm differs from the others'."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
 TOGETHER = 0.75
-"""Of the ranks so many, on average over the steps of a block, must have a step, or no means are compared."""
+"""Share of the ranks that must have a step, on average over a block, for means to be compared."""
 
 
 @dataclass
 class _RankBlock:
-    """The points of one rank in one block of steps; ``steps`` has a bit for each step that it has."""
+    """The points of one rank in one block of steps; ``steps`` has a bit for each step."""
 
     steps: int = 0
     count: int = 0
@@ -53,10 +53,7 @@ class RankDivergence(Rule):
         "|mean of a rank - median of the ranks' means| > max(ratio * |median|, z standard errors) over a "
         "block of steps, two blocks in a row; or a rank is not finite where most are"
     )
-    source = (
-        "wanted by Megatron-LM's rerun machine and nvidia-resiliency-ext, who compare steps; over blocks: "
-        "ours"
-    )
+    source = "Megatron-LM's rerun machine and nvidia-resiliency-ext compare steps for this; over blocks: ours"
     window = "within 150 steps, once the others have recorded them too"
     chance = "below 1e-6 a block (6 standard errors, twice)"
     fewest = "50 steps of 2 ranks"
@@ -135,9 +132,7 @@ class RankDivergence(Rule):
     def _tell(self, at: At, block: _RankBlock, mean: float, middle: float, limit: float) -> None:
         rank, tag = at.stream.rank, at.stream.tag
         if block.bad:
-            text = (
-                f"{tag} of rank {rank} is not finite in {block.bad} of its last steps, that of the others is"
-            )
+            text = f"{tag} of rank {rank} is not finite in {block.bad} of its last steps; on the others it is"
         else:
             text = f"{tag} of rank {rank} is {number(mean)} on average, the median rank's {number(middle)}"
         self.open(at, text, {"mean": mean, "median": middle, "limit": limit, "nonfinite": block.bad})
@@ -148,12 +143,12 @@ class RankDivergence(Rule):
         if len(self._ranks) < 2:
             return "not recorded: the losses of several ranks"
         if not self._together:
-            return "not judged: the ranks do not take the same steps, each goes on by itself"
+            return "not judged: the ranks do not take the same steps: each runs on its own"
         return super().missing
 
 
 def are_together(ranks: Mapping[Stream, _RankBlock]) -> bool:
-    """Return whether the ranks take the same steps; workers of parameter servers share the numbers out."""
+    """Return whether the ranks take the same steps; workers of parameter servers divide the numbers."""
     union = 0
     for block in ranks.values():
         union |= block.steps

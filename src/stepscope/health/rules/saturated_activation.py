@@ -1,4 +1,4 @@
-"""saturated-activation: most values of a sigmoid or tanh lie where its slope is next to nothing."""
+"""saturated-activation: most values of a sigmoid or tanh lie where its slope is near 0."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class SaturatedActivation(PerStream):
     id = "saturated-activation"
     title = "Saturated activations"
     formula = (
-        "share of saturated values of a layer > ratio, so many samples in a row; not where it began below"
-        " half of that and the training loss has fallen since: a confident output is not a fault"
+        "share of saturated values of a layer > ratio, samples times in a row; not if it began below half of "
+        "that and the training loss has fallen since: a confident output is not a fault"
     )
     source = "SageMaker Debugger SaturatedActivation (50 % of a layer)"
     window = "at the fifth such sample"
-    chance = "none by noise: 5 samples in a row"
+    chance = "none from noise: 5 samples in a row"
     fewest = "5 samples"
     grouped = True
     roles = ("saturated",)
@@ -40,7 +40,7 @@ class SaturatedActivation(PerStream):
 
 
 class _Saturated(Threshold):
-    """Asks the training loss whether the model learns all the same."""
+    """Checks by the training loss whether the model learns all the same."""
 
     def excused(self, at: At) -> bool:
         """Return whether it was not saturated at first, and the loss has fallen since."""

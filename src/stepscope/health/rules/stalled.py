@@ -16,39 +16,37 @@ from stepscope.health.series import ROLES, Stream
 STEPPED = ("step_time", "loss", "gradient_norm", "learning_rate")
 """Series that grow with the steps; the densest sets the pace."""
 FEWEST = 5
-"""Intervals of a series before they are a rhythm."""
+"""Intervals of a series that make a rhythm."""
 NO_LIFE = "system/"
 PAUSES = 3.0
-"""A pause may be so many times as long as the longest before it: evaluations and checkpoints come again."""
+"""Multiple of the longest earlier pause that a pause may last: evaluations and checkpoints recur."""
 
 
 class StalledTraining(Rule):
     """Compares the time without a point with the run's own rhythm: its usual intervals and longest pauses.
 
-    While the run is recorded, ``ask`` is asked again and again; afterwards a stall is a gap in the series.
-    One that ended by itself is worth less than one that still lasts, and is medium.
+    While the run is recorded, ``ask`` is called again and again; afterwards a stall is a gap in the series.
+    One that ended by itself matters less than one that still lasts, and is medium.
     """
 
     id = "stalled-training"
     title = "Training stalled"
     severity = "high"
     formula = (
-        "no point of any series for longer than max(floor_s, min(factor * the median interval of the "
-        "densest series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made in "
-        "it), with 5 intervals known; beside an "
-        "evaluation at least longest_s; not where a series takes up at a step that it had before; live "
-        "also where the training thread stands at one place for as long, and with fewer intervals after "
-        "begin_s; medium once it goes on"
+        "no point of any series for longer than max(floor_s, min(factor * the median interval of the densest "
+        "series, longest_s), 3 * the longest pause so far, 3 * the usual time of the steps made during it), "
+        "with 5 intervals known; next to an evaluation, for at least longest_s; not where a series resumes "
+        "at a step that it had before; live also if the training thread stays at one place for that long, "
+        "and with fewer intervals after begin_s; medium once the run continues"
     )
     source = "SageMaker Debugger StalledTraining (1800 s), nvidia-resiliency-ext; the run's own rhythm: ours"
     window = "live within 5 s of the limit; afterwards at the next point"
-    chance = "none by a rhythm that goes on: only a pause 3 times as long as any before is told"
+    chance = "none while the rhythm continues: only a pause 3 times as long as any before is reported"
     fewest = "5 intervals between points of one series"
     roles = (*ROLES, "other")
     defaults = thresholds(floor_s=480, factor=40, longest_s=1800, begin_s=1200)
     action = (
-        "the evidence shows where the training thread stands: a collective that waits for a rank that is "
-        "gone, a "
+        "the evidence shows where the training thread is: a collective that waits for a rank that is gone, a "
         "loader whose worker died, a file system that hangs; py-spy dump shows the other processes"
     )
 
@@ -153,7 +151,7 @@ class StalledTraining(Rule):
         self.open(At(self._home, step, last + limit, step), text, {"limit_s": limit})
 
     def _end(self, wall: float) -> None:
-        """Close what went on by itself; it is not worth what one is that still lasts."""
+        """Close a stall that ended by itself; it matters less than one that still lasts."""
         assert self._home is not None
         place = self._open.get((self._home, ""))
         if place is not None:
@@ -161,7 +159,7 @@ class StalledTraining(Rule):
         self.close(At(self._home, self._place[1], wall, self._place[1]))
 
     def _keep_pace(self, batch: StreamBatch, until: float, known: dict[Stream, int]) -> None:
-        """Take in the points before a time, as far as they are not known yet."""
+        """Take the points before a time that are not known yet."""
         for chunk in batch.chunks:
             stream, begin = chunk.stream, known.get(chunk.stream, 0)
             end = int(np.searchsorted(chunk.walls, until))

@@ -17,22 +17,22 @@ SKIPPED = 10
 
 
 class StepOutliers(PerStream):
-    """Adds up what single long steps cost a run; short delays by other work on the machine do not count."""
+    """Adds up the cost of single long steps; short delays from other work on the machine do not count."""
 
     id = "step-outliers"
     title = "Step-time outliers"
     severity = "low"
     formula = (
-        "t > ratio * median and t > median + max(z * 1.4826 MAD, least_s); at least count of the last "
-        "window steps, their excess > cost of the window's time and of all the run's, and > lost_s in "
-        "all; two checks in a row"
+        "t > ratio * median and t > median + max(z * 1.4826 MAD, least_s), for at least count of the last "
+        "window steps; their excess > cost * the time of the window, > cost * that of the run, and > lost_s "
+        "in all; two checks in a row"
     )
     source = (
         "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); by cost to "
         "the run: ours"
     )
-    window = "within 300 steps, from the 210th on, once lost_s are lost"
-    chance = "by delays below least_s none; of longer ones as often as they cost a tenth of a run"
+    window = "within 300 steps, from the 210th on, once lost_s seconds are lost"
+    chance = "none from delays below least_s; from longer ones, whenever they cost a tenth of a run"
     fewest = "210 steps"
     roles = ("step_time",)
     defaults = thresholds(ratio=2, z=3, least_s=0.02, count=10, cost=0.1, lost_s=1, window=200, checks=2)

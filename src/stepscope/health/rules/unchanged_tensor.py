@@ -18,14 +18,14 @@ from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
 RANKING = {"left_out": 4, "update_ratio": 3, "update_norm": 2, "layer_gradient": 1, "weight_norm": 0}
-"""Series that show whether a parameter moves, best first; only the best one recorded of a layer counts."""
+"""Series that show whether a parameter moves, best first; only a layer's best recorded one counts."""
 
 Layer = tuple[str, int | None, str | None]
 
 
 @lru_cache(maxsize=1 << 14)
 def is_adapter(layer: str | None) -> bool:
-    """Return whether a layer's name is that of an adapter, beside which all others are frozen on purpose."""
+    """Return whether a layer's name is that of an adapter, next to which all others are frozen on purpose."""
     words = re.split(r"[^a-z0-9]+", (layer or "").lower())
     return any(word.startswith("lora") or word in ("adapter", "adapters", "ia3") for word in words)
 
@@ -40,16 +40,16 @@ class UnchangedTensor(Rule):
     title = "Unchanged tensor"
     severity = "low"
     formula = (
-        "update = 0, else gradient = 0, else weight norm equal to the last bit; so many samples in a row,"
-        " the learning rate not being 0; biases, norms, layers beside adapters, layers that have a "
-        "gradient and never moved while others do, and the front of a model whose rest moves, where no "
-        "gradient of it is recorded, left out; or a gradient that no watched optimizer has, "
-        "left_out samples in a row (then medium)"
+        "update = 0, or if that is not recorded gradient = 0, or else the weight norm is equal to the last "
+        "bit, samples times in a row while the learning rate is not 0; not for biases, norms, layers next to "
+        "adapters, layers that have a gradient and never moved while others do, and the front of a model "
+        "whose rest moves if no gradient of the front is recorded; or a parameter with a gradient is in no "
+        "watched optimizer, left_out times in a row (then medium)"
     )
     source = (
         "SageMaker Debugger UnchangedTensor; exact instead of np.allclose, which small learning rates pass"
     )
-    window = "at the tenth such sample; in no optimizer at the third"
+    window = "at the tenth such sample; for a parameter in no optimizer, at the third"
     chance = "none: an update is exactly 0"
     fewest = "10 samples"
     grouped = True
@@ -74,7 +74,7 @@ class UnchangedTensor(Rule):
         """Layers with updates, in the order in which they were first recorded: that of the model."""
 
     def look(self, batch: StreamBatch) -> None:
-        """Judge point by point; of the learning rates only those count that come to 0 or leave it."""
+        """Judge point by point; of the learning rates, only those that reach or leave 0 count."""
         rates = batch.of(("learning_rate",))
         varied = any((each.values == 0).any() or self._rate(each) == 0 for each in rates)
         for each in batch.of(self.roles):
@@ -94,7 +94,7 @@ class UnchangedTensor(Rule):
             self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
 
     def _note(self, chunk: Chunk) -> None:
-        """Note what tells that a layer is kept on purpose."""
+        """Note what shows that a layer is kept unchanged on purpose."""
         stream, walls = chunk.stream, chunk.walls
         place = stream.run, stream.rank, stream.layer
         if stream.role == "layer_gradient":
@@ -115,10 +115,10 @@ class UnchangedTensor(Rule):
             self._adapted[stream.run] = float(walls[0])
 
     def _is_kept(self, at: At) -> bool:
-        """Return whether a layer stands still on purpose.
+        """Return whether a layer is unchanged on purpose.
 
-        A mask of the optimizer keeps from the first sample on what has a gradient while others move; beside
-        adapters the rest is frozen.
+        An optimizer's mask keeps layers that have a gradient unchanged from the first sample on while others
+        move; next to adapters, the rest is frozen.
         """
         stream = at.stream
         if self._adapted.get(stream.run, inf) <= at.wall and not is_adapter(stream.layer):
@@ -134,10 +134,10 @@ class UnchangedTensor(Rule):
         return known > 0 and told[known - 1] and others
 
     def _is_front(self, place: Layer, wall: float) -> bool:
-        """Return whether all of a model up to a layer stands still from the first sample on, unlike the rest.
+        """Return whether all of a model up to a layer is unchanged from the first sample on, unlike the rest.
 
-        So do layers that are unfrozen from the last on, with their biases; of them no gradient is recorded. A
-        tensor that stands still among others, or whose bias moves, is none of these.
+        This is how layers look that are unfrozen from the last one backwards, with their biases, and without
+        a recorded gradient. An unchanged tensor among others, or one whose bias moves, is not such a layer.
         """
         run, rank, layer = place
         layers = self._updated.get((run, rank), [])
@@ -148,7 +148,7 @@ class UnchangedTensor(Rule):
         return layer in whole and len(whole) > 1 and last < len(still) and not any(still[last:])
 
     def _is_moving(self, chunk: Chunk) -> bool:
-        """Take in a layer that moved at every sample, as most do: no point of it needs a look of its own."""
+        """Take a layer that moved at every sample, as most do, without looking at each point."""
         stream = chunk.stream
         best = self._best.get((stream.run, stream.rank, stream.layer))
         gate, steps = self._gates.get(stream, (None, []))
@@ -218,7 +218,7 @@ class UnchangedTensor(Rule):
 
     @property
     def missing(self) -> str | None:
-        """A learning rate alone tells nothing of tensors."""
+        """A learning rate alone says nothing about tensors."""
         if set(self._seen) - {"learning_rate"}:
             return super().missing
         return "not recorded: update ratios, gradient norms or weight norms of the layers"

@@ -16,19 +16,18 @@ class UpdateRatio(PerStream):
     title = "Update ratio out of range"
     severity = "low"
     formula = (
-        "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low, so many samples in a row; not of biases and "
-        "norms"
+        "‖Δw‖ / ‖w‖ of a layer > high, or between 0 and low, samples times in a row; not for biases and norms"
     )
     source = "CS231n (1e-3 is healthy), torchmortem, SageMaker Debugger WeightUpdateRatio"
     window = "at the twentieth such sample"
-    chance = "none by noise: 20 samples in a row"
+    chance = "none from noise: 20 samples in a row"
     fewest = "20 samples"
     grouped = True
     roles = ("update_ratio",)
     defaults = thresholds(low=3e-7, high=0.1, samples=20, calm=10)
     action = (
-        "too large: lower the learning rate of this layer; too small: raise it, or look why its gradient is "
-        "small"
+        "too large: lower the learning rate of this layer; too small: raise it, or find out why its gradient "
+        "is small"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:

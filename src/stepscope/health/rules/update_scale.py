@@ -15,25 +15,26 @@ from stepscope.health.series import Stream
 
 
 class UpdateScale(AcrossLayers):
-    """Compares the operator norms of the layers' updates, which µP expects to be the same.
+    """Compares the operator norms of the layers' updates, which should be equal according to µP.
 
-    Of a layer it says the update ratio, and the one that µP expects: the median update of all layers over
-    the layer's own weights, both in that norm.
+    It reports a layer's update ratio and the one that µP expects: the median update of all layers over the
+    layer's own weights, both in that norm.
     """
 
     id = "update-scale"
-    title = "Layers learn at unlike scales"
+    title = "Layers learn at different scales"
     severity = "info"
     formula = (
         "‖Δw‖ of a layer > factor * the median of all layers, or 0 < ‖Δw‖ < the median / factor, in the "
-        "operator norm between root mean squares, so many samples in a row; of layers or more, no experts"
+        "operator norm between root mean squares, samples times in a row; not in models of fewer than layers "
+        "layers, and not for experts"
     )
     source = (
         "Yang, Simon and Bernstein 2023 (arXiv 2310.17813, condition 1: the same for all layers), µP: "
         "Yang et al. 2022 (arXiv 2203.03466); the factor: ours"
     )
     window = "at the tenth such sample"
-    chance = "none by noise of less than a factor of 100: 10 samples in a row"
+    chance = "none from noise of less than a factor of 100: 10 samples in a row"
     fewest = "10 samples of 4 layers"
     grouped = True
     roles = ("update_operator", "weight_operator")
@@ -81,7 +82,7 @@ class UpdateScale(AcrossLayers):
 
 
 def sentence(layer: str, value: float, middle: float, weight: float | None) -> str:
-    """Return what is told of a layer."""
+    """Return the report on a layer."""
     times = f"{value / middle:,.0f} times more" if value > middle else f"{middle / value:,.0f} times less"
     if not weight:
         return f"a step moves {layer} {times} than the median layer, in the operator norm"

@@ -1,4 +1,4 @@
-"""vanishing-gradient: one layer's gradient is nothing beside the others'."""
+"""vanishing-gradient: one layer's gradient is negligible compared with the others'."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from stepscope.health.series import Stream
 class VanishingGradient(AcrossLayers):
     """Compares each layer's gradient norm with the largest of the same step, so no scale matters.
 
-    A gradient of exactly 0 is no vanishing one: ``unchanged-tensor`` looks at those. Where update ratios are
-    recorded, a layer that moves all the same, as Adam makes it, is left alone.
+    A gradient of exactly 0 does not count as vanishing: ``unchanged-tensor`` looks at those. If update ratios
+    are recorded, a layer that moves all the same, as with Adam, is not reported.
     """
 
     id = "vanishing-gradient"
     title = "Vanishing gradient"
     formula = (
         "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio (biases and norms left out), and the layer's update "
-        "ratio < update, where that is recorded; so many samples in a row; at least 3 layers"
+        "ratio < update, if that is recorded; samples times in a row; at least 3 layers"
     )
     source = (
         "AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates: ours"
     )
     window = "at the tenth such sample"
-    chance = "none by noise: 10 samples in a row"
+    chance = "none from noise: 10 samples in a row"
     fewest = "10 samples of 3 layers"
     grouped = True
     roles = ("layer_gradient", "update_ratio")
     needs = ("layer_gradient",)
     defaults = thresholds(ratio=1e-5, update=1e-6, samples=10, calm=5)
     action = (
-        "take ReLU or GELU for sigmoid and tanh, add residual connections or normalization, initialize by "
-        "He or Glorot; see activations/ of the layers above it"
+        "take ReLU or GELU for sigmoid and tanh, add residual connections or normalization, initialize by He "
+        "or Glorot; look at activations/ of the layers above it"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:

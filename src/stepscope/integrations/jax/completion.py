@@ -1,4 +1,4 @@
-"""When a step's result is there, and not only when it was asked for: JAX computes asynchronously."""
+"""When a step's result is available, and not only when it was requested: JAX computes asynchronously."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class CompletionTimer(Hook):
         """Measure the running step by what it computes.
 
         Args:
-            result: An array, or any tree of them. Of several the smallest is held until it is computed; it
-                must not be donated to the next step.
+            result: An array, or any tree of them. Of several arrays the smallest is held until it is
+                computed; it must not be donated to the next step.
         """
         begun, steps, cost = self._run.clock.steady(), self._run.step_counter, self._run.cost
         array = result if isinstance(result, jax.Array) else _smallest(result)
@@ -123,7 +123,7 @@ class CompletionTimer(Hook):
         """Measure no more.
 
         Args:
-            deadline: By when what is still computed has to be there.
+            deadline: When results that are still being computed must be available.
         """
         self._ended = True
         thread, self._thread = self._thread, None

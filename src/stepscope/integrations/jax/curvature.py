@@ -28,7 +28,7 @@ def sharpness(
     Args:
         loss: Of the parameters, on a fixed small batch.
         parameters: A tree of arrays.
-        key: Of the vector that it begins with.
+        key: Random key of the initial vector.
         iterations: Products of the Hessian with a vector, each about two backward passes.
     """
     leaves, shape = jax.tree.flatten(parameters)
@@ -39,7 +39,7 @@ def sharpness(
 
 
 def iterate(loss: Callable[[Any], Any], parameters: Any, vector: Any, iterations: int) -> tuple[Any, Any]:
-    """Return what ``sharpness`` does, from a vector on."""
+    """Do what ``sharpness`` does, beginning with a vector."""
 
     def dot(one: Any, two: Any) -> Any:
         return sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))

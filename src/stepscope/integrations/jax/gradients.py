@@ -1,4 +1,4 @@
-"""When to measure in JAX, and what becomes of what was measured; and statistics in an optax state."""
+"""When to measure in JAX, and how results are recorded; and statistics in an optax state."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from stepscope.record.statistics.table import (
 
 
 class Watched:
-    """Says of each step what to measure, and records it, for the run's ``GradientHook``.
+    """Decides what to measure in each step and records it, for the run's ``GradientHook``.
 
-    An ``ActivationHook`` of the run says of which layers activations are recorded, and when besides.
+    An ``ActivationHook`` of the run adds the layers whose activations are recorded, and further steps.
 
     Args:
         run: The run.
@@ -96,7 +96,7 @@ class Watched:
         return measure(level, layers=layers, activations=tapped, saturated=self._saturated, **wanted)
 
     def record(self, measured: MeasuredTree | None, step: int) -> None:
-        """Record what a step returned; waits for nothing.
+        """Record what a step returned, without waiting.
 
         Args:
             measured: What ``measure`` gave.
@@ -192,7 +192,7 @@ def watch(run: Run, hook: GradientHook | None = None) -> Watched:
 
 
 def turn_of(sampling: Sampling, hook: StatisticsHook, step: int) -> str:
-    """Return which part has its turn at a step, of how many."""
+    """Return which part is measured at a step, and the number of parts."""
     return f"{sampling.turn(step, hook.rotate)}/{hook.rotate}"
 
 
@@ -225,10 +225,10 @@ def addressable(array: Any) -> Any:
 
 
 class StatisticsState(NamedTuple):
-    """State of ``with_statistics``, of the same shape whatever was measured.
+    """State of ``with_statistics``, with the same shape whatever was measured.
 
     Attributes:
-        inner: Those of clipping and of the optimizer.
+        inner: The states of clipping and of the optimizer.
         measured: What the last update measured; zeros for what it did not.
     """
 

@@ -1,7 +1,7 @@
-"""The graph of a JAX function, and what each of its operations takes: for ``run.graph``.
+"""The graph of a JAX function and the cost of each operation, for ``run.graph``.
 
-The function is traced to its jaxpr. What stands in nested ones (``jit``, ``scan``, ``cond``, ``custom_vjp``)
-and under ``jax.named_scope`` or a Flax module is a scope of its own.
+The function is traced to its jaxpr. Nested jaxprs (``jit``, ``scan``, ``cond``, ``custom_vjp``),
+``jax.named_scope`` and Flax modules become scopes.
 
     traced = trace(apply, params, batch)
     run.graph(traced.nodes, costs=traced.costs)
@@ -31,13 +31,13 @@ CALLS = (
     "custom_jvp_call",
     "custom_vjp_call",
 )
-"""Operations that do nothing but call a jaxpr: their parts are shown, and timed, in their place."""
+"""Operations that only call a jaxpr: their parts are shown, and timed, in their place."""
 REPEATS = 3
 
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A graph and what its nodes took."""
+    """A graph and the costs of its nodes."""
 
     nodes: list[Node] = field(default_factory=list)
     costs: list[NodeCost] = field(default_factory=list)
@@ -53,7 +53,7 @@ def trace(function: Callable[..., Any], *args: Any, measure: bool = True, **kwar
         kwargs: Named arguments.
 
     Raises:
-        UsageError: It is no function.
+        UsageError: It is not a function.
     """
     if not callable(function):
         raise UsageError(f"a graph needs a function, got {type(function).__name__}", hint="pass model.apply")
@@ -75,7 +75,7 @@ def path_of(path: Any) -> str:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """Return a shape, -1 where a size is not fixed."""
+    """Return a shape, -1 if a size is not fixed."""
     return tuple(size if isinstance(size, int) else -1 for size in getattr(value, "shape", ()))
 
 
@@ -143,12 +143,12 @@ def join(*parts: str) -> str:
 
 
 def is_variable(atom: Any) -> bool:
-    """Return whether an argument of an operation is a variable and no literal."""
+    """Return whether an argument of an operation is a variable and not a literal."""
     return isinstance(atom, core.Var)
 
 
 def called(equation: Any) -> Any:
-    """Return the jaxpr that an operation calls and does nothing else, None where it is another one."""
+    """Return the jaxpr of an operation that only calls one, None for any other operation."""
     if equation.primitive.name not in CALLS:
         return None
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
@@ -159,7 +159,7 @@ def called(equation: Any) -> Any:
 
 
 OPAQUE = ("scan", "while", "cond", "pallas_call", "custom_call", "ffi_call", "shard_map")
-"""Operations whose work stands within them, and is not counted."""
+"""Operations whose work is in nested jaxprs, and is not counted again."""
 
 
 def flops_of(equation: Any) -> int | None:
@@ -188,7 +188,7 @@ def flops_of(equation: Any) -> int | None:
 
 
 def costs_of(closed: Any, inputs: list[Any], maker: Maker) -> list[NodeCost]:
-    """Return what each operation takes, each run alone and waited for: the shortest of a few times."""
+    """Return the cost of each operation, run alone and waited for: the shortest of a few times."""
     best: dict[str, NodeCost] = {}
     origin = time.perf_counter()
     for _ in range(REPEATS):
@@ -202,7 +202,7 @@ def costs_of(closed: Any, inputs: list[Any], maker: Maker) -> list[NodeCost]:
 def run(
     jaxpr: Any, consts: Any, inputs: Any, maker: Maker, scope: str, origin: float
 ) -> tuple[list[Any], list[NodeCost]]:
-    """Run the operations of a jaxpr one by one; return its outputs, and what each took."""
+    """Run the operations of a jaxpr one by one; return its outputs and the time of each operation."""
     values: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
     values.update(zip(jaxpr.constvars, consts, strict=True))
     costs: list[NodeCost] = []
@@ -243,5 +243,5 @@ def cost_of(name: str, start_us: float, took_us: float, results: list[Any]) -> N
 
 
 def arrays_of(results: list[Any]) -> Iterator[Any]:
-    """Return the arrays among results; random keys are none with bytes of their own."""
+    """Return the arrays among results; random keys have no bytes of their own."""
     return (each for each in results if isinstance(each, jax.Array) and hasattr(each.dtype, "itemsize"))

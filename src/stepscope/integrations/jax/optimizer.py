@@ -64,7 +64,7 @@ def _tag(label: str, name: str) -> str:
 
 
 def _parts(state: Any, label: str) -> Iterator[StatePart]:
-    """Walk the states of transformations; what they hold per parameter is left aside."""
+    """Walk the states of transformations, leaving out what they hold per parameter."""
     if isinstance(state, Mapping) or not isinstance(state, tuple | list):
         return
     fields: tuple[str, ...] = getattr(state, "_fields", ())
@@ -93,7 +93,7 @@ def _here(value: Any) -> Any:
 
 @jax.jit
 def _copies(numbers: Any) -> Any:
-    """Copy numbers that the next step may be given for good, all by one call."""
+    """Copy numbers that may be donated to the next step, all by one call."""
     return jax.tree.map(jnp.copy, numbers)
 
 

@@ -1,8 +1,8 @@
 """Captures steps with JAX's profiler into XPlane, as TensorBoard's profile plugin and XProf read it too.
 
-``jax.profiler.stop_trace`` gathers, renders and writes while training waits, minutes long on large machines.
-Here the session is ended by the exporting thread, with the interpreter's lock released, and only the XPlane
-is written. ``jax.named_scope`` needs nothing: scopes are in the names of what XLA compiled.
+``jax.profiler.stop_trace`` gathers, renders and writes while training waits, which takes minutes on large
+machines. Here the session is ended by the exporting thread, with the interpreter's lock released, and only
+the XPlane is written. ``jax.named_scope`` needs nothing: scopes are in the names of what XLA compiled.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JaxProfiler:
         self._token: Any = None
 
     def prepare(self) -> None:
-        """Compile what marks the end of a capture; off the training thread, where there is time for it."""
+        """Compile what marks the end of a capture, off the training thread, where there is time for it."""
         if self._token is None:
             self._token = self._after(_jax.numpy.zeros(()))
 

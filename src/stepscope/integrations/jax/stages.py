@@ -1,7 +1,7 @@
 """The stages of a step around a jitted function, by the clock of the host: ``data``, ``dispatch``, ``wait``.
 
-A jitted call hands out work and returns. What the host then waits for is a stage of its own only where it is
-said: nothing is waited for that the loop did not wait for anyway.
+A jitted call dispatches work and returns. A wait for its result is a separate stage only if the loop says so:
+nothing is waited for that the loop did not wait for anyway.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ R = TypeVar("R")
 
 
 class Dispatched(Generic[P, R]):
-    """Stands in for a jitted function, whose other attributes it has too.
+    """Replaces a jitted function, and passes on its other attributes.
 
     Args:
         function: The function.
-        run: Of whose steps its calls are a stage.
+        run: The run in whose steps its calls are a stage.
     """
 
     def __init__(self, function: Callable[P, R], run: Run) -> None:

@@ -27,7 +27,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any] | None] = {
     "tanh": jnp.abs,
     "sigmoid": lambda out: jnp.abs(2 * out - 1),
 }
-"""Kinds of layers: those whose units can be dead, and how far the others are on their way to their bounds."""
+"""Kinds of layers: those whose units can be dead, and for the others, how close outputs are to their
+bounds.
+"""
 
 
 @dataclass
@@ -64,10 +66,10 @@ class MeasuredTree:
 
     Attributes:
         level: What was measured.
-        norm: Norm of all gradients; None where none were given.
-        clipped: Norm of the clipped gradients; None where none were given.
+        norm: Norm of all gradients; None if none were given.
+        clipped: Norm of the clipped gradients; None if none were given.
         rows: By kind: gradients, weights, updates, activations.
-        loss: The loss; None where none was given.
+        loss: The loss; None if none was given.
         saturated: By name of a tanh or sigmoid, how many of its outputs are saturated.
         active: By name of a ReLU, bool [units]: which put out anything but zeros.
         whole: Whether all parameters are in the rows, and not only those of a turn or of some layers.
@@ -162,7 +164,7 @@ def measure(
 
 
 def parts_of(level: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the word of a level; which part of the parameters has its turn, of how many; and of activations.
+    """Return the word of a level; which part of the parameters is measured, of how many; and of activations.
 
     Raises:
         UsageError: There is no such level.
@@ -171,7 +173,7 @@ def parts_of(level: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
     turns = [turn.partition("/")[::2] for turn in said.split(",")] if said else []
     known = word in LEVELS and len(turns) < 3
     if not known or not all(at.isdigit() and of.isdigit() and int(at) < int(of) for at, of in turns):
-        raise UsageError(f"level must be of {', '.join(LEVELS)}, got {level!r:.40}", hint="level='full'")
+        raise UsageError(f"level must be one of {', '.join(LEVELS)}, got {level!r:.40}", hint="level='full'")
     found = [(int(at), int(of)) for at, of in turns] + [(0, 1)] * 2
     return word, (found[0], found[1])
 
@@ -225,7 +227,7 @@ def rows_of(
     axis_name: Any,
     turn: tuple[int, int] = (0, 1),
 ) -> TreeStatistics:
-    """Return the statistics of the arrays of a tree, of those that have their turn."""
+    """Return the statistics of those arrays of a tree that are measured at this step."""
     wanted = [pair for pair in leaves(tree).items() if layers is None or layers(*pair)]
     arrays = dict(wanted[turn[0] :: turn[1]])
     flat = [real(wide(each)) for each in arrays.values()]
@@ -246,11 +248,11 @@ def rows_of(
 
 
 def moments(values: Any) -> tuple[Any, Any]:
-    """Return sum, squares, least and most of what is a number, and zeros and non-finite, of an array.
+    """Return sum, squares, minimum and maximum of an array's numbers, and its zeros and non-finite values.
 
-    Sum and squares are products of matrices, all else is one pass over the bits as integers: their sums and
-    extremes do not depend on the order, so that compilers use wide registers, which with floats they may not.
-    Several passes over floats side by side took XLA ten times as long on the CPU.
+    Sum and squares are matrix products; everything else is one pass over the bits as integers, whose sums and
+    extremes do not depend on the order, so that compilers may use wide registers, unlike with floats. Several
+    passes over floats side by side took XLA ten times as long on the CPU.
     """
     values = values.reshape(1) if values.ndim == 0 else values
     ones = jnp.ones(values.shape[-1], values.dtype)
@@ -271,13 +273,13 @@ def moments(values: Any) -> tuple[Any, Any]:
 
 
 _SIZE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
-"""The bits of a float32 but its sign; those of infinity, beyond which is NaN."""
+"""The bits of a float32 without its sign, and those of infinity, beyond which are NaNs."""
 _MOST, _LEAST = _INFINITY, np.int32(-0x7F800001)
 """Infinity and its negative, as ``rising`` gives them."""
 
 
 def rising(bits: Any) -> Any:
-    """Return integers that rise with the float32 whose bits are given; and the bits for these again."""
+    """Return integers in the order of the float32 whose bits are given, or those bits back."""
     return bits ^ ((bits >> 31) & _SIZE)
 
 
@@ -292,7 +294,7 @@ def joined(one: Any, other: Any) -> Any:
 
 
 def count(values: Any) -> Any:
-    """Return counts by bucket, the last place for what is not finite."""
+    """Return counts by bucket, with the last place for values that are not finite."""
     keys = lax.bitcast_convert_type(values, jnp.uint32) >> SHIFT
     bucket = jnp.asarray(BUCKET_OF_KEY, jnp.int32)[keys.astype(jnp.int32)]
     return jnp.zeros(BUCKETS + 1, jnp.int32).at[bucket].add(1)
@@ -312,7 +314,7 @@ def wide(array: Any) -> Any:
 
 
 def real(array: Any) -> Any:
-    """Return a complex array as its real and imaginary parts, another one as it is."""
+    """Return a complex array as its real and imaginary parts, any other as it is."""
     return jnp.stack([array.real, array.imag]) if jnp.iscomplexobj(array) else array
 
 

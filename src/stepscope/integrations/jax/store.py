@@ -46,7 +46,7 @@ class Coordinated:
         self._client, self.rank, self._folder = client, rank, folder
 
     def put(self, key: str, word: str) -> None:
-        """Keep a word under a key that has none; do nothing where it has one."""
+        """Put a word under a key that has none; do nothing if it has one."""
         try:
             self._client.key_value_set(f"{self._folder}/{key}", word)
         except Exception as error:
@@ -54,7 +54,7 @@ class Coordinated:
                 raise
 
     def get(self, key: str, timeout: float) -> str | None:
-        """Return the word of a key, waiting so many seconds for one; None where there is none."""
+        """Return the word of a key, waiting up to the given seconds for it; None if there is none."""
         try:
             return str(self._client.blocking_key_value_get(f"{self._folder}/{key}", int(1e3 * timeout)))
         except Exception as error:

@@ -1,8 +1,8 @@
 """Measures what the layers of a Keras model put out in training, for an ``ActivationHook``, on any backend.
 
-On PyTorch layers are looked at as they are called. On TensorFlow a branch of the step's graph measures, and
-leaves its result in variables. On JAX the batch of a sampled step goes through the model once more, with the
-same weights and seeds, in a function of its own: what trains is not touched.
+On PyTorch, layers are observed as they are called. On TensorFlow, a branch of the step's graph measures and
+leaves its result in variables. On JAX, the batch of a sampled step goes through the model once more in a
+separate function, with the same weights and seeds: the training itself is not touched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = ("norm", "full", "histograms")
 
 
 class ActivationMeter(Hook):
-    """Says of each step of a run what to measure, and records it.
+    """Decides what to measure in each step of a run, and records it.
 
     Args:
         run: The run.
@@ -62,13 +62,13 @@ class ActivationMeter(Hook):
             self.timed = self.level != OFF or self._budget.near(step)
 
     def in_turn(self, name: str) -> bool:
-        """Return whether a layer is in the part that has its turn."""
+        """Return whether a layer is in the part that is measured."""
         return self.taps.rows[name] % self.hook.rotate == self.part
 
     def hand_on(
         self, step: int, wait: Callable[[], Any], write: Callable[[ActivationReport], None] | None
     ) -> None:
-        """Have a sample recorded, on the thread that may wait for the device.
+        """Record a sample, on the thread that may wait for the device.
 
         Args:
             step: Which.
@@ -93,7 +93,7 @@ class ActivationMeter(Hook):
         self._rounds.put(round_)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and measure no more."""
+        """Record what is measured already, and stop measuring."""
         self.level, self.timed = OFF, False
         self._budget.close()
         self._opened.close()

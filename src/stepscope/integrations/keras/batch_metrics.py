@@ -1,4 +1,4 @@
-"""The metrics of single batches, and their loss, which is derived from the mean that Keras gives."""
+"""The metrics of single batches, and their loss, which is derived from the mean that Keras reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from stepscope.record import Run
 
 SCHEDULE_EVERY = 10
-"""A schedule is asked at every so many recorded batches: it computes the learning rate on the device."""
+"""Recorded batches between two reads of a schedule, which computes the learning rate on the device."""
 
 
 class BatchLoss:
-    """Takes the running mean apart: with m the mean of n batches, batch n has n·m(n) - (n-1)·m(n-1).
+    """Takes the running mean apart: if m(n) is the mean of n batches, batch n has n·m(n) - (n-1)·m(n-1).
 
     That holds for batches of one size. The last batch of an epoch may be smaller, so each loss is given only
     when another batch has followed. Values stay where they are, on the device. They are differences of
@@ -23,7 +23,7 @@ class BatchLoss:
         self.begin()
 
     def begin(self) -> None:
-        """Begin an epoch: the mean begins anew."""
+        """Begin an epoch: the mean starts over."""
         self._batches, self._total = 0, 0.0
         self._waiting: tuple[int, Any] | None = None
 
@@ -42,7 +42,7 @@ class BatchLoss:
 
 
 class BatchMetrics:
-    """Records the metrics of every so many batches.
+    """Records the metrics of batches at an interval.
 
     Args:
         every: How many; 0 for none.

@@ -22,7 +22,7 @@ from stepscope.record.statistics import ActivationHook
 
 
 class Watcher(Protocol):
-    """A watcher that is told of batches."""
+    """A watcher that is informed of batches."""
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Train one batch and return what ``train`` returns."""
@@ -31,8 +31,7 @@ class Watcher(Protocol):
 class TrainFunction:
     """Stands in for a model's ``train_function``.
 
-    It keeps no watcher alive: where ``fit`` was left by an exception it may stay on the model, and then does
-    nothing.
+    It keeps no watcher alive: if an exception left ``fit``, it may stay on the model, and then does nothing.
 
     Args:
         inner: The function that trains.
@@ -52,7 +51,7 @@ class TrainFunction:
         return getattr(self.__dict__["inner"], name)
 
     def watched_by(self, watcher: Watcher) -> bool:
-        """Return whether this one, or one further in, has this watcher."""
+        """Return whether this wrapper, or one inside it, has this watcher."""
         return self._watcher() is watcher or watched_by(self.inner, watcher)
 
 
@@ -75,7 +74,7 @@ class BatchParts:
         self._taps: list[Any] = []
         self._state: Any = None
         self.retrace = False
-        """True if the function that trains must be traced anew, with what measures layers."""
+        """True if the function that trains must be traced again, with what measures layers."""
         self._stages: BatchStages | None = None
         if wrapped and run.step_counter.stages is not None:
             self._stages = BatchStages(run.step_counter.stages, model)
@@ -88,7 +87,7 @@ class BatchParts:
 
     @guarded
     def _tap(self, model: Any) -> None:
-        """Have an ``ActivationHook`` of the run measure the model's layers."""
+        """Let an ``ActivationHook`` of the run measure the model's layers."""
         if not any(isinstance(hook, ActivationHook) for hook in self._run.hooks):
             return
         made = measure_activations(self._run, model)
@@ -126,7 +125,7 @@ class BatchParts:
 
     @guarded
     def taken(self, result: Any) -> None:
-        """Show what watches layers what a batch has returned."""
+        """Pass what a batch has returned to what watches the layers."""
         for tap in self._taps:
             tap.taken(result[0])
 
@@ -163,7 +162,7 @@ class TimedIterator:
 
 
 def examples(batch: Any) -> int:
-    """Return how many examples a batch holds: the first size of its first array; 0 where there is none."""
+    """Return how many examples a batch holds: the first size of its first array; 0 if there is none."""
     while not hasattr(batch, "shape"):
         parts = list(batch.values()) if isinstance(batch, dict) else batch
         if not isinstance(parts, list | tuple) or not parts:

@@ -29,15 +29,15 @@ END_OF_DATA = ("StopIteration", "OutOfRangeError")
 class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
     """Records what ``fit``, ``evaluate`` and ``predict`` do, on any backend, without TensorFlow.
 
-    ``model.fit(…, callbacks=[StepscopeCallback("runs/first")])``. Everything lands in one run, at the number
-    of the batch, so ``train/loss`` and ``eval/loss`` share a chart. The metrics are Keras's: those of
+    ``model.fit(…, callbacks=[StepscopeCallback("runs/first")])``. Everything is recorded in one run, at the
+    number of the batch, so ``train/loss`` and ``eval/loss`` share a chart. The metrics are Keras's: those of
     training are the mean since the epoch began. Values stay on the device; training never waits for them.
 
     Args:
         log_dir: The run's directory, or a ``Run``, which is then yours to close. In a directory each ``fit``
             is an attempt, which ends with it; the next goes on counting steps.
-        update_freq: Of which batches metrics are recorded: "batch" for each, "epoch" for the last of each
-            epoch, or every so many.
+        update_freq: The batches whose metrics are recorded: "batch" for each, "epoch" for the last of each
+            epoch, or a number for every that many.
         histogram_freq: Every how many epochs the histograms of the weights are recorded; 0 for never.
         write_graph: Whether to record the graph of the layers.
         write_images: Whether to record the weights as images too, with the histograms.
@@ -281,7 +281,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         return getattr(self._net, "optimizer", None)
 
     def _watch_inside(self, run: Run) -> None:
-        """Have what is within each batch seen: its data, its stages, its layers."""
+        """Observe what is inside each batch: its data, its stages, its layers."""
         if self._parts is not None:  # of a fit that was left by an exception
             self._parts.close()
         self._parts = BatchParts(run, self._net, wrapped=self._wrapped)
@@ -313,7 +313,7 @@ def frequency(update_freq: object) -> int:
     """Return every how many batches something is done, 0 for never.
 
     Raises:
-        UsageError: It says neither.
+        UsageError: It is neither.
     """
     found = {"batch": 1, "epoch": 0}.get(str(update_freq), update_freq)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0 or update_freq == 0:
@@ -328,7 +328,7 @@ def epochs(name: str, value: object) -> int:
     """Return a number of epochs.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     if not isinstance(value, int) or value < 0:
         raise UsageError(

@@ -35,7 +35,7 @@ class EagerMeter:
         self._kept: list[tuple[Tensor, Tensor | None]] = []
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Know the variables that the optimizer trains."""
+        """Take the variables that the optimizer trains."""
         self._variables = list(variables)
         self.param_groups = [{"params": [each.value for each in variables]}]
         if self._run is not None:
@@ -76,7 +76,7 @@ class EagerMeter:
                 parameter.grad = gradient
 
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
-        """Nothing: torch has reduced them in its backward pass."""
+        """Do nothing: torch has reduced them in its backward pass."""
 
     def after(self, variables: Sequence[Any]) -> None:
         """Measure updates."""
@@ -110,7 +110,7 @@ class KnownClip(ClipCall):
 
 
 class Handle:
-    """Takes a hook out again.
+    """Removes a hook again.
 
     Args:
         hooks: Where it is put.

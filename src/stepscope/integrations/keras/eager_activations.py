@@ -43,7 +43,7 @@ class EagerActivations(Hook):
         self._opened = ExitStack()
 
     def before_step(self, step: int) -> None:
-        """Begin a forward pass; look at layers if it is measured."""
+        """Begin a forward pass; observe layers if it is measured."""
         for each in list(self._model._forward_pre_hooks.values()):
             each(self._model, (), {})
         if self._inner._pass is not None:
@@ -56,7 +56,7 @@ class EagerActivations(Hook):
             each(self._model, (), None)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and measure no more."""
+        """Record what is measured already, and stop measuring."""
         self._opened.close()
         self._inner.finish(timeout)
 

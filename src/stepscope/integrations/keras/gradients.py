@@ -1,7 +1,7 @@
 """Gradients, weights and updates of a Keras optimizer, measured in its own step on any backend.
 
-``measured`` gives the optimizer's methods something to do besides; it stays what it was: the same object, the
-same configuration, and saved without anything of ours. The gradients are those that it applies: accumulated,
+``measured`` extends the optimizer's methods; otherwise it stays what it was: the same object with the same
+configuration, and saved without anything of ours. The gradients are those that it applies: accumulated,
 unscaled, clipped, and on TensorFlow reduced over the replicas.
 """
 
@@ -28,7 +28,7 @@ class Meter(Protocol):
     """The meter of gradients on a backend."""
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Know the variables that the optimizer trains."""
+        """Take the variables that the optimizer trains."""
 
     def attach(self, run: Run) -> None:
         """Record into a run from its next step on."""
@@ -87,7 +87,7 @@ class MeasuredOptimizer:
 
 
 def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimizer:
-    """Have an optimizer measure its gradients, weights and updates, and return it.
+    """Make an optimizer measure its gradients, weights and updates, and return it.
 
     Call it before the first step. What is measured is recorded once ``StepscopeCallback`` trains with it, or
     once ``watch`` is called.
@@ -97,7 +97,7 @@ def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimize
         hook: Says what, when and of which parameters; by default ``GradientHook()``.
 
     Raises:
-        UsageError: It is no optimizer of Keras's.
+        UsageError: It is not an optimizer of Keras's.
     """
     inner: Any = getattr(optimizer, "inner_optimizer", optimizer)
     if not hasattr(inner, "_clip_gradients") or not hasattr(inner, "_apply_weight_decay"):
@@ -121,7 +121,7 @@ def watch(run: Run, optimizer: Any) -> None:
         optimizer: One from ``measured``, built already.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if not isinstance(inner, MeasuredOptimizer):
@@ -134,13 +134,13 @@ def watch(run: Run, optimizer: Any) -> None:
 
 
 def meter_of(optimizer: Any) -> Any:
-    """Return what measures an optimizer; None where nothing does."""
+    """Return what measures an optimizer; None if nothing does."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     return inner._stepscope if isinstance(inner, MeasuredOptimizer) else None
 
 
 def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of the function that trains a batch; on JAX their state says what to measure."""
+    """Return the arguments of the function that trains a batch; on JAX, their state says what to measure."""
     found = meter_of(optimizer)
     if keras.backend.backend() != "jax" or found is None or not found.names:
         return arguments

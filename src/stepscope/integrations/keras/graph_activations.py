@@ -17,7 +17,7 @@ from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.report import ActivationReport, table
 
 FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
-"""How far an output is on its way to its bounds."""
+"""How close an output is to its bounds."""
 
 
 class GraphActivations(ActivationMeter):
@@ -27,7 +27,7 @@ class GraphActivations(ActivationMeter):
         run: The run.
         hook: Says what and when.
         taps: The layers.
-        model: The model, whose step is compiled anew with what measures in it.
+        model: The model, whose step is compiled again with what measures in it.
     """
 
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
@@ -41,7 +41,7 @@ class GraphActivations(ActivationMeter):
         renew(model)
 
     def before_step(self, step: int) -> None:
-        """Have the step measured as is due; what is traced in it is the step's graph."""
+        """Measure the step as is due; what is traced in it belongs to the step's graph."""
         super().before_step(step)
         self._seeing = True
         if self._told != (self.level, self.part):
@@ -60,7 +60,7 @@ class GraphActivations(ActivationMeter):
         self.hand_on(step, done, partial(write, step=step, found=found) if found else None)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already; the graph stays, and measures nothing."""
+        """Record what is measured already; the graph stays, but measures nothing."""
         super().finish(timeout)
         self._level.assign(OFF)
 
@@ -111,7 +111,7 @@ class LayerStatistics:
             self._active.assign(tf.reduce_any(out != 0, axis=list(range(out.shape.rank - 1))))
 
     def read(self, histograms: bool) -> tuple[Any, ...]:
-        """Return what is there now, as tensors."""
+        """Return the current values, as tensors."""
         active = None if self._active is None else self._active.read_value()
         return self._kept.read(histograms), self._size.read_value(), self._saturated.read_value(), active
 
@@ -136,6 +136,6 @@ def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]
 
 
 def renew(model: Any) -> None:
-    """Have a model trace its step anew where it has done so already."""
+    """Have a model trace its step again where it has done so already."""
     if getattr(model, "train_function", None) is not None:
         model.make_train_function(force=True)

@@ -38,7 +38,7 @@ class GraphMeter(SampledSteps):
         )
 
     def told(self, level: int, part: int) -> None:
-        """Have the next step measured so thoroughly, and of this part."""
+        """Set the level of the next step's measurement, and the part that is measured."""
         if self._statistics is not None:
             self._statistics.tell(level, part)
 

@@ -1,4 +1,4 @@
-"""A model as it is recorded: its facts, the graph of its layers, its weights and embeddings by the epoch."""
+"""A model as it is recorded: its facts, the graph of its layers, and its weights and embeddings per epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KERAS_PLUGIN, KERAS_TAG = "graph_keras_model", "keras"
 
 
 class ModelRecorder:
-    """Records what a model is when it is known, and its weights as epochs end.
+    """Records a model's structure once it is known, and its weights as epochs end.
 
     Args:
         graph: Whether to record the graph of the layers.
@@ -37,7 +37,7 @@ class ModelRecorder:
         self._unbuilt = False
 
     def describe(self, run: Run, model: Any, params: Mapping[str, Any]) -> None:
-        """Record what the model is, before its first batch.
+        """Record the model's structure, before its first batch.
 
         Args:
             run: Where to.
@@ -65,7 +65,7 @@ class ModelRecorder:
             weights.record_embeddings(run, model, step, self._labels)
 
     def _draw(self, run: Run, model: Any) -> None:
-        """Record the graph of the layers, and for TensorBoard what the model says of itself."""
+        """Record the graph of the layers and, for TensorBoard, the model's own description."""
         found = nodes(model)
         if found:
             run.graph(found, step=0)
@@ -79,8 +79,8 @@ class ModelRecorder:
 def nodes(model: Any) -> list[Node]:
     """Return a node for each use of a layer, with the ones it takes its inputs from.
 
-    Models within the model become scopes. Of a model that is not a graph of layers, as those that define
-    ``call``, only the layers are known and not what goes where.
+    Models within the model become scopes. For a model that is not a graph of layers, such as one that defines
+    ``call``, only the layers are known and not their connections.
     """
     found: list[Node] = []
     walk(model, str(model.name), [], found)
@@ -128,7 +128,7 @@ def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         model: A compiled model.
-        params: What ``fit`` tells its callbacks.
+        params: What ``fit`` passes to its callbacks.
     """
     optimizer = getattr(model, "optimizer", None)
     rate = rates.readings(optimizer)

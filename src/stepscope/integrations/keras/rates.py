@@ -16,7 +16,7 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
     Several optimizers each have a learning rate of their own, under their name.
 
     Args:
-        optimizer: The model's; None where it is not compiled with one.
+        optimizer: The model's; None if it is not compiled with one.
         step: Updates done, where only schedules are wanted: on JAX variables cannot be read within an epoch.
     """
     found = {}
@@ -35,7 +35,7 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
 
 
 def each(optimizer: Any) -> Iterator[tuple[str, Any]]:
-    """Give the optimizers that one is made of, with what tells them apart."""
+    """Yield the optimizers that one is made of, with what distinguishes them."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     several = getattr(optimizer, "optimizers", None)
     if several:
@@ -46,7 +46,7 @@ def each(optimizer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def updates(optimizer: Any) -> int:
-    """Return how many updates an optimizer has made; 0 where it does not say."""
+    """Return how many updates an optimizer has made; 0 if it does not say."""
     iterations = getattr(optimizer, "iterations", None)
     return 0 if iterations is None else int(number(iterations))
 

@@ -1,4 +1,4 @@
-"""When a compiled step measures, and what becomes of what it leaves: the part outside of the step."""
+"""When a compiled step measures, and how its results are recorded: the part outside of the step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFF, NORM, FULL, HISTOGRAMS = range(4)
 KINDS = ("norm", "norm", "full", "histograms")
 """Names of the levels for the pace; a step that measures nothing takes no longer than one with norms."""
 NOTHING_CLIPS = -1.0
-"""In place of the norm after clipping."""
+"""Value in place of the norm after clipping."""
 
 
 class Left(Protocol):
@@ -39,7 +39,7 @@ class Left(Protocol):
 
 
 class SampledSteps:
-    """Says of each step of a run what to measure, and records it.
+    """Decides what to measure in each step of a run, and records it.
 
     Args:
         hook: Says what, when and of which parameters.
@@ -62,13 +62,13 @@ class SampledSteps:
     # --- what a backend gives -----------------------------------------------------------------------
 
     def make(self) -> None:
-        """Make what a backend needs for these rows."""
+        """Create what a backend needs for these rows."""
 
     def wrapped_in(self, optimizer: Any) -> None:
-        """Know the optimizer that this one is in."""
+        """Take the optimizer that contains this one."""
 
     def told(self, level: int, part: int) -> None:
-        """Have the next step measured so thoroughly, and of this part of the parameters."""
+        """Set the level of the next step's measurement, and the part of the parameters."""
 
     def left(self, level: int) -> Left | None:
         """Return what the last step left; with ``OFF`` only its number is asked for."""
@@ -81,7 +81,7 @@ class SampledSteps:
     # --- the optimizer ------------------------------------------------------------------------------
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Know the variables that the optimizer trains."""
+        """Take the variables that the optimizer trains."""
         self.optimizer = optimizer
         wanted = [each for each in variables if sized(each) and self.hook.wants(name_of(each), each)]
         self.names, self.sizes = [name_of(each) for each in wanted], [sized(each) for each in wanted]
@@ -90,7 +90,7 @@ class SampledSteps:
         self.make()
 
     def in_rows(self, variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """Return values of variables in the order of the rows, None where there is none."""
+        """Return values of variables in the order of the rows, None if there is none."""
         found: list[Any] = [None] * len(self.names)
         for variable, value in zip(variables, values, strict=True):
             row = self.rows.get(self.optimizer._var_key(variable))
@@ -122,7 +122,7 @@ class SampledSteps:
         self.level = OFF
 
     def begin_step(self, step: int) -> None:
-        """Choose what to measure in a step: only one in which the optimizer takes one."""
+        """Choose what to measure in a step, if the optimizer takes a step in it."""
         self._budget.asked(step)
         level = NORM if self.hook.norm_every_step else OFF
         self._applies = self._updates(step)
@@ -206,7 +206,7 @@ def name_of(variable: Any) -> str:
 
 
 def sized(variable: Any) -> int:
-    """Return how many numbers a variable holds, 0 where they are not numbers to measure."""
+    """Return how many numbers a variable holds, 0 if they are not numbers to measure."""
     kind = getattr(variable.dtype, "name", str(variable.dtype))
     if "float" not in kind and "complex" not in kind:
         return 0
@@ -216,7 +216,7 @@ def sized(variable: Any) -> int:
 
 
 def become(one: Any, mixin: type) -> None:
-    """Put a class before that of an object, which keeps its name: so it is saved as what it was."""
+    """Put a class before that of an object, keeping its name so that it is saved as what it was."""
     kind = type(one)
     words = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     mixins = dict.fromkeys((mixin, *one._stepscope.mixins))

@@ -56,7 +56,7 @@ class BatchStages:
 
     @contextmanager
     def _marked(self, owner: Any, name: str, during: int, after: int) -> Iterator[None]:
-        """Mark a method of one object for as long as this is open: a copy of the object has nothing of it."""
+        """Mark a method of one object for as long as this is open; a copy of the object is not affected."""
         own = owner is not None and name not in vars(owner)
         if own:
             vars(owner)[name] = self._marking(getattr(owner, name), during, after)
@@ -80,13 +80,13 @@ class BatchStages:
         return marked
 
     def close(self) -> None:
-        """Mark no more; steps begin in the stage in which they began before."""
+        """Stop marking; steps begin in the stage in which they began before."""
         if self._eager:
             self._stages.first = self._before
 
 
 def eager(model: Any) -> bool:
-    """Say whether the model and its optimizer are called in Python for every batch."""
+    """Return whether the model and its optimizer are called in Python for every batch."""
     backend = keras.backend.backend()
     if backend == "torch":
         return not getattr(model, "jit_compile", False)

@@ -1,8 +1,8 @@
 """JAX: measured in the jitted step, returned with the optimizer's variables.
 
-What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. It is said
-by the type of one variable of the state; those of others say which part of the parameters has its turn. Each
-is compiled for itself, and a plain step pays nothing.
+What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. The type
+of one variable of the state says it; those of others say which part of the parameters is measured. Each
+combination is compiled separately, and a plain step pays nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 from stepscope.record.statistics.table import StatisticsTable
 
 TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
-"""The types that say something: the level, and the digits of the part's number."""
+"""The types with a meaning: the level, and the digits of the part's number."""
 
 
 class Stateless:
@@ -163,14 +163,14 @@ class StatelessMeter(SampledSteps):
     # --- around the step ----------------------------------------------------------------------------
 
     def wrapped_in(self, optimizer: Any) -> None:
-        """Have a ``LossScaleOptimizer`` say what to measure, too."""
+        """Make a ``LossScaleOptimizer`` say what to measure, too."""
         self._outer = optimizer
         if not isinstance(optimizer, Stateless):
             optimizer.__dict__["_stepscope"] = self
             become(optimizer, Stateless)
 
     def budget(self, sampling: Sampling) -> SamplingBudget:
-        """Return a budget on which the processes of the job agree: their programs must be alike."""
+        """Return a budget on which the processes of the job agree: their programs must be the same."""
         return budget(self.hook, sampling, failed=self._post)
 
     def _words(self, level: int, part: int) -> dict[str, str]:

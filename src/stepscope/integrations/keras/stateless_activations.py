@@ -1,4 +1,4 @@
-"""JAX: the batch of a sampled step goes through the model once more, in a function of its own.
+"""JAX: the batch of a sampled step goes through the model once more, in a separate function.
 
 It is given the weights, and the state of seeds and moving means, that the step is about to be given: so it
 computes what the step computes. The step itself is compiled and run as it would be without.
@@ -44,7 +44,7 @@ class StatelessActivations(ActivationMeter):
         return budget(self.hook, sampling, failed=self._post)
 
     def given(self, state: Any, batch: Any) -> None:
-        """Look at what a step is given.
+        """Look at the arguments of a step.
 
         Args:
             state: Of the trainer: trainable variables, others, and what is of no interest here.
@@ -56,7 +56,7 @@ class StatelessActivations(ActivationMeter):
         self._found = self._look(list(state[0]), list(state[1]), x, level=self.level, part=self.part)
 
     def taken(self, logs: Any) -> None:
-        """Know what a step returned, which is there once it is done."""
+        """Note what a step returned, which is available once it is done."""
         if self.timed:
             self._result = min(jax.tree.leaves(logs), key=lambda one: one.size, default=None)
 

@@ -1,4 +1,4 @@
-"""The layers of a Keras model, and a look at what each puts out while something wants to look."""
+"""The layers of a Keras model, and their outputs while something observes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepscope.record.statistics import ActivationHook
 SILENT = ("relu", "relu6", "hard_swish", "hard_silu", "threshold")
 BOUNDED = ("tanh", "sigmoid", "hard_tanh", "hard_sigmoid")
 NAMES = {"ReLU": "relu"}
-"""Layers that are an activation and have no function of that name."""
+"""Activation layers without a function of that name."""
 See = Callable[[str, Any], None]
 Failed = Callable[[Exception], None]
 
@@ -64,7 +64,7 @@ class Taps:
 
 
 def holds_layers(layer: Any) -> bool:
-    """Return whether a layer is made of others, in Keras 3 or in Keras 2."""
+    """Return whether a layer consists of others, in Keras 3 or in Keras 2."""
     flatten = getattr(layer, "_flatten_layers", None)
     return any(each is not layer for each in flatten()) if flatten else False
 

@@ -29,7 +29,7 @@ def record_weights(run: Run, model: Any, step: int, *, images: bool) -> None:
 
 
 def held(weight: Any) -> Any:
-    """Return values to take a snapshot of: torch's stay on the device, JAX reuses the memory of its own."""
+    """Return values for a snapshot: torch's stay on the device; JAX reuses the memory of its arrays."""
     if keras.backend.backend() == "torch":
         return weight.value
     return array(weight)

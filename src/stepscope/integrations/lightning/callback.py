@@ -90,7 +90,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     @guarded
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Say what is trained, and begin to measure."""
+        """Record what is trained, and begin to measure."""
         if self._holder is None:
             return
         run = self._holder.run()
@@ -114,7 +114,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End the step where the optimizer has stepped."""
+        """End the step if the optimizer has stepped."""
         if self._stepper is None or self._stop is None or self._holder is None:
             return
         number = self._holder.run().current_step or 0
@@ -161,13 +161,13 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
 
 def _settings(trainer: Any) -> dict[str, Any]:
-    """Return what a trainer was told that shapes the training."""
+    """Return the trainer's settings that shape the training."""
     found = {name: getattr(trainer, name, None) for name in SETTINGS}
     return {**found, "strategy": type(trainer.strategy).__name__}
 
 
 def _step(trainer: Any) -> int | None:
-    """Return the number under which Lightning will log this step, None where it does not tell."""
+    """Return the number under which Lightning will log this step, None if it does not tell."""
     number = getattr(getattr(trainer.fit_loop, "epoch_loop", None), "_batches_that_stepped", None)
     return number if isinstance(number, int) else None
 
@@ -179,7 +179,7 @@ def _accumulates(trainer: Any) -> bool:
 
 
 def _listen(profiler: Any, stepper: Stepper) -> Callable[[], None]:
-    """Hear from Lightning's profiler, whichever it is, when a batch is asked for and when it is there.
+    """Learn from Lightning's profiler, whichever it is, when a batch is requested and when it arrives.
 
     Between two batches lie validation, checkpoints and other callbacks too; only the profiler is told of the
     wait alone.

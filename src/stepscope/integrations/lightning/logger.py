@@ -86,7 +86,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
 
     @guarded
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Record numbers of one step; what the check before the training logs is left out.
+        """Record numbers of one step, except those of the sanity check before the training.
 
         Args:
             metrics: Values by tag.
@@ -175,7 +175,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         return f"{self._prefix}/{name}" if self._prefix else name
 
     def _rank(self) -> dict[str, int]:
-        """Return what Lightning alone knows: the rank of a process it started, before they are joined."""
+        """Return what only Lightning knows: the rank of a process it started, before they are joined."""
         rank = rank_zero_only.rank if rank_zero_only.rank is not None else 0
         torch = sys.modules.get("torch.distributed")
         if rank == 0 or (torch is not None and torch.is_available() and torch.is_initialized()):

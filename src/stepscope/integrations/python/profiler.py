@@ -1,8 +1,8 @@
 """Captures steps of plain Python by sampling, through pyinstrument, as a timeline of frames.
 
-The stack is looked at every millisecond. Frames that stand in successive samples are one event, so the file
-shows when each function was at work, to a millisecond; what is shorter than that may be missing. The file is
-JSON in the shape of PyTorch's, which Perfetto, chrome://tracing and ``stepscope profile`` read.
+The stack is sampled every millisecond. Frames in successive samples become one event, so the file shows when
+each function ran, to a millisecond; anything shorter may be missing. The file is JSON in the shape of
+PyTorch's, which Perfetto, chrome://tracing and ``stepscope profile`` read.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PythonProfiler:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """Note when what has a name began and ended."""
+        """Note when something with a name began and ended."""
         begun = time.perf_counter()
         try:
             yield
@@ -138,7 +138,7 @@ def frame_events(
     Args:
         samples: In order of time.
         thread: Number of the thread.
-        borders: Seconds since the start, ascending, at which a call that goes on is another one: the same
+        borders: Seconds since the start, ascending, at which a continuing call counts as a new one: the same
             stack in two steps is two calls.
 
     Returns:

@@ -21,15 +21,15 @@ STEP = "global_step"
 
 
 def evaluates() -> bool:
-    """Return whether the graph that a session begins with is one of an evaluation."""
+    """Return whether the graph of a new session belongs to an evaluation."""
     return bool(tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.EVAL_STEP))
 
 
 class Evaluation:
     """One session that evaluates.
 
-    Its run stays open to the end of the process: a training is evaluated many times. Of a process that trains
-    only the chief's has one. What the Estimator itself writes into the same directory is left to it.
+    Its run stays open to the end of the process: a training is evaluated many times. Of the processes that
+    train, only the chief has one. What the Estimator itself writes into the same directory is left to it.
 
     Args:
         where: The training's run, or its directory.

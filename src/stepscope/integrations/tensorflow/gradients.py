@@ -1,8 +1,8 @@
 """Statistics of gradients, weights and updates inside ``tf.function``, and how they get out of it.
 
-They are computed where a variable of ours says so, in one branch of the step's own graph, and left in other
-variables; the host sets the former before a step and reads the latter after it. No value is waited for and
-nothing calls back. These variables are plain ones whatever the strategy: the first replica of all writes
+They are computed if a variable of ours says so, in a branch of the step's own graph, and left in other
+variables; the host sets the former before a step and reads the latter after it. Nothing waits for a value,
+and nothing calls back. These variables are plain ones whatever the strategy: the first replica of all writes
 them, from gradients that are reduced already.
 """
 
@@ -24,7 +24,7 @@ from stepscope.record.statistics.table import StatisticsTable
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""
 NOTHING_CLIPS = -1.0
-"""In place of the norm after clipping."""
+"""Value in place of the norm after clipping."""
 
 
 class ArrayStatistics:
@@ -49,7 +49,7 @@ class ArrayStatistics:
             self.counts.assign(counts)
 
     def read(self, histograms: bool) -> tuple[Any, ...]:
-        """Return what is there now, as tensors."""
+        """Return the current values, as tensors."""
         counts = self.counts.read_value() if histograms and self.counts is not None else None
         return self.floats.read_value(), self.integers.read_value(), counts
 
@@ -61,10 +61,10 @@ class Statistics:
 
     Args:
         sizes: Elements of each parameter that is measured.
-        like: These parameters; of each a copy is kept where updates are wanted.
-        of: What: of gradients, weights and updates.
+        like: These parameters; a copy of each is kept if updates are wanted.
+        of: Any of gradients, weights and updates.
         histograms: Whether there may be histograms.
-        parts: How many parts the parameters are in, of which one has its turn in a step.
+        parts: Number of parts of the parameters, of which each step measures one.
         level: What to measure in the first step.
         part: Which part, then.
     """
@@ -89,7 +89,7 @@ class Statistics:
         self._old = [variable(np.zeros(one.shape), one.dtype) for one in like] if "updates" in of else []
 
     def tell(self, level: int, part: int = 0) -> None:
-        """Have the next step measured so thoroughly, and of this part; called outside of it."""
+        """Set the level of the next step's measurement, and the part; called outside the step."""
         choice = self._choice_of(level, part)
         if choice != self._host_choice:
             self._host_choice = choice
@@ -121,8 +121,8 @@ class Statistics:
 
         Args:
             everything: All of them.
-            rows: Of each parameter that is measured, None where it has none.
-            unclipped: All of them as they were before clipping; None where nothing clips.
+            rows: Of each parameter that is measured, None if it has none.
+            unclipped: All of them as they were before clipping; None if nothing clips.
         """
         if not first_replica():
             return

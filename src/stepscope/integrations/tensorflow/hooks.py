@@ -1,7 +1,7 @@
 """TensorFlow 1's hooks, recording into a run: the originals' names, arguments and rhythm, and ``run=``.
 
-Each is the original itself, given a run to write to. ``output_dir`` alone is a run's directory too, so a
-script ports by its import.
+Each is the original itself, given a run to write to. ``output_dir`` alone also names a run's directory, so
+porting a script means changing its import.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class LoggingTensorHook(tf.compat.v1.train.LoggingTensorHook):  # type: ignore[m
 
 
 class NanTensorHook(tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unused-ignore]
-    """Ends the training when the loss is NaN, and has the run say so.
+    """Ends the training when the loss is NaN, and records that in the run.
 
     Args:
         loss_tensor: The loss; by default the Estimator's.
@@ -185,7 +185,7 @@ class NanTensorHook(tf.compat.v1.train.NanTensorHook):  # type: ignore[misc, unu
 
 
 class StopAtStepHook(tf.compat.v1.train.StopAtStepHook):  # type: ignore[misc, unused-ignore]
-    """Ends the training at a step, and has the run say so.
+    """Ends the training at a step, and records that in the run.
 
     Args:
         num_steps: Steps from now.
@@ -227,6 +227,6 @@ def step_before(graph: Any) -> Any:
 
 
 def loss_of_graph() -> Any:
-    """Return the loss that an Estimator trains with; None where the graph has none."""
+    """Return the loss that an Estimator trains with; None if the graph has none."""
     losses = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)
     return losses[-1] if losses else None

@@ -78,7 +78,7 @@ class TensorFlowProfiler:
         return facts
 
     def stop(self) -> Export:
-        """End recording once the exporting thread comes to it, at once."""
+        """Return what ends the recording, on the exporting thread."""
         session, scratch, self._session = self._session, self._scratch, None
 
         def export(path: Path) -> Exported:

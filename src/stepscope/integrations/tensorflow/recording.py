@@ -27,15 +27,15 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
     The same hook goes everywhere: ``estimator.train(…, hooks=[hook])``, ``TrainSpec(…, hooks=[hook])`` and
     ``EvalSpec(…, hooks=[hook])``. Steps are numbered by the global step, as it is after the step. Each
     process makes its own run when a session begins: the chief's has the summaries, a worker's its telemetry,
-    a parameter server never begins one. Evaluations stand under ``eval`` of the directory, as the
-    Estimator's own do.
+    a parameter server never begins one. Evaluations are under ``eval`` in the directory, as the Estimator's
+    own are.
 
     Args:
         run: The run's directory; or a run of this process, which is then yours to close.
         save_steps: Steps between two records of the graph's summaries, under their own tags; None for none.
             Where the session itself saves them into the same directory, they are not recorded twice.
         loss: The tensor to record at each step as ``loss``, or its name; by default the Estimator's.
-        eval_name: As the name of the ``EvalSpec``: evaluations then stand under ``eval_<name>``.
+        eval_name: The name of the ``EvalSpec``: evaluations are then under ``eval_<name>``.
         options: For ``Run``, where a directory is given.
     """
 
@@ -72,7 +72,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Know the step at which this session begins."""
+        """Read the step at which this session begins."""
         if isinstance(now := self._now, Training):
             now.begin(session)
 
@@ -143,9 +143,10 @@ class Training:
     def after(self, found: dict[str, Any], session: Any) -> bool:
         """Record a step; return whether to go on.
 
-        The fetched number is of before or after the train op, as it happens: where this process alone trains,
-        it is read once more. Among several it is never certain whose step it counts, and asking costs a call;
-        but an own step adds one at least, so no two have the same number, and none is more than one too high.
+        The fetched number is from before or after the train op, as it happens: if only this process trains,
+        it is read once more. Among several processes it is never certain whose step it counts, and asking
+        costs a call; but each step of our own adds at least one, so no two have the same number, and none is
+        more than one too high.
         """
         run = self.run
         step = int(session.run(self._step)) if self._alone else max(int(found["step"]) + 1, self._next)

@@ -1,4 +1,4 @@
-"""The session that is being made around a hook, as far as it can be seen from its ``begin``."""
+"""The session that is being created around a hook, as far as its ``begin`` can see it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def evaluates_into(log_dir: str) -> bool:
 
 
 def _callers(most: int) -> Iterator[FrameType]:
-    """Yield the frames of those who called the function that asks, the nearest first."""
+    """Yield the frames of the callers of the calling function, nearest first."""
     frame = sys._getframe(1)
     for _ in range(most):
         back = frame.f_back

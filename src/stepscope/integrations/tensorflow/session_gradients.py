@@ -24,19 +24,19 @@ from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""
 SCOPE = "stepscope_gradients/"
-"""Of all operations that are added to a graph here."""
+"""Scope of all operations that are added to a graph here."""
 REPLICA = re.compile(r"/replica_\d+$")
 
 
 class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
     """Records statistics of the gradients that a session's optimizer applies, and of the weights before.
 
-    They are found in the graph, where operations apply them: averaged over the replicas of a strategy,
-    clipped, whatever the model function did. Statistics are operations of the graph, which only sampled steps
-    fetch. Of several processes, the chief records.
+    They are found in the graph where operations apply them: averaged over the replicas of a strategy,
+    clipped, or whatever the model function did. Statistics are operations of the graph, which only sampled
+    steps fetch. Of several processes, the chief records.
 
     Args:
-        run: The run or its directory; the same as of ``StepscopeHook`` where there is one.
+        run: The run or its directory; the same as for ``StepscopeHook`` if there is one.
         hook: Says what, when and of which variables; by default ``GradientHook()``. ``updates`` are not
             measured. ``max_overhead`` goes by how much longer the session takes for sampled steps.
         options: For ``Run``, where it is made here.
@@ -62,7 +62,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Know the step at which this session begins."""
+        """Read the step at which this session begins."""
         if self._session is not None and not evaluates():
             self._session.next = global_step(session) + 1
 
@@ -223,7 +223,7 @@ def applied(graph: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def read(variable: Any, var: Any, dtype: Any) -> Any:
-    """Return the value of a variable that an operation trains; None where it cannot be read."""
+    """Return the value of a variable that an operation trains; None if it cannot be read."""
     if var.dtype != tf.resource:
         return tf.identity(var) if not var.dtype._is_ref_dtype else tf.convert_to_tensor(variable)
     if variable is not None and variable.shape.is_fully_defined():

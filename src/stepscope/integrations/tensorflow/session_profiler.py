@@ -1,4 +1,4 @@
-"""ProfilerHook for the Estimator and other sessions: what TensorFlow's hook and ProfileContext gave.
+"""ProfilerHook for the Estimator and other sessions, with the output of TensorFlow's hook and ProfileContext.
 
 Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_meta_N`` (RunMetadata); all of
 them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read. The RunMetadata
@@ -42,7 +42,7 @@ class SessionBackend:
         show_dataflow: As for ``ProfilerHook``.
         show_memory: Likewise.
         timelines: Likewise.
-        round_steps: Steps between two captures, of which the folder of a capture has its name; None for none.
+        round_steps: Steps between two captures, after which a capture's folder is named; None for none.
     """
 
     name, format, ending = "tensorflow", "tfprof", ".tfprof"
@@ -56,7 +56,7 @@ class SessionBackend:
         self.graph: Any = None
 
     def folder_of(self, step: int) -> str:
-        """Return the folder of a capture that begins with a step: the one in which all processes have it."""
+        """Return the folder of a capture that begins with a step, which all processes share."""
         return f"step{step // self._round * self._round:08d}"
 
     def start(self, wanted: CaptureOptions) -> None:
@@ -72,7 +72,7 @@ class SessionBackend:
         return resident_facts()
 
     def stop(self) -> Export:
-        """Have no more steps traced; the files are made later."""
+        """Stop tracing steps; the files are written later."""
         self.recording = False
         steps, graph = self._steps, self.graph
         self._steps = []
@@ -180,14 +180,14 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Know the graph, and the step at which this session begins."""
+        """Read the graph, and the step at which this session begins."""
         self._backend.graph = session.graph
         if self._fetch is not None:
             self._step = global_step(session)
 
     @guarded
     def before_run(self, run_context: Any) -> Any:
-        """Have the step traced where it is captured."""
+        """Trace the step if it is captured."""
         self._begun = time.perf_counter()
         self._captures.before_step(self._step + 1)
         traced = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE) if self._backend.recording else None
@@ -207,7 +207,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
             self._tell_graph(run_values.run_metadata)
 
     def _tell_graph(self, metadata: Any) -> None:
-        """Record what the last step of a capture took, as TensorFlow's hook does, and once the graph."""
+        """Record the cost of a capture's last step, as TensorFlow's hook does, and once the graph."""
         if self._writer is None:
             return
         if self._graph_wanted:

@@ -66,7 +66,7 @@ class RunWriter:
         self._later(lambda: Event(tagged_run_metadata=TaggedRunMetadata(tag, data)), global_step, data, tag)
 
     def flush(self) -> None:
-        """Have everything written soon; the run does so by itself within a second."""
+        """Write everything soon; the run does so by itself within a second."""
         self.run.flush_soon()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Measures what the layers of a model put out in a forward pass, for an ``ActivationHook``.
+"""Measures the outputs of a model's layers in a forward pass, for an ``ActivationHook``.
 
-A hook on the whole model sees each forward pass begin. Only for one that is to be measured the layers get
-hooks of their own, until it ends: other passes cost one call.
+A hook on the whole model sees each forward pass begin. Only if it is to be measured do the layers get hooks,
+until it ends: other passes cost one call.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from stepscope.record.statistics.table import StatisticsTable
 
 MAX_FAILURES = 3
 NOT_MEASURED = -1e9
-"""Stands for a unit's activity: below zero whatever other ranks add."""
+"""Stands for an active unit: below zero whatever other ranks add."""
 SILENT = (nn.ReLU, nn.ReLU6, nn.Threshold, nn.Hardswish, nn.RReLU)
-"""Layers whose units can be dead: put out zero whatever comes in."""
+"""Layers whose units can be dead, with zero as output for every input."""
 SATURATION: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
     nn.Tanh: torch.abs,
     nn.Hardtanh: torch.abs,
     nn.Sigmoid: lambda out: (2 * out - 1).abs(),
     nn.Hardsigmoid: lambda out: (2 * out - 1).abs(),
 }
-"""How far the output of a layer is on its way to its bounds, from 0 to 1."""
+"""How close the output of a layer is to its bounds, from 0 to 1."""
 Flags = npt.NDArray[np.float64]
 
 
@@ -81,7 +81,7 @@ class Activations:
         ]
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and measure no more."""
+        """Record what is measured already, and stop measuring."""
         self.remove()
         self._rounds.close(timeout)
 
@@ -98,7 +98,7 @@ class Activations:
     def look_at_inputs(self, step: int) -> None:
         """Record how many values that went into the model in a step are not finite, if they are still there.
 
-        Asked where a gradient is not finite for the first time: were the data?
+        Called when a gradient is not finite for the first time, to see whether the data were finite.
         """
         number, inputs = self._inputs
         if number == step and inputs and self._run.role.writes:
@@ -251,7 +251,7 @@ class Pass:
                 self._handles.append(layer.register_forward_pre_hook(self._enter))
 
     def see_calls(self) -> None:
-        """See activations that are called as functions too, until ``release``."""
+        """Also observe activations that are called as functions, until ``release``."""
         self._calls = functional.FunctionalCalls(self._call)
         self._calls.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
@@ -316,7 +316,7 @@ class Pass:
 
 
 def look_at_inputs(run: Run, step: int) -> None:
-    """Have the activations of a run record whether what went into their models was finite."""
+    """Make the activations of a run record whether the inputs of their models were finite."""
     for hook in run.hooks:
         for part in hook.parts if isinstance(hook, ActivationHook) else ():
             if isinstance(part, Activations):

@@ -1,4 +1,4 @@
-"""``watch``: one call attaches to a run all that Stepscope can see of a PyTorch model and its optimizer."""
+"""``watch``: one call attaches all that can be seen of a PyTorch model and its optimizer to a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Watch:
         self._parts.append(part)
 
     def remove(self) -> None:
-        """Take everything off again; what was recorded stays. Doing so twice does nothing."""
+        """Detach everything again; what was recorded stays. Repeating it does nothing."""
         parts, self._parts = self._parts, []
         for part in reversed(parts):
             part.remove()
@@ -114,7 +114,7 @@ def watch(
 
 
 def _mark_stages(watched: Watch) -> None:
-    """Tell when the stages of each step begin, on every rank."""
+    """Mark the beginning of the stages of each step, on every rank."""
     from stepscope.integrations.torch.completion import device_stages
     from stepscope.integrations.torch.mesh import work_of
     from stepscope.integrations.torch.stages import StageMarks
@@ -134,7 +134,7 @@ def _mark_stages(watched: Watch) -> None:
 
 
 def _measure(watched: Watch, process_group: Any) -> None:
-    """Have the run's hooks that measure tensors measure these."""
+    """Make the run's measuring hooks measure these tensors."""
     for hook in watched.run.hooks:
         if isinstance(hook, GradientHook) and watched.optimizers:
             _measure_gradients(watched, hook, process_group)
@@ -177,7 +177,7 @@ def _describe(watched: Watch) -> None:
 
 
 class _Ends(Hook):
-    """Takes everything off where the run ends."""
+    """Detaches everything when the run ends."""
 
     ranks = "all"
 
@@ -190,7 +190,7 @@ class _Ends(Hook):
 
 
 def _named(optimizer: Any, model: nn.Module | None) -> dict[str, Optimizer]:
-    """Return optimizers by name, "" where there is one only; one of a parameter has the parameter's name."""
+    """Return optimizers by name: "" for a single one, the parameter's name if it has only one."""
     try:
         if optimizer is None:
             return {}

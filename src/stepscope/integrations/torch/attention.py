@@ -1,4 +1,4 @@
-"""How large attention logits are and how spread attention is, layer by layer: a hook that one asks for."""
+"""The size of attention logits and the spread of attention in each layer: an optional hook."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AttentionHook(Hook):
             run.report("attention", RecordError(found, hint=hint), points=0)
 
     def before_step(self, step: int) -> None:
-        """Look at the forward pass that comes, where it is time."""
+        """Observe the next forward pass, if it is due."""
         if step % self._every == 0 and self._failures < MAX_FAILURES and self._run.role.writes:
             self._handles = [
                 self._model.register_forward_pre_hook(self._enter),

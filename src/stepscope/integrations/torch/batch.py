@@ -1,4 +1,4 @@
-"""How many examples a batch holds."""
+"""The number of examples in a batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def examples(batch: Any) -> int:
-    """Return the first dimension of the first tensor or array of a batch, 0 where there is none.
+    """Return the first dimension of the first tensor or array of a batch, 0 if there is none.
 
     Args:
         batch: What a data loader gave: tensors in lists, tuples, dicts and objects that are such.

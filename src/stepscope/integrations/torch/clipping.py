@@ -41,7 +41,7 @@ class ClipCall(NamedTuple):
         return self.norm * torch.clamp(self.most / (self.norm + 1e-6), max=1.0)
 
     def then(self, later: ClipCall) -> ClipCall:
-        """Return both calls as one, where the later one saw what this one left; else the later one.
+        """Return both calls as one, if the later one saw the result of this one; otherwise the later one.
 
         Gradients are the same where their norm is; no device is waited for.
         """
@@ -59,7 +59,7 @@ class Cut:
         parameters: Identities of the parameters.
         rows: Theirs, of those that this rank measures.
         table: Sums of squares before, of what this rank measures.
-        wait: Waits until a device has filled the table; None where it is there.
+        wait: Waits until a device has filled the table; None if it is there.
     """
 
     parameters: frozenset[int]
@@ -80,7 +80,7 @@ class Cut:
 
 
 class Listener(Protocol):
-    """A listener that is told of clipping."""
+    """A listener for clipping."""
 
     def clipped(self, clip: ClipCall) -> None:
         """Take note of it."""
@@ -90,7 +90,7 @@ class Listener(Protocol):
 
 
 class Wrapped:
-    """A function of torch's in its wrapper, wherever torch keeps it by name."""
+    """A wrapped function of torch, wherever torch refers to it by name."""
 
     def __init__(self, name: str, public: str, wrap: Callable[[Any], Any]) -> None:
         self._original = getattr(clip_grad, name)
@@ -104,14 +104,14 @@ class Wrapped:
         self._wrapper = wrapper
 
     def undo(self) -> None:
-        """Put the function back, unless somebody else has wrapped it meanwhile."""
+        """Restore the function, unless somebody else has wrapped it meanwhile."""
         for place, at in self._places:
             if getattr(place, at) is self._wrapper:
                 setattr(place, at, self._original)
 
 
 class Clips:
-    """The calls that clipped since the last step: of several for the same parameters, what they come to."""
+    """The clipping calls since the last step; several for the same parameters are combined."""
 
     def __init__(self) -> None:
         self._clips: list[ClipCall | Cut] = []
@@ -120,7 +120,7 @@ class Clips:
         return bool(self._clips)
 
     def add(self, clip: ClipCall | Cut) -> None:
-        """Take note of a call; a step that was skipped left others for the same parameters."""
+        """Note a call; a skipped step may have left others for the same parameters."""
         kind = type(clip)
         for each in self._clips:
             if (
@@ -150,7 +150,7 @@ class Clips:
 
 
 def norms(clips: Sequence[ClipCall | Cut]) -> list[ClipCall]:
-    """Return the calls that scaled, but for those after a cut of the same: the cut tells of both."""
+    """Return the calls that scaled, except those after a cut of the same parameters, which covers both."""
     found: list[ClipCall] = []
     cut: frozenset[int] = frozenset()
     for each in clips:
@@ -167,7 +167,7 @@ def cuts(clips: Sequence[ClipCall | Cut]) -> list[Cut]:
 
 
 def total(norms: list[Tensor]) -> Tensor:
-    """Return the norm of what these are the norms of."""
+    """Return the joint norm of several norms."""
     return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
 
 
@@ -180,7 +180,7 @@ GROUPING = "_group_tensors_by_device_and_dtype"
 
 
 def listen(listener: Listener) -> None:
-    """Tell a listener of every call that clips, until ``ignore``."""
+    """Report every clipping call to a listener, until ``ignore``."""
     with _lock:
         _listeners.add(listener)
         if not _wrapped and hasattr(clip_grad, "_clip_grads_with_norm_"):

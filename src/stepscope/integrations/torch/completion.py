@@ -1,9 +1,9 @@
-"""When a device came to the end of each stage of a step, from events on its stream that nobody waits for.
+"""When a device finished each stage of a step, from events on its stream that nobody waits for.
 
-The host hands work out and goes on, so a stage that ends on the host need not have ended on the device. At
-each moment at which the host marks a stage, an event is put into the current stream; the thread that writes
-asks later whether it has passed, and takes the time between two events only where both have. The parts of a
-step are then those of the device: what lies between two steps is the wait for data, if the host waited.
+The host dispatches work and goes on, so a stage that has ended on the host need not have ended on the device.
+At each moment at which the host marks a stage, an event is put into the current stream; the thread that
+writes asks later whether it has passed, and takes the time between two events only where both have. The parts
+of a step are then those of the device: what lies between two steps is the wait for data, if the host waited.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stepscope.integrations.guard import report_raised
 from stepscope.record.problems import Reporter
 
 SHARE = 0.001
-"""Part of a step that may go into its events; where they take more, fewer steps are timed."""
+"""Share of a step that its events may take; if they take more, fewer steps are timed."""
 BLOCK = 16
 """Consecutive steps that are timed together: ranks are compared from meeting to meeting."""
 MOST_WAITING = 4096
-"""Steps whose events may wait; beyond it none is timed until some have passed."""
+"""Most steps whose events may wait; beyond it, none is timed until some have passed."""
 RARELY = 1 << 10
-"""One block in so many, at least."""
+"""At least one block in this many is timed."""
 LOOKS = 64
-"""Steps from which the cost of their events is told."""
+"""Number of steps from which the cost of their events is estimated."""
 
 
 class TimedStep(NamedTuple):
@@ -71,7 +71,7 @@ class DeviceStages:
         self._ended: float | None = None
 
     def begin(self, step: int, first: int, waited: float) -> None:
-        """Begin a step, its data having come after so long; below 0 where nobody measured that."""
+        """Begin a step whose data came after the given time; below 0 if nobody measured that."""
         self._leave()
         self._step, self._waited, self._begun = step, max(waited, 0.0), True
         self._timing = self._timed(step) and len(self._waiting) < MOST_WAITING
@@ -87,7 +87,7 @@ class DeviceStages:
             self._put(number)
 
     def end(self, now: float, waited: float) -> None:
-        """End the step, having waited for so long for its data in all."""
+        """End the step, given the total wait for its data."""
         if not self._begun:  # nobody takes what is timed
             return
         self._begun = False
@@ -130,7 +130,7 @@ class DeviceStages:
         self._timing = False
 
     def _account(self, now: float) -> None:
-        """Have fewer blocks timed where their events take more of the steps than they may."""
+        """Time fewer blocks if their events take more of the steps than they may."""
         if self._ended is not None and now > self._ended:
             self._spent += now - self._ended
             self._looks += 1
@@ -158,7 +158,7 @@ class DeviceStages:
         self._cost += perf_counter() - begun
 
     def _event(self) -> Any:
-        """Put an event into the current stream; None where a graph is being captured."""
+        """Put an event into the current stream; None if a graph is being captured."""
         if self._capturing is not None and self._capturing():
             return None
         try:
@@ -173,7 +173,7 @@ class DeviceStages:
         report_raised(self._reporter, "watch: events of stages", error)
 
     def _leave(self) -> None:
-        """Let go of the events of a step that did not come to its end."""
+        """Release the events of a step that did not end."""
         if self._marks:
             self._free.extend(event for _, event in self._marks)
             self._marks = []
@@ -181,11 +181,11 @@ class DeviceStages:
     # --- on the thread that writes ----------------------------------------------------------------------
 
     def waits(self, step: int) -> bool:
-        """Say whether a step's events may still be to pass."""
+        """Return whether events of a step may still be pending."""
         return bool(self._waiting) and self._waiting[0].step <= step <= self._waiting[-1].step
 
     def take(self) -> list[tuple[int, tuple[float, ...]]]:
-        """Return of each step whose events have passed since the last call its number and seconds by part.
+        """Return number and seconds by part of each step whose events have passed since the last call.
 
         The parts are the wait for data, then each stage by number, the rest first. Nothing is waited for.
         """
@@ -205,16 +205,16 @@ class DeviceStages:
 
 
 def passed(timed: TimedStep) -> bool:
-    """Say whether a device has come by all events of a step."""
+    """Return whether a device has passed all events of a step."""
     return bool(timed.end.query()) and all(bool(event.query()) for _, event in timed.marks)
 
 
 def parts_of(timed: TimedStep) -> tuple[float, ...]:
     """Return the seconds of a step by part: the wait for data, then each stage by number.
 
-    What lies before the step's first event is waiting for data as far as the host waited for it then; the
-    rest of that, as saving between two loops, is nobody's. Of the first stage, what the host waited for data
-    within the step.
+    Time before the step's first event is the wait for data as far as the host waited then; the rest, such as
+    saving between two loops, belongs to no part. The host's wait for data within the step is taken from the
+    first stage.
     """
     events = [*(event for _, event in timed.marks), timed.end]
     taken = [max(first.elapsed_time(second), 0.0) / 1e3 for first, second in pairwise(events)]
@@ -228,7 +228,7 @@ def parts_of(timed: TimedStep) -> tuple[float, ...]:
 
 
 def device_stages(model: nn.Module | None, reporter: Reporter) -> DeviceStages | None:
-    """Return what times stages on the device of a model; None where it is none that has events."""
+    """Return the timer of stages on a model's device; None if the device has no events."""
     parameter = None if model is None else next(model.parameters(), None)
     if parameter is None or parameter.device.type in ("cpu", "meta"):
         return None

@@ -1,4 +1,4 @@
-"""Curvature of the loss and the age of Adam's second moment: hooks that one asks for, as they cost passes."""
+"""Curvature of the loss and the age of Adam's second moment: optional hooks, as they cost extra passes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SharpnessHook(Hook):
         self._run = run
 
     def after_step(self, step: int) -> None:
-        """Measure where it is time; gradients and the random state are left as they are."""
+        """Measure if it is due; gradients and the random state are left as they are."""
         if step % self._every or self._failures >= MAX_FAILURES:
             return
         try:

@@ -1,7 +1,7 @@
-"""Moments of tensors on a device: a fused kernel where one can be had and is right, torch's own else.
+"""Moments of tensors on a device: by a fused kernel if one works and is right, otherwise by torch.
 
 The fused kernel reads each number once. Torch's own operations read it some seven times, in stretches of
-bounded size, so that they need little memory beside.
+bounded size, so that they need little additional memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def results(
 
 
 def squares(tensors: Sequence[Tensor]) -> Tensor:
-    """Return moments of which only count and squares are meant, and whether there is any non-finite."""
+    """Return moments of which only count and squares are set, and whether anything is not finite."""
     wide = double(tensors[0].device)
     found = torch.zeros(len(tensors), 7, dtype=wide, device=tensors[0].device)
     found[:, 0] = torch.tensor([float(each.numel()) for each in tensors], dtype=wide)
@@ -120,7 +120,7 @@ def fold(keys: Tensor) -> Tensor:
 
 
 def double(place: torch.device) -> torch.dtype:
-    """Return float64, or float32 on a device that has no such thing."""
+    """Return float64, or float32 on a device without it."""
     return torch.float32 if place.type in WITHOUT_DOUBLES else torch.float64
 
 
@@ -157,7 +157,7 @@ _fused: dict[torch.device, Fused | None] = {}
 
 
 def fused_kernel(place: torch.device) -> Fused | None:
-    """Return the fused kernel for a device; None where there is none, or where it is not right.
+    """Return the fused kernel for a device; None if there is none, or where it is not right.
 
     It is tried once on numbers of every kind, and compared with torch's own operations.
     """

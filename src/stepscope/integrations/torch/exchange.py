@@ -1,6 +1,6 @@
 """The ranks of a job, reached over the CPU: a gloo group of our own beside those that train.
 
-Nothing here is put on a device's stream, so no collective of the training ever stands behind one of ours, and
+Nothing here is put on a device's stream, so no collective of the training ever queues behind one of ours, and
 a rank that does not answer holds up a thread of ours, not the training.
 """
 
@@ -71,7 +71,7 @@ class GroupExchange:
 
 
 def agree(ranks: GroupExchange, mine: Sequence[ParameterEntry], version: int) -> TableLayout:
-    """Make one layout of what all ranks hold. Every rank calls this.
+    """Create one layout of what all ranks hold. Every rank calls this.
 
     Args:
         ranks: All.
@@ -151,7 +151,7 @@ def _layout(
 def _raw_parts(
     held: npt.NDArray[np.int64], begins: npt.NDArray[np.int64]
 ) -> tuple[int, tuple[tuple[int, int, int], ...], dict[tuple[int, int], int]]:
-    """Give each part whose gradient is a pending sum a place among the raw gradients, as far as they fit."""
+    """Assign parts whose gradients are pending sums a place among the raw gradients, as far as they fit."""
     at, places, offsets = 0, [], {}
     for line in held[begins]:
         row, part, elements = int(line[ROW]), int(line[PART]), int(line[ELEMENTS])

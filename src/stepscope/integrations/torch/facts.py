@@ -15,8 +15,8 @@ FLAT = "FullyShardedDataParallel"
 def model_facts(model: nn.Module) -> dict[str, Any]:
     """Return class, wrappers, and sizes of a model.
 
-    Parameters that several modules share count once, sharded ones (DTensor) with their full size. Not known
-    are those of the first FSDP, which are flat shards, and of lazy modules before their first batch.
+    Parameters that several modules share count once, sharded ones (DTensor) with their full size. Sizes are
+    not known for the first FSDP, which has flat shards, and for lazy modules before their first batch.
     """
     inner, wrappers = unwrap(model)
     facts: dict[str, Any] = {"class": type_name(inner)}
@@ -88,7 +88,7 @@ def inner_optimizer(optimizer: Any) -> Optimizer:
     """Return the optimizer whose ``step`` updates the parameters, without the wrappers of trainers.
 
     Raises:
-        TypeError: It is no optimizer of PyTorch.
+        TypeError: It is not an optimizer of PyTorch.
     """
     seen = optimizer
     for _ in range(4):

@@ -1,7 +1,7 @@
 """Activations that a model calls as functions, such as ``F.relu(self.fc(x))``, and that are not modules.
 
 In a forward pass that is measured, calls of these functions are seen and attributed to the layer whose output
-they are given. What is no layer's output, such as a sum of two, is not measured.
+they are given. What is not a layer's output, such as a sum of two, is not measured.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 SILENT = frozenset((torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, functional.relu, functional.relu6))
-"""Functions that put out zero whatever comes in."""
+"""Functions whose output can be zero for every input."""
 FAR: Mapping[Any, Callable[[Tensor], Tensor]] = {
     **dict.fromkeys((torch.tanh, Tensor.tanh, functional.tanh, functional.hardtanh), torch.abs),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, functional.sigmoid), lambda out: (2 * out - 1).abs()),
 }
-"""How far an output is on its way to its bounds, from 0 to 1."""
+"""How close an output is to its bounds, from 0 to 1."""
 
 
 class FunctionalCalls(TorchFunctionMode):

@@ -46,11 +46,11 @@ def attach(
     *,
     process_group: Any = None,
 ) -> list[Gradients]:
-    """Measure for a hook what optimizers work on. Every rank calls this, once the model is wrapped.
+    """Measure what optimizers work on, for a hook. Every rank calls this, once the model is wrapped.
 
     Args:
         run: The run.
-        model: Names the parameters; None where nothing does.
+        model: Names the parameters; None if nothing does.
         optimizers: By name; each has global statistics of its own, unless each has a single parameter, as
             where optimizers step inside backward: these are measured as one.
         hook: Says what, when and of which layers.
@@ -162,7 +162,7 @@ class Gradients:
             self._own.arm()
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and measure no more."""
+        """Record what is measured already, and stop measuring."""
         self.remove()
         self._rounds.close(timeout)
 
@@ -216,7 +216,7 @@ class Gradients:
                 self._close()
 
     def _measure_shortly(self, optimizer: Optimizer, now: float) -> bool:
-        """Record a step of which nothing but the norm is due; False where there may be more to it."""
+        """Record a step of which only the norm is due; return False if there may be more to it."""
         sample, number = self._sample, self._run.current_step
         if sample is not None and not sample.closed:
             return False
@@ -245,7 +245,7 @@ class Gradients:
         return True
 
     def _take_norm(self, *, there: bool = True) -> None:
-        """Record the norm of a step that was begun, if there is one; its gradients may be there no more."""
+        """Record the norm of a step that was begun, if any; its gradients may be gone."""
         if self._normed is None:
             return
         (norms, number), self._normed = self._normed, None
@@ -258,7 +258,7 @@ class Gradients:
             self._tell(what, "further gradients are read before the optimizer's step")
 
     def _join(self, optimizer: Optimizer) -> StepSample | None:
-        """Return the step that an optimizer's step belongs to; None where that was measured already."""
+        """Return the step that an optimizer's step belongs to; None if that was measured already."""
         sample, number, key = self._sample, self._run.current_step, id(optimizer)
         if number is None:
             again = sample is None or key in sample.begun
@@ -281,7 +281,7 @@ class Gradients:
             full = False
             if not self._rounds.over:
                 what = "gradient statistics of some steps, as earlier ones still wait for other ranks"
-                self._tell(what, "see whether a rank takes fewer optimizer steps than the others")
+                self._tell(what, "check whether a rank takes fewer optimizer steps than the others")
         histograms = full and self._sampling.histogram_due(number)
         if full:
             if self._first_full is None:
@@ -348,7 +348,7 @@ class Gradients:
             self._hand_on(sample, own)
 
     def _in_order(self, number: int, report: Callable[[], None]) -> None:
-        """Record what no other rank is needed for, now or behind the earlier steps that still wait."""
+        """Record what needs no other rank, now or after the earlier steps that still wait."""
         if self._rounds.idle:
             report()
         elif not self._rounds.stuck:

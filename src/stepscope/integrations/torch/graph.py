@@ -1,7 +1,7 @@
-"""The graph of a PyTorch module, and what each of its operations takes: for ``run.graph``.
+"""The graph of a PyTorch module and the cost of each operation, for ``run.graph``.
 
-``torch.export`` gives every operation with the module it stands in. What cannot be exported, for its control
-flow depends on data, is called once and seen through hooks: one node per module that has no modules in it.
+``torch.export`` gives every operation with its module. A module that cannot be exported, because its control
+flow depends on data, is called once and observed through hooks: one node per module that contains no other.
 
     traced = trace(model, batch)
     run.graph(traced.nodes, costs=traced.costs)
@@ -27,20 +27,20 @@ from stepscope.errors import UsageError
 from stepscope.events.kinds.graph import Node, NodeCost, node_name
 
 TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export")
-"""Loggers that print a whole model where it cannot be exported, which is no news here."""
+"""Loggers that print a whole model if it cannot be exported, which is expected here."""
 NO_GRAPH = "Error occurs, No graph saved\n"
 """Text that torch's own writer prints before it raises."""
 REPEATS = 3
-"""An operation's time is the shortest of so many, the first of which warms up."""
+"""Number of runs of which the shortest is an operation's time; the first one warms up."""
 
 
 @dataclass(frozen=True)
 class TracedModule:
-    """A graph and what its nodes took.
+    """A graph and the costs of its nodes.
 
     Attributes:
         nodes: In the order in which they run.
-        costs: Time and memory of their outputs; empty where the module was not called.
+        costs: Time and memory of their outputs; empty if the module was not called.
         exported: Every operation is there; otherwise one node per module.
     """
 
@@ -61,7 +61,7 @@ def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -
         measure: Also time its operations.
 
     Raises:
-        UsageError: It is no module.
+        UsageError: It is not a module.
     """
     if not isinstance(model, torch.nn.Module):
         raise UsageError(
@@ -88,7 +88,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @contextmanager
 def undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Put buffers and random generators back afterwards."""
+    """Restore buffers and random generators afterwards."""
     buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
     try:
@@ -102,7 +102,7 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule | None:
-    """Return the module as a graph of operations, None where that cannot be had."""
+    """Return the module as a graph of operations, None if it cannot be exported."""
     loggers = [logging.getLogger(name) for name in TALKATIVE]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -122,7 +122,7 @@ def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def as_tensorboard(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> tuple[Any, Any] | None:
-    """Return GraphDef and RunMetadata of a module as torch's own writer makes them; None where it cannot.
+    """Return GraphDef and RunMetadata of a module as torch's own writer makes them; None if it cannot.
 
     It is traced in evaluation mode. Its buffers, the mode of its modules and the random generators are left
     as they were.
@@ -144,7 +144,7 @@ def as_tensorboard(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> t
 
 @contextmanager
 def left_alone(model: Any) -> Iterator[None]:
-    """Put the mode of all modules, buffers and random generators back afterwards."""
+    """Restore the mode of all modules, buffers and random generators afterwards."""
     if not isinstance(model, torch.nn.Module):
         yield
         return
@@ -189,7 +189,7 @@ def is_shown(node: fx.Node) -> bool:
 
 
 def name_of(node: fx.Node) -> str:
-    """Return a node's name: the modules it stands in, then its own."""
+    """Return a node's name: the modules around it, then its own."""
     if node.op == "get_attr":
         return node_name(str(node.target).replace(".", "/"))
     stack = list((node.meta.get("nn_module_stack") or {}).values())
@@ -217,12 +217,12 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def sizes(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return a shape, -1 where a size is not fixed."""
+    """Return a shape, -1 if a size is not fixed."""
     return tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
 
 
 class Timed(fx.Interpreter):
-    """Runs a graph operation by operation, each waited for, and notes what each took."""
+    """Runs a graph operation by operation, waits for each, and notes its cost."""
 
     def __init__(self, program: fx.GraphModule) -> None:
         super().__init__(program)

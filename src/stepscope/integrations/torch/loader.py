@@ -1,4 +1,4 @@
-"""Which examples each batch of a DataLoader holds, told to a run as they are used."""
+"""Tells a run which examples each batch of a DataLoader holds, as they are used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from stepscope.record import Run
 
 DRAWN_AHEAD = 4096
-"""Batches whose indices wait for their use at most; a loader fetches ahead a few for each worker."""
+"""Most batches whose indices wait for their use; a loader prefetches a few for each worker."""
 
 
 class IndexedLoader:

@@ -1,7 +1,7 @@
-"""Tensors become rows of a table, each read once: by the compiled loop on the CPU, on a device where it lies.
+"""Tensors become rows of a table, each read once: on the CPU by the compiled loop, otherwise on their device.
 
-On the CPU nothing is waited for. On a device everything is queued behind the work that is there already, the
-result comes by one copy to page-locked memory, and ``wait`` of what is returned is for another thread.
+On the CPU nothing waits. On a device everything is queued behind existing work, the result arrives by one
+copy to page-locked memory, and another thread calls ``wait`` of what is returned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Wait = Callable[[], None] | None
 TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2, torch.float64: 3}
 """The kernel's number of each type."""
 WORTH_A_THREAD = 1 << 20
-"""Elements from which on a second thread saves more than it costs."""
+"""Number of elements from which on a second thread saves more than it costs."""
 
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 
@@ -35,11 +35,11 @@ def measure(table: StatisticsTable, parts: Parts, *, squares_only: bool = False)
 
     Args:
         table: Where to.
-        parts: What; the tensors may change once this returns.
+        parts: The tensors, which may change once this returns.
         squares_only: Whether counts and sums of squares are enough.
 
     Returns:
-        What waits until the rows are there; None where they are.
+        What waits until the rows are there; None if they are.
     """
     here: list[tuple[int, Tensor]] = []
     there: dict[torch.device, list[tuple[int, Tensor]]] = {}
@@ -84,7 +84,7 @@ def as_real(tensor: Tensor) -> Tensor:
 
 
 def flat(tensor: Tensor) -> Tensor:
-    """Return all elements in a row, in whatever order, without a copy where they lie side by side."""
+    """Return all elements in a row, in any order, without a copy if they are contiguous."""
     if tensor.is_contiguous():
         return tensor.view(-1)
     strides = sorted(

@@ -18,7 +18,7 @@ WORKS = {
 
 
 def work_of(model: nn.Module) -> str | None:
-    """Return what this rank's part of a model is, as "pipeline 1"; None where all ranks do the same.
+    """Return what this rank's part of a model is, as "pipeline 1"; None if all ranks do the same.
 
     Along the dimensions of data, sequence and tensor parallelism all ranks do the same. A parameter that
     lies in a part of a mesh leads to the whole of it.

@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 PREFIX = "nn.Module: "
 WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
-"""They call one module and do nothing of their own that has a place in the model."""
+"""Wrappers that only call one module and are not part of the model."""
 
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 _Frame = tuple[str, int, Any]
@@ -97,7 +97,7 @@ class ModuleScopes:
 
 
 def label_of(module: nn.Module, name: str, outer: str) -> str:
-    """Return what a scope is called inside the one around it: ``layers.0``, or the class of the outermost."""
+    """Return the name of a scope inside the one around it: ``layers.0``, or the class of the outermost."""
     kind = type(module).__name__.removeprefix("FSDP")
     if outer and name.startswith(outer + "."):
         return name[len(outer) + 1 :]

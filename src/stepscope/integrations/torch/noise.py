@@ -38,7 +38,7 @@ class OwnGradients:
         self.armed = False
 
     def arm(self) -> None:
-        """Look at the gradients of the coming backward passes, of which the last one counts."""
+        """Observe the gradients of the next backward passes, of which the last one counts."""
         if not self.armed:
             self._squares.clear()
             for parameter in self._parameters:
@@ -53,7 +53,7 @@ class OwnGradients:
         self.armed = False
 
     def take(self, seen: int) -> Tensor | float | None:
-        """Return the squared norm of the whole gradient, and look no more; None where parts were not seen.
+        """Return the squared norm of the whole gradient, and stop observing; None if parts were not seen.
 
         Args:
             seen: How many parameters have a gradient.

@@ -1,9 +1,9 @@
-"""The norm of all gradients in every step, with as little Python as can be.
+"""The norm of all gradients in every step, with as little Python as possible.
 
 Training has just gone through more memory than any cache holds, so that each object touched here costs far
-more than in a loop of its own. What does not change from step to step is prepared once; what is left is to
-ask each gradient where it lies. Large ones are read by threads of their own while the optimizer works: it has
-to leave them as they are, which is learnt in the first steps and looked at in every further one.
+more than in a separate loop. What does not change from step to step is prepared once; what remains is to ask
+each gradient for its address. Large ones are read by separate threads while the optimizer works: it must not
+change them, which is established in the first steps and checked in every further one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from stepscope.record.edges import BUCKET_OF_KEY
 from stepscope.record.statistics.table import Counts, StatisticsTable
 
 LEARNT = 3
-"""Steps in which the optimizer is seen to leave the gradients alone before any is read beside it."""
+"""Steps in which the optimizer must leave the gradients unchanged before any is read in parallel with it."""
 LOOK_AGAIN = 128
-"""Steps after which it is looked at again: what writes through ``.data`` counts no version of a tensor."""
+"""Steps after which that is checked again: writing through ``.data`` does not change a tensor's version."""
 WORTH_WAKING = 1 << 18
-"""Elements whose reading takes longer than waking a thread does."""
+"""Number of elements whose reading takes longer than waking a thread."""
 
 
 class Norms:
-    """Sums the squares of gradients where they lie on the CPU, whole and dense.
+    """Sums the squares of gradients that are on the CPU, whole and dense.
 
     Between ``begin`` and ``finish`` an optimizer takes its step.
 
@@ -63,7 +63,7 @@ class Norms:
         self._found: StatisticsTable | None = None
 
     def begin(self) -> bool:
-        """Read the gradients of a step or begin to; False where one of them is to be looked at closer."""
+        """Read the gradients of a step or begin to; return False if one of them needs a closer look."""
         columns, kept = self._columns, []
         addresses: list[int] = []
         try:
@@ -124,7 +124,7 @@ class Norms:
             readers.close()
 
     def _ask(self, columns: Counts) -> None:
-        """Have gradients read beside."""
+        """Read gradients in parallel with the optimizer."""
         if self._readers is None or not self._readers.here:
             self._readers = Readers(max(torch.get_num_threads() // 2, 1))
             weakref.finalize(self, self._readers.close)
@@ -164,7 +164,7 @@ class Readers:
         return self._process == os.getpid()
 
     def ask(self, columns: Counts, into: StatisticsTable) -> None:
-        """Have parts added to the first row of a table: int64 [4, parts], see ``measure.add``."""
+        """Add parts to the first row of a table: int64 [4, parts], see ``measure.add``."""
         count = min(len(self._readers), int(columns[1].sum()) // WORTH_WAKING + 1)
         shares = [columns] if count == 1 else measure.divide(columns, count)
         self._into = into

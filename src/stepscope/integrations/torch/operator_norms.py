@@ -1,4 +1,4 @@
-"""How far a step moves each layer in the norm in which µP expects the same of all: a hook one asks for."""
+"""How far a step moves each layer, in the norm that µP expects to be equal for all: an optional hook."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def operator_norm(matrix: Tensor, iterations: int = 8, vector: Tensor | None = N
 
 
 def matrices(model: nn.Module) -> Any:
-    """Yield each trained matrix by name, with what brings it to [outputs, inputs]."""
+    """Yield each trained matrix by name, with the function that reshapes it to [outputs, inputs]."""
     for place, module in model.named_modules():
         for name, weight in module.named_parameters(recurse=False):
             if weight.ndim < 2 or not weight.requires_grad or type(weight.data) is not Tensor:
@@ -135,7 +135,7 @@ def matrices(model: nn.Module) -> Any:
 
 
 def shape_of(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Return what brings the weights of a module to outputs and inputs."""
+    """Return the function that reshapes a module's weights to outputs and inputs."""
     if isinstance(module, nn.Embedding):
         return lambda weight: weight[None]
     if type(module).__name__ == "Conv1D":  # of transformers: a linear layer the other way round

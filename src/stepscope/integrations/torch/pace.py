@@ -1,4 +1,4 @@
-"""How long steps take, and how long measuring does."""
+"""The durations of steps and of measuring."""
 
 from __future__ import annotations
 

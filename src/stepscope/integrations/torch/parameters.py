@@ -1,9 +1,9 @@
 """The parameters of a model, which part of each this rank holds, and which part it measures.
 
-Every element of a parameter is measured by exactly one rank. Ranks that hold the same part of it, be they
-replicas of DistributedDataParallel or HSDP or of a tensor-parallel group, share the work: each measures its
-own stretch of the part. Parts are told apart by the coordinates of a DTensor's shards and by a checksum of
-their content, for replicas begin with equal weights and anything else does not.
+Every element of a parameter is measured by exactly one rank. Ranks that hold the same part of it, whether as
+replicas of DistributedDataParallel or HSDP or in a tensor-parallel group, share the work: each measures its
+own stretch of the part. Parts are distinguished by the coordinates of a DTensor's shards and by a checksum of
+their content, because replicas, and only they, begin with equal weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ParameterEntry:
         parameter: The parameter.
         wanted: Whether its own statistics are wanted.
         content: Checksum of this rank's part.
-        spread: Over how many ranks its gradient was seen to be a pending sum; 0 where it is none.
+        spread: Over how many ranks its gradient was seen to be a pending sum; 0 if it is none.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ParameterShare:
         entry: The parameter.
         index: This rank's number among those that hold the same part.
         holders: How many these are.
-        offset: Where the part lies among the raw gradients, in elements; -1 where it does not.
+        offset: Where the part lies among the raw gradients, in elements; -1 if it does not.
         spread: How many ranks a partial gradient is spread over.
     """
 
@@ -178,7 +178,7 @@ def coordinates(tensor: Any) -> tuple[object, ...]:
 
 
 def pending(gradient: Any) -> tuple[int, bool]:
-    """Return over how many ranks a gradient is a sum yet to be made, 0 for none; and whether it is a mean.
+    """Return over how many ranks a gradient is a pending sum, 0 for none; and whether it is a mean.
 
     Raises:
         TypeError: It is pending in another way.

@@ -26,7 +26,7 @@ from stepscope.integrations.torch.modules import ModuleScopes
 
 
 def cuda_in_use() -> bool:
-    """Return whether the program uses a CUDA device; asking does not begin to."""
+    """Return whether the program uses a CUDA device, without initializing it."""
     cuda: Any = torch.cuda
     return bool(cuda.is_available() and cuda.is_initialized())
 
@@ -34,7 +34,7 @@ def cuda_in_use() -> bool:
 def memory_facts() -> dict[str, int]:
     """Return bytes by name: ``resident_bytes`` and, of the current device, what the allocator holds.
 
-    The peak is the program's own: it is not reset here, for the program may be watching it.
+    The peak is the program's own: it is not reset here, because the program may be watching it.
     """
     facts = resident_facts()
     if cuda_in_use():
@@ -46,7 +46,7 @@ def memory_facts() -> dict[str, int]:
 
 _autograd: Any = torch.autograd  # the parts used here carry no types
 LEVEL = 1
-"""Of gzip: a trace shrinks to a tenth at any."""
+"""Level of gzip: a trace shrinks to a tenth at any level."""
 _DEVICE_WORK = b'"kernel"'
 _NO_DEVICE_WORK = (
     "the program uses a CUDA device, but no work on it was recorded: the driver may keep its counters from "
@@ -178,7 +178,7 @@ class TorchProfiler:
         return export
 
     def watch_out_of_memory(self, place: Callable[[], Path], told: Callable[[Path], object]) -> bool:
-        """Have a snapshot written whenever the device is out of memory, until ``forget_out_of_memory``."""
+        """Write a snapshot whenever the device is out of memory, until ``forget_out_of_memory``."""
         return snapshot.out_of_memory.watch(self, place, told)
 
     def forget_out_of_memory(self) -> None:
@@ -198,9 +198,9 @@ class _WithoutInductor:
 def prepare(profile: Any) -> None:
     """Prepare a recording, but do not import the compiler for it.
 
-    PyTorch asks the compiler for one setting, and so the first recording of a program that compiles nothing
-    would hold training for the seconds which that import takes. The same code is run on a ``torch`` that has
-    no compiler.
+    PyTorch asks the compiler for one setting, so the first recording of a program that compiles nothing would
+    stop training for the seconds that this import takes. The same code is run on a ``torch`` that has no
+    compiler.
     """
     original = type(profile).prepare_trace
     if "torch._inductor" in sys.modules or getattr(original, "__code__", None) is None:
@@ -253,7 +253,7 @@ _HEAD_BYTES = 1 << 16
 
 
 def join(plain: Path, found: list[ProcessSpans]) -> Joined:
-    """Return what adds spans of other processes to a Kineto file; nothing where its head is odd."""
+    """Return what adds spans of other processes to a Kineto file; nothing if its header is unusual."""
     if not found:
         return 0, b""
     with plain.open("rb") as file:
@@ -275,7 +275,7 @@ def compress(plain: Path, path: Path, joined: Joined = (0, b"")) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep PyTorch's advice to the callers of its profiler from the user, whose call this is not."""
+    """Hide PyTorch's advice to callers of its profiler from the user, who did not call it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

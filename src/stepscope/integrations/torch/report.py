@@ -30,10 +30,10 @@ MEMORY = 0.99
 
 
 class RoundsReport:
-    """Records what the rounds of one optimizer come to.
+    """Records the results of the rounds of one optimizer.
 
-    In the first step whose gradients are not finite, each layer's count of such values is recorded whether
-    or not the step was to be measured: a step later they are everywhere.
+    In the first step whose gradients are not finite, each layer's count of such values is recorded whether or
+    not the step was to be measured: one step later they are everywhere.
 
     Args:
         run: The run.
@@ -53,7 +53,7 @@ class RoundsReport:
         self._finite, self._onset = True, onset
 
     def clipped_only(self, step: int, noted: Sequence[ClipCall | Cut]) -> None:
-        """Record what clipping said of all gradients, which may still be on a device."""
+        """Record what clipping reported about all gradients, which may still be on a device."""
         clips = norms(noted)
         if clips and len(clips) == len(noted):
             before = total([clip.norm for clip in clips])
@@ -75,7 +75,7 @@ class RoundsReport:
             step: Its number.
             table: The row.
             layout: The rows of the layers.
-            layers: Measures these; None where the gradients are there no more.
+            layers: Measures these; None if the gradients are gone.
         """
         row = table.moments[0]
         if row[COUNT]:
@@ -194,7 +194,7 @@ class RoundsReport:
 def gone_by_cuts(plan: SamplePlan, round_: Round, gradients: Array, clips: Sequence[ClipCall | Cut]) -> float:
     """Return by how much clipping values made the sum of squares smaller, over all ranks.
 
-    Where each rank holds everything, this one has measured it; else all told of their parts.
+    If each rank holds everything, this one has measured it; otherwise all reported their parts.
     """
     if plan.layout.alone:
         return sum(each.gone(gradients) for each in cuts(clips))
@@ -202,7 +202,7 @@ def gone_by_cuts(plan: SamplePlan, round_: Round, gradients: Array, clips: Seque
 
 
 def number(value: Tensor) -> float:
-    """Return a number from wherever it is; waits for its device."""
+    """Return a number from wherever it is, waiting for its device."""
     return float(value.item())
 
 

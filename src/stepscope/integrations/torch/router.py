@@ -1,4 +1,4 @@
-"""How many tokens each expert of a mixture gets: a hook that one asks for."""
+"""The number of tokens that each expert of a mixture gets: an optional hook."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RouterHook(Hook):
             run.report("router", RecordError(found, hint="a mixture is a module with .experts"), points=0)
 
     def before_step(self, step: int) -> None:
-        """Look at the passes that come, where it is time."""
+        """Observe the next passes, if it is due."""
         if step % self._every == 0 and self._run.role.writes:
             for each in self._mixtures:
                 self._handles += each.look()
@@ -101,9 +101,9 @@ class Mixture:
     Attributes:
         name: Of the layer.
         count: Number of experts.
-        router: Chooses; None where there is none by name.
-        experts: One by one, where they are modules of their own.
-        top_k: Experts that a token gets, None where that is not said.
+        router: Chooses; None if there is none by name.
+        experts: The single experts, if they are separate modules.
+        top_k: Experts that a token gets, None if that is not said.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Mixture:
             yield each.register_forward_pre_hook(partial(self._called, at))
 
     def take(self) -> Tensor | None:
-        """Return how often each expert was chosen since the last time, None where that cannot be told."""
+        """Return how often each expert was chosen since the last time, None if that cannot be told."""
         chosen, guessed, rows = self._chosen, self._guessed, self._rows
         self._chosen, self._guessed, self._rows = [], [], {}
         if chosen:

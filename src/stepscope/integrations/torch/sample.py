@@ -69,7 +69,7 @@ def blocks(of: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass
 class StepSample:
-    """Measurements of one step as they come.
+    """Measurements of one step as they arrive.
 
     Args:
         plan: How to measure.
@@ -79,8 +79,8 @@ class StepSample:
         begun: Identities of the optimizers whose step has begun.
         clips: Calls that clipped.
         seen: Number of gradients seen.
-        table: The rows; None where this rank measures nothing.
-        pending_sums: Whether a gradient was seen that only a new layout has a place for.
+        table: The rows; None if this rank measures nothing.
+        pending_sums: Whether a gradient was seen that needs a new layout.
         closed: Whether the measurements were handed on.
         seconds: What measuring took.
     """
@@ -138,20 +138,20 @@ class StepSample:
             self._keep(id(optimizer), [share for share in trained if chosen[share.row]])
 
     def _part_of(self, share: ParameterShare, gradient: Tensor) -> Tensor | None:
-        """Return the stretch of a gradient that this rank measures; None where it is measured otherwise."""
+        """Return the stretch of a gradient that this rank measures; None if it is measured otherwise."""
         if is_distributed(gradient) and not self._is_there(share, gradient):
             return None
         return part_of(share, gradient, self.plan.whole)
 
     def _is_there(self, share: ParameterShare, gradient: Any) -> bool:
-        """Return whether a distributed gradient is complete and cut up like its parameter."""
+        """Return whether a distributed gradient is complete and sharded like its parameter."""
         spread, mean = pending(gradient)
         name = share.entry.name
         if not spread:
             if coordinates(gradient) == coordinates(share.entry.parameter):
                 return True
             self.tell(
-                f"the gradient of {name}, which is sharded otherwise than the parameter",
+                f"the gradient of {name}, which is sharded differently from the parameter",
                 "give both the same placements",
             )
         elif share.offset >= 0:
@@ -223,7 +223,7 @@ def part_of(share: ParameterShare, gradient: Any, whole: bool) -> Tensor:
 
     Args:
         share: Of the parameter.
-        gradient: That is complete, and cut up like its parameter.
+        gradient: A gradient that is complete and sharded like its parameter.
         whole: Whether this rank measures all that it holds, so that the others are not needed.
     """
     if is_distributed(gradient):

@@ -1,8 +1,8 @@
 """Snapshots of the CUDA allocator: on request, and when the device is out of memory.
 
 A snapshot says which blocks there are; with a history, also which line of Python allocated each. The history
-is recorded only while a capture asked for it runs. Out of memory there is none, unless the program records
-one, but the blocks tell what the memory was full of. ``stepscope profile memory FILE`` reads both.
+is recorded only while a capture asked for it runs. When memory runs out there is no history unless the
+program records one, but the blocks show what filled the memory. ``stepscope profile memory FILE`` reads both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 ENTRIES = 100_000
-"""Allocations and frees of which the history is kept."""
+"""Number of allocations and frees kept in the history."""
 ENDING = ".memory.pickle"
 
 
@@ -42,7 +42,7 @@ def dump(path: Path) -> Path:
 class OutOfMemory:
     """Writes a snapshot whenever a CUDA device runs out of memory.
 
-    PyTorch's observer cannot be taken off again, so there is one for the process, which asks who still wants
+    PyTorch's observer cannot be removed again, so there is one for the process, which asks who still wants
     it.
     """
 
@@ -51,7 +51,7 @@ class OutOfMemory:
         self._attached = False
 
     def watch(self, who: object, place: Callable[[], Path], told: Callable[[Path], object]) -> bool:
-        """Begin for somebody; False where this version of PyTorch cannot.
+        """Begin for somebody; return False if this version of PyTorch cannot.
 
         Args:
             who: Whom to stop for.

@@ -1,8 +1,9 @@
 """Marks where the stages of a training step begin, from hooks of PyTorch; no device is waited for.
 
-From the data's arrival to the model's forward pass a step is ``copy``, then ``forward``; what lies between it
-and the optimizer is ``backward``, the loss included; then ``optimizer``, and what follows is the rest. All is
-time of the host; where the model is on a device that has events, they are timed there, too (``completion``).
+From the data's arrival to the model's forward pass a step is ``copy``, then ``forward``; the time between
+that and the optimizer is ``backward``, the loss included; then ``optimizer``, and what follows is the rest.
+All is time of the host; where the model is on a device that has events, they are timed there, too
+(``completion``).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class StageMarks:
         stages: Of the run.
         model: The outermost module; without one only the optimizer is told.
         optimizers: Those that train it.
-        timer: Times the stages on the model's device; None where that cannot be.
+        timer: Times the stages on the model's device; None if that cannot be.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class StageMarks:
         self._handles.append(model.register_forward_hook(end))
 
     def remove(self) -> None:
-        """Mark no more; steps begin in the stage in which they began before."""
+        """Stop marking; steps begin in the stage in which they began before."""
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -83,6 +84,6 @@ class StageMarks:
 
 
 def seen(model: nn.Module) -> bool:
-    """Say whether a model's calls pass hooks that are not compiled with it, or scripted."""
+    """Return whether a model's calls pass through hooks that are not compiled or scripted with it."""
     compiled = getattr(model, "_compiled_call_impl", None) is not None
     return not compiled and not isinstance(model, torch.jit.ScriptModule)

@@ -14,13 +14,13 @@ _trainings = 0
 
 
 class Stop:
-    """Tells when to end the training that a run was asked to stop.
+    """Decides when to end the training of a run that was asked to stop.
 
-    One process ends at once. Of several, those that compute gradients together must end after the same step,
-    or the others wait for them for ever. The rank that is asked puts a later step into the store by which the
-    processes found each other; every rank looks there every ``every_n_steps`` steps. Ranks agree because none
-    can be that far ahead of another: each step's gradients are reduced over all of them. Where nothing is
-    asked, all this costs is the look; a collective could hang where only some ranks have the callback.
+    A single process ends at once. Of several, those that compute gradients together must end after the same
+    step, or the others would wait for them for ever. The rank that is asked puts a later step into the store
+    by which the processes found each other; every rank looks there every ``every_n_steps`` steps. Ranks agree
+    because none can be that far ahead of another: each step's gradients are reduced over all of them. Without
+    a request, this costs only the look; a collective could hang if only some ranks have the callback.
 
     Args:
         run: That may be asked.
@@ -63,7 +63,7 @@ class Stop:
 
 
 def _store() -> Any:
-    """Return what all processes can read and write, None in a process of its own."""
+    """Return what all processes can read and write, None if the process is alone."""
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
         return None
     return dist.distributed_c10d._get_default_store()

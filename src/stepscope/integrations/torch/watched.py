@@ -26,7 +26,7 @@ from stepscope.integrations.torch.parameters import (
 from stepscope.record.statistics.table import Array, StatisticsTable
 
 LEFT_OUT = "optimizer/left_out/"
-"""Before the names of parameters that have a gradient and are in no watched optimizer."""
+"""Beginning of the names of parameters that have a gradient and are in no watched optimizer."""
 MOST_LEFT_OUT = 20
 
 
@@ -34,10 +34,10 @@ class WatchedParameters:
     """The parameters of some optimizers: their names, which of them this rank holds, and their rows.
 
     Args:
-        model: Names the parameters; None where nothing does.
+        model: Names the parameters; None if nothing does.
         prefix: Stands before the parameters' names.
         optimizers: Whose parameters they are.
-        wants: Says of a name and its parameter whether statistics of its own are wanted.
+        wants: Returns whether separate statistics are wanted for a name and its parameter.
         ranks: The ranks that must agree on a layout; None for this process alone.
         norms: Whether the norm alone is measured at most steps.
 
@@ -46,10 +46,10 @@ class WatchedParameters:
         layout: Their rows in the table of statistics.
         identities: ``id`` of each parameter of the layout.
         shares: What this rank holds of the parameters of an optimizer, by the optimizer's ``id``.
-        plain: True where one optimizer's whole parameters are here.
-        norms: Measures the norm alone; None where that cannot be done apart.
+        plain: True if one optimizer's whole parameters are here.
+        norms: Measures the norm alone; None if that cannot be done apart.
         coming: A layout that the ranks agreed on and that the next step begins to use.
-        changed: True if the ranks have to agree anew.
+        changed: True if the ranks have to agree again.
     """
 
     layout: TableLayout
@@ -87,7 +87,7 @@ class WatchedParameters:
             of: Identities of the parameters; None for all.
 
         Returns:
-            None where a device would have to be waited for.
+            None if a device would have to be waited for.
         """
         table = StatisticsTable(len(self.layout.names))
         parts = [
@@ -111,7 +111,7 @@ class WatchedParameters:
         self.changed = False
 
     def look_for_changes(self) -> None:
-        """Ask for a new layout where the optimizers have other parameters than it has."""
+        """Ask for a new layout if the optimizers have different parameters."""
         if not self.changed and {id(each) for each in self.owned()} == self.identities:
             return
         old = {id(entry.parameter): entry for entry in self.entries}
@@ -143,7 +143,7 @@ class WatchedParameters:
                 yield tag, torch.linalg.vector_norm(gradient.detach())
 
     def _list(self, *, check: bool) -> list[ParameterEntry]:
-        """List the parameters of the optimizers, by the model's names where it has them."""
+        """List the parameters of the optimizers, with the model's names if it has them."""
         owned = {id(each): each for each in self.owned()}
         models = {} if self._model is None else {self._prefix: self._model}
         found = entries(models, self._wants, set(owned), check=check)

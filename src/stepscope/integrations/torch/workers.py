@@ -1,4 +1,4 @@
-"""Has the worker processes of ``torch.utils.data.DataLoader`` note when they fetch and collate batches.
+"""Makes the worker processes of ``torch.utils.data.DataLoader`` note when they fetch and collate batches.
 
 While a run has a ProfilerHook, each worker that is started gets one more thing to do at its start, around the
 user's own ``worker_init_fn``: it times its fetcher. That reaches workers however they are started, forked or
@@ -40,7 +40,7 @@ class AtStart:
         self.folder, self.earlier = folder, earlier
 
     def __call__(self, worker: int) -> None:
-        """Begin to note; training goes on without where that fails."""
+        """Begin to note; if that fails, training goes on without it."""
         with contextlib.suppress(Exception):
             sampler = WorkerSampler(self.folder)
             time_fetchers(SpanRing(self.folder, f"DataLoader worker {worker}"), sampler)
@@ -50,7 +50,7 @@ class AtStart:
 
 
 def time_fetchers(ring: SpanRing, sampler: WorkerSampler) -> None:
-    """Have each fetch of a batch in this process noted, and sampled while a capture wants it."""
+    """Note each fetch of a batch in this process, and sample it while a capture wants that."""
     for kind in (_fetchers._MapDatasetFetcher, _fetchers._IterableDatasetFetcher):
         kind.fetch = timed(kind.fetch, ring, sampler)
 
@@ -90,7 +90,7 @@ def timed(
 
 
 def watch() -> None:
-    """Have workers that are started from now on note their spans, until as many calls of ``forget``.
+    """Make workers started from now on note their spans, until ``forget`` is called as often.
 
     Raises:
         OSError: There is no place for their files.

@@ -110,7 +110,7 @@ class CheckpointHook(Hook):
 
 
 def text_value(tag: str, text: str) -> Value:
-    """Return a text as the value of a summary, as TensorBoard's text plugin has it."""
+    """Return a text as the value of a summary, in the format of TensorBoard's text plugin."""
     tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape.of(1), string_val=[text.encode("utf-8", "replace")])
     return Value(tag=tag, tensor=tensor, metadata=Metadata.of("text", data_class=2))
 
@@ -180,7 +180,7 @@ def callable_or_none(name: str, function: Any) -> Any:
 
 
 def needed(name: str, function: Any) -> Any:
-    """Return a function that a hook cannot do without.
+    """Return a function that a hook requires.
 
     Raises:
         UsageError: It is something else.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.record.run import Run
 
 LOOKS = 10
-"""Looks in the time after which a step is called stalled."""
+"""Number of looks during the time after which a step counts as stalled."""
 MOST_FRAMES = 100
 SWITCHES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables that switch the flight recorder on: how many collectives it keeps."""
@@ -108,7 +108,7 @@ class HangHook(Hook):
 
     @staticmethod
     def _dump(folder: Path, rank: int) -> str | None:
-        """Write what the flight recorder holds, and return the file's name; None where it holds nothing."""
+        """Write what the flight recorder holds, and return the file's name; None if it holds nothing."""
         recorded = flight_recorder()
         if not recorded:
             return None
@@ -138,9 +138,9 @@ def stacks(trains: int) -> list[dict[str, Any]]:
 
 
 def flight_recorder() -> bytes:
-    """Return what torch's flight recorder holds; empty where there is none or it is off.
+    """Return what torch's flight recorder holds; empty if there is none or it is off.
 
-    NCCL has a recorder of its own beside that of other backends: the one that holds more is taken.
+    NCCL has its own recorder besides the one of the other backends: the one that holds more is used.
     """
     if all(os.environ.get(name, "0") in ("", "0") for name in SWITCHES):
         return b""

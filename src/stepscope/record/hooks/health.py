@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from stepscope.record.run import Run
 
 EVERY_S = 1.0
-"""Points are judged so often: rarely enough to cost next to nothing."""
+"""How often points are judged, in seconds: rarely enough to cost next to nothing."""
 HOLD_S = 0.5
-"""A value on a device comes later than others of its time; so long is waited for it."""
+"""How long to wait for a value on a device, which arrives later than others of its time."""
 QUIET_S = 2.0
-"""After so long without a step's end nothing more of the time before it is expected."""
+"""Seconds without the end of a step after which no more points from before are expected."""
 RANKS_HOLD_S = 4.0
-"""In a job of several ranks: they write their losses once a second, and are read as often."""
+"""How often the ranks' losses are read: each rank writes them once a second."""
 FLUSH_S = 10.0
 BROKEN = (*NONFINITE, *SPIKES, "exploding-gradient")
 """Rules after which one may want to go back."""
 LOOK_BACK = 3
-"""Steps before the one at which a spike was told whose batches are told, too."""
+"""Number of steps before a spike whose batches are reported as well."""
 LINES = 40
 """Innermost lines of a stack that are kept."""
 DEEPEST = 10_000
@@ -99,8 +99,10 @@ class HealthHook(Hook):
         ranks: Literal["chief", "all"] = "chief",
     ) -> None:
         if severity not in SEVERITIES:
-            hint = ", ".join(SEVERITIES)
-            raise UsageError(f"severity must be one of them, got {shown(severity)}", hint=hint)
+            known = ", ".join(SEVERITIES)
+            raise UsageError(
+                f"severity must be one of {known}, got {shown(severity)}", hint="severity='high'"
+            )
         if ranks not in ("chief", "all"):
             raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
         self.ranks = ranks
@@ -147,7 +149,7 @@ class HealthHook(Hook):
         return cls(dict.fromkeys(RULES, False), alerts=alerts, severity="info")
 
     def alert(self, when: str | Alert) -> None:
-        """Judge by a rule of your own, too, from now on.
+        """Also judge by a rule of your own from now on.
 
         Args:
             when: A condition over tags, or an ``Alert``.
@@ -237,12 +239,12 @@ class HealthHook(Hook):
 
         failures = self._monitor.failures
         for failure in failures[self._failures :]:
-            error = RecordError(f"alert {failure}", hint="mend the function; it is not called again")
+            error = RecordError(f"alert {failure}", hint="fix the function; it will not be called again")
             run.report("alert", error, points=0, later=True)
         self._failures = len(failures)
 
     def _located(self, run: Run, finding: Finding) -> Finding:
-        """Return a finding with what this process alone knows: batches, and the last good checkpoint."""
+        """Return a finding with what only this process knows: batches, and the last good checkpoint."""
         if finding.rule not in BROKEN or not finding.is_open:
             return finding
         if (finding.rule, finding.number) not in self._own:
@@ -294,7 +296,7 @@ class HealthHook(Hook):
     # --- a thread of its own --------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Look now and then whether steps go on, until the run is over or gone."""
+        """Check now and then whether steps go on, until the run is over or gone."""
         while not self._over.wait(self._pace()):
             run = self._run()
             if run is None or not run.recording:
@@ -312,7 +314,7 @@ class HealthHook(Hook):
 
     @property
     def _hold(self) -> float:
-        """How long points wait for others of their time."""
+        """How long points wait for others of the same time."""
         return HOLD_S if self._ranks is None else RANKS_HOLD_S
 
     def _pace(self) -> float:
@@ -370,7 +372,7 @@ def write(run: Run, finding: Finding) -> None:
 
 
 def stack_of(thread: int) -> tuple[str, ...]:
-    """Return where a thread stands, innermost call last; empty where it is gone."""
+    """Return where a thread is, innermost call last; empty if it is gone."""
     return tuple(
         scrub_text(f"{code.co_filename}:{line_of(code, instruction)} {code.co_name}")
         for code, instruction in reversed(stack(thread, most=LINES))
@@ -378,7 +380,7 @@ def stack_of(thread: int) -> tuple[str, ...]:
 
 
 def place_of(thread: int) -> tuple[tuple[int, int], ...]:
-    """Return which instruction each call of a thread is at, innermost first; empty where it is gone."""
+    """Return which instruction each call of a thread is at, innermost first; empty if it is gone."""
     return tuple((id(code), instruction) for code, instruction in stack(thread, most=DEEPEST))
 
 

@@ -180,7 +180,7 @@ class Latest(NamedTuple):
         return float(self.values[-1])
 
     def at(self, step: int) -> float:
-        """Return the last value up to a step; the last of all where their steps are others."""
+        """Return the last value up to a step, or the very last if the steps are numbered differently."""
         until = (self.steps <= step).nonzero()[0]
         if len(until):
             return float(self.values[until[-1]])
@@ -224,8 +224,7 @@ PERCENTILES = {50: "speed/step_time_p50_ms", 95: "speed/step_time_p95_ms", 99: "
 STEP_TIME_MAX = "speed/step_time_max_ms"
 TENSORFLOW_RATE = "global_step/sec"
 MAX_TIMES = 4_096
-"""Step times kept of a window: of a longer one, so many drawn by lot. Sorting them takes half a
-millisecond."""
+"""Step times kept per window; of a longer one, a random sample. Sorting them takes half a millisecond."""
 
 
 class StepCounterHook(Hook):
@@ -303,7 +302,7 @@ class StepCounterHook(Hook):
             self._times[at] = seconds
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Record the first window where it did not fill."""
+        """Record the first window if it was not filled."""
         self._take()
         if not self._recorded and self._steps:
             self._record(run.current_step or 0)

@@ -13,7 +13,7 @@ from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import FOLDER, parse_name
 
 SHARE = 0.02
-"""Of the time of the thread that reads: a look at many files on a slow disk is followed by a long pause."""
+"""Share of its time that the reading thread may work: many files on a slow disk mean a long pause."""
 
 
 class News(NamedTuple):
@@ -38,10 +38,10 @@ class RankLosses:
         self._pause_until = 0.0
 
     def news(self, attempt: int) -> Iterator[News]:
-        """Yield what ranks have written since the last call; nothing where the disk does not answer.
+        """Yield what ranks have written since the last call; nothing if the disk does not answer.
 
         Args:
-            attempt: Which attempt; 0 where it is not known yet.
+            attempt: Which attempt; 0 if it is not known yet.
         """
         if not attempt:
             return

@@ -44,7 +44,7 @@ class StopAtStepHook(Hook):
         self._run: Run
 
     def begin(self, run: Run) -> None:
-        """Know the last step, and say it where nothing else says how long the run is."""
+        """Work out the last step, and set it as the length of the run if nothing else has."""
         self._run = run
         begun = run.step_counter.next
         if self._steps is not None:
@@ -85,7 +85,7 @@ class StopTogetherHook(Hook):
         self._run: Run
 
     def begin(self, run: Run) -> None:
-        """Let ``steps()`` leave the question to this hook."""
+        """Make ``steps()`` leave the decision to this hook."""
         self._run = run
         run.share_stops()
 
@@ -163,7 +163,7 @@ class EarlyStoppingHook(Hook):
         run.listen(self._take, {self.metric})
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Say so where the metric never came: a misspelt name would otherwise go unnoticed."""
+        """Warn if the metric was never logged: a misspelt name would otherwise go unnoticed."""
         if status == "finished" and self._first_step is None and run.last_step is not None:
             run.flush(timeout=deadline.left(_FLUSH_SECS))
             if self._first_step is None:

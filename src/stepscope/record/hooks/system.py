@@ -80,7 +80,7 @@ def watch(
         reference: The run, which may be gone.
         directory: The run's.
         every_secs: Seconds between two readings.
-        wait: Waits so many seconds; returns early, and True, where it is time to stop.
+        wait: Waits so many seconds; returns early, and True, if it is time to stop.
         all_gpus: Also read the GPUs that this process may not use.
     """
     from stepscope.record.system import sources
@@ -133,7 +133,7 @@ class Sampler:
 
 
 def give_up(run: HookRun, source: ReadingSource, error: Exception) -> None:
-    """Tell that a source is not read any more."""
+    """Report that a source is no longer read."""
     found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
     refusal = RecordError(found, hint="it is not read any more; the rest goes on")
     run.report("hook", refusal, points=0, later=True)

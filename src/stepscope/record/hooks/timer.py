@@ -1,9 +1,9 @@
 """When a hook acts: every so many steps, or every so many seconds.
 
 By steps, it is due at each multiple of N that is reached or passed, whatever its own history: the ranks of a
-job agree, a resumed run goes on in the same rhythm, and steps that are numbered in leaps or begin anew still
-make it due. By seconds, it is due so long after it was due last, on a clock that never goes back; after a
-long pause once, not several times. Ranks never agree on seconds: what needs all of them must go by steps.
+job agree, a resumed run goes on in the same rhythm, and steps that are numbered in leaps or begin again still
+make it due. By seconds, it is due the given time after it was last due, on a clock that never goes back;
+after a long pause only once. Ranks never agree on seconds: what needs all of them must go by steps.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Timer:
             self._next = self.now() + (self.every_secs or 0)
 
     def rest(self, rest: Rest, ahead: int = 0, steps: int = MOST) -> None:
-        """Let a hook rest until it may be due.
+        """Let a hook rest until it can be due.
 
         Args:
             rest: The hook's own.
@@ -107,5 +107,5 @@ class Timer:
 
 
 def default_steps(every_n_steps: int | None, every_secs: float | None) -> int | None:
-    """Return ``every_n_steps``, or the usual number where neither is given."""
+    """Return ``every_n_steps``, or the default if neither is given."""
     return EVERY_STEPS if every_n_steps is None and every_secs is None else every_n_steps

@@ -1,7 +1,7 @@
 """The one place that decides which process of a job this is.
 
-Order: arguments, initialised runtimes, launcher environments, a single process. Whoever comes first is
-believed; what others said beside it is kept, for ``stepscope whoami`` and for warnings.
+Order: arguments, initialised runtimes, launcher environments, a single process. The first source is believed;
+what the others said is kept for ``stepscope whoami`` and for warnings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def detect(
         chief: Which rank writes the summaries.
 
     Raises:
-        UsageError: An argument outside the world.
+        UsageError: An argument is out of range.
     """
     for label, given in (("rank", rank), ("world_size", world_size)):
         if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
@@ -88,7 +88,7 @@ def detect(
 
 
 def checked(role: Role, source: str) -> Role:
-    """Return a role whose rank is one of its world.
+    """Return a role after checking that its rank is within the world size.
 
     Raises:
         UsageError: It is not; only arguments can cause that.
@@ -115,7 +115,7 @@ def named(role: Role, wish: str | None, found: str | None, chief: Chief) -> Role
 
 
 def filled(best: Claim, others: list[Claim]) -> Claim:
-    """Return a claim with what others know about the host, where they agree on rank and world size."""
+    """Return a claim, completed by what others know about the host if they agree on rank and world size."""
     for other in others:
         if (other.rank, other.world_size, other.name) == (best.rank, best.world_size, best.name):
             best = replace(
@@ -128,7 +128,7 @@ def filled(best: Claim, others: list[Claim]) -> Claim:
 
 
 def contradictions(best: Claim, others: list[Claim]) -> tuple[RoleError, ...]:
-    """Return what launchers say that cannot both be true, as after a variable was left behind in a shell."""
+    """Return the contradictions between launchers, as from a variable left behind in a shell."""
     found = [other for other in others if not other.outer and not agree(best, other)]
     found = [other for other in found if not (nested(best, other) or nested(other, best))]
     return tuple(
@@ -164,7 +164,7 @@ class RuntimeWatch:
 
     Args:
         role: What was found when the run was made.
-        again: Finds it out anew.
+        again: Finds it out again.
     """
 
     def __init__(self, role: Role, again: Callable[[], Role]) -> None:
@@ -185,18 +185,18 @@ class RuntimeWatch:
 
 
 def lost_chief(role: Role, points: int) -> RoleError:
-    """Say that a run began to write and then learnt that another rank is the chief."""
+    """Return the error of a run that began to write and then learnt that another rank is the chief."""
     return RoleError(
-        f"this run was made before {role.source} was initialised, and wrote {points} points as if it were "
+        f"this run was created before {role.source} was initialised, and wrote {points} points as if it were "
         f"alone; it is rank {role.rank} of {role.world_size}, so from now on rank {role.chief_rank} writes",
-        hint="make the Run after initialising, or pass rank= and world_size=",
+        hint="create the Run after initialising, or pass rank= and world_size=",
     )
 
 
 def new_chief(role: Role) -> RoleError:
-    """Say that a run kept silent and then learnt that it is the chief."""
+    """Return the error of a run that wrote nothing and then learnt that it is the chief."""
     return RoleError(
-        f"this run was made before {role.source} was initialised and took itself for another rank; it is the "
-        f"chief, rank {role.rank} of {role.world_size}, and what was logged before is not recorded",
-        hint="make the Run after initialising, or pass rank= and world_size=",
+        f"this run was created before {role.source} was initialised and took itself for another rank; it is "
+        f"the chief, rank {role.rank} of {role.world_size}, and what was logged before is not recorded",
+        hint="create the Run after initialising, or pass rank= and world_size=",
     )

@@ -14,11 +14,11 @@ from typing import Any
 from stepscope.record.roles.role import Claim, Environ, EnvironmentReader
 
 INTERACTIVE = ("bash", "interactive", "sh", "zsh")
-"""Names of Slurm jobs in which a person types."""
+"""Names of interactive Slurm jobs."""
 
 
 def claims(environ: Environ) -> tuple[list[Claim], EnvironmentReader]:
-    """Return what the environment says, the most trusted first, and what in it cannot be right."""
+    """Return what the environment says, the most trusted first, and what is wrong with it."""
     reader = EnvironmentReader(environ)
     found = [claim for source in SOURCES if (claim := source(reader)) is not None]
     return found, reader
@@ -44,7 +44,7 @@ def rank_variables(reader: EnvironmentReader) -> Claim | None:
 
 
 def rank_source(environ: Environ) -> str:
-    """Say who set ``RANK``, as far as other variables give it away."""
+    """Return who set ``RANK``, as far as other variables show it."""
     if "TORCHELASTIC_RUN_ID" in environ:
         return "torchrun"
     if "PET_NNODES" in environ or "PET_NODE_RANK" in environ:
@@ -145,7 +145,7 @@ COORDINATED = (
     "PET_MASTER_ADDR",
     "JOBSET_NAME",
 )
-"""Variables that tell that the pods of a Job work together; pods of many a Job do not."""
+"""Variables that show that the pods of a Job work together; the pods of many Jobs do not."""
 
 
 def pod_counts_nodes(reader: EnvironmentReader) -> bool:
@@ -230,7 +230,7 @@ class ConfigError(ValueError):
 
 
 def tf_config(reader: EnvironmentReader) -> Claim | None:
-    """Return what TF_CONFIG says; None where it is not set, names no cluster, or is refused."""
+    """Return what TF_CONFIG says; None if it is not set, names no cluster, or is refused."""
     text = reader.environ.get("TF_CONFIG", "").strip()
     if not text:
         return None
@@ -242,10 +242,10 @@ def tf_config(reader: EnvironmentReader) -> Claim | None:
 
 
 def parse(text: str) -> Claim | None:
-    """Return what a TF_CONFIG says, None where it names no cluster.
+    """Return what a TF_CONFIG says, None if it names no cluster.
 
     Raises:
-        ConfigError: It contradicts itself or is none.
+        ConfigError: It contradicts itself or is not a TF_CONFIG.
     """
     try:
         config = json.loads(text)
@@ -289,10 +289,10 @@ def place(jobs: dict[str, int], kind: str, index: int) -> Claim:
 
 
 def alone(task: dict[str, Any]) -> Claim | None:
-    """Return what a task without cluster is: nothing in particular, or an evaluator beside the cluster.
+    """Return the role of a task without a cluster: none in particular, or an evaluator.
 
     Raises:
-        ConfigError: It is a task that cannot be without.
+        ConfigError: It is a task that needs a cluster.
     """
     kind = str(task.get("type", "worker"))
     if kind == "evaluator":
@@ -328,10 +328,10 @@ def host_count(name: str, hosts: Any) -> int:
 
 
 def index_of(task: dict[str, Any]) -> int:
-    """Return the index of a task; 0 where it is left out.
+    """Return the index of a task; 0 if it is left out.
 
     Raises:
-        ConfigError: It is no number from 0.
+        ConfigError: It is not a number from 0.
     """
     found = task.get("index", 0)
     if isinstance(found, str) and found.isascii() and found.isdigit():

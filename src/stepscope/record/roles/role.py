@@ -1,4 +1,4 @@
-"""A process of a distributed job: what a source claims of it, what it writes, and who is the chief."""
+"""A process of a distributed job: what a source says about it, what it writes, and who is the chief."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Role:
         rank: From 0, among the processes that train; of a parameter server, among these.
         world_size: Number of processes that train, without parameter servers and evaluator.
         name: "chief", "worker", "evaluator", "ps", or what the user calls it.
-        source: Where rank and world size are known from.
+        source: Where rank and world size come from.
         chief_rank: The rank that writes the summaries.
-        local_rank: Among the processes of this rank's host, None where nobody says.
+        local_rank: Among the processes of this rank's host, None if nobody says.
         local_size: Number of these.
         node: Number of the host in the job.
         restarts: How often the launcher has started the job again.
         evidence: What the source said: ``RANK=3``.
         overruled: What others said that was not believed, one line each.
-        problems: What contradicts itself or cannot be read.
+        problems: Contradictions, and what cannot be read.
         settled: Whether the answer is final; otherwise a runtime that is initialised later may know better.
     """
 
@@ -94,8 +94,8 @@ class Claim:
     Attributes:
         source: What to call it.
         rank: From 0.
-        world_size: None where the source does not say how many there are.
-        evidence: The variables or calls that it stands on, ``RANK=3``.
+        world_size: None if the source does not say how many there are.
+        evidence: The variables or calls that it is based on, ``RANK=3``.
         name: A role that the source gives: "chief", "worker", "ps", "evaluator".
         local_rank: Rank among the processes of the host.
         local_size: Number of these.
@@ -134,7 +134,7 @@ class EnvironmentReader:
         self.problems: list[RoleError] = []
 
     def integer(self, *names: str) -> int | None:
-        """Return the first of some variables that is set, None where none is or it is not a number from 0."""
+        """Return the first of some variables that is set, None if none is or it is not a number from 0."""
         for name in names:
             text = self.environ.get(name, "").strip()
             if not text:
@@ -152,12 +152,12 @@ class EnvironmentReader:
         return tuple(f"{name}={self.environ[name]}"[:80] for name in names if name in self.environ)
 
     def refuse(self, found: str, *, hint: str) -> None:
-        """Note something that cannot be right; what was found in one variable is told once."""
+        """Note something that cannot be right; each variable is reported once."""
         if all(problem.message != f"{found}; it is not used" for problem in self.problems):
             self.problems.append(RoleError(f"{found}; it is not used", hint=hint))
 
     def pair(self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...]) -> bool:
-        """Return whether rank and world size are both there and fit each other."""
+        """Return whether rank and world size are both known and fit each other."""
         if rank is None or size is None:
             return False
         if rank < size:

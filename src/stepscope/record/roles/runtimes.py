@@ -2,8 +2,8 @@
 
 Each is looked up among the modules that are loaded already; nothing is imported, nothing initialised and
 nothing sent. ``jax.process_index()`` would start JAX's backend, after which ``jax.distributed.initialize``
-fails, so JAX's own state is read instead. All of this is other people's code and partly private to it: what
-it raises means that it says nothing.
+fails, so JAX's own state is read instead. All of this is the code of others, and some of it is private: if it
+raises, it says nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def horovod(modules: Modules) -> Claim | None:
 
 
 def deepspeed(modules: Modules) -> Claim | None:
-    """DeepSpeed on a back end of its own; on ``torch.distributed`` that one has answered."""
+    """DeepSpeed on its own back end; on ``torch.distributed``, that has answered already."""
     comm = modules.get("deepspeed.comm")
     if comm is None or not comm.is_initialized():
         return None

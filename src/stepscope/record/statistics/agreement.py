@@ -1,11 +1,11 @@
-"""A time budget on which the processes of a job agree, where what a step measures is part of its program.
+"""A time budget on which the processes of a job agree, if measuring is part of a compiled step.
 
-Processes whose programs differ may wait for each other for ever, so all must stretch at the same step. There
-is a store that they share. Of each decision the first word that is put there counts, and a process that comes
-to the step from which it holds goes by that word, or puts "no change" itself. So no process ever waits for
-another one, only for the store, and for that only where its own threads have not asked it in time.
+Processes whose programs differ may wait for each other for ever, so all must stretch at the same step. They
+share a store. The first value that is put there for a decision counts: a process that reaches the step from
+which the decision applies follows that value, or puts "no change" itself. So no process ever waits for
+another one, only for the store, and only if its own threads have not asked it in time.
 
-Steps are counted as they are asked for, which all processes do alike, whatever their numbers.
+Steps are counted as they are asked about, which is the same in all processes, whatever their numbers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 LEAST_STEPS = 32
 """Steps from one decision to the next, at least; else twice the distance of samples."""
 LOOK_SECS = 0.5
-"""For how long one question to the store waits for an answer."""
+"""How long one request to the store waits for an answer."""
 WAIT_SECS = 20.0
-"""For how long a step waits for the store, before this process stretches no more."""
+"""How long a step waits for the store before this process stops stretching."""
 END_SECS = 2.0
 
 
@@ -37,10 +37,10 @@ class Store(Protocol):
     rank: int
 
     def put(self, key: str, word: str) -> None:
-        """Keep a word under a key that has none; do nothing where it has one."""
+        """Put a word under a key that has none; do nothing if it has one."""
 
     def get(self, key: str, timeout: float) -> str | None:
-        """Return the word of a key, waiting so many seconds for one; None where there is none."""
+        """Return the word of a key, waiting up to the given seconds for it; None if there is none."""
 
     def below(self, key: str) -> list[str]:
         """Return the words of all keys that begin with this one and a slash."""
@@ -50,7 +50,7 @@ class Store(Protocol):
 
 
 class Decision:
-    """By what to multiply from one step on.
+    """A factor that applies from one step on.
 
     Args:
         number: How many came before.
@@ -97,7 +97,7 @@ class SharedBudget(SamplingBudget):
         self._decision = self._next(None)
 
     def asked(self, step: int) -> None:
-        """Count a step; where a decision holds from it on, stretch."""
+        """Count a step; apply a decision that holds from this step on."""
         if not self.bounded or self._ended.is_set():
             return
         self._asks += 1
@@ -126,14 +126,16 @@ class SharedBudget(SamplingBudget):
         return Decision(number, at + steps, steps)
 
     def _apply(self, step: int, decision: Decision) -> None:
-        """Stretch as was decided, on the training thread."""
+        """Apply what was decided, on the training thread."""
         if not decision.known.is_set():
             self._start(self._hurry, decision)
             decision.known.wait(WAIT_SECS)
         if decision.factor is None:
             self._ended.set()
             words = f"no answer from the job's store within {WAIT_SECS:.0f} s"
-            hint = "distances of samples stay as they are; is the process that coordinates the job alive?"
+            hint = (
+                "the distance between samples stays as it is; is the process that coordinates the job alive?"
+            )
             self._failed("ranks", words, hint, False)
             return
         self._factor = decision.factor
@@ -151,7 +153,7 @@ class SharedBudget(SamplingBudget):
         thread.start()
 
     def _settle(self, decision: Decision) -> None:
-        """Say what samples cost here, and hear what is decided."""
+        """Report what samples cost here, and get the decision."""
         mine, store = f"cost/{decision.number}/{self._store.rank}", self._store
         store.put(mine, " ".join(map(str, self._cost)))
         decision.open.wait()
@@ -165,7 +167,7 @@ class SharedBudget(SamplingBudget):
         store.drop(mine)
 
     def _hurry(self, decision: Decision) -> None:
-        """Have nothing changed, unless something has been decided."""
+        """Decide on no change, unless something has been decided."""
         while not decision.known.is_set() and not self._ended.is_set():
             with suppress(Exception):  # a store that does not answer now may do so in a moment
                 self._store.put(f"factor/{decision.number}", str(self._factor))

@@ -38,11 +38,11 @@ ATTACH = {
     "torch": "call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
     "jax": "call stepscope.integrations.jax.watch(run, hook), and record what measure(…) returns",
 }
-"""How a hook is given something to measure in each framework."""
+"""How to give a hook something to measure in each framework."""
 
 
 def how_to_attach(imported: Container[str]) -> str:
-    """Return what to do, for the frameworks that are imported; for PyTorch where none is."""
+    """Return the instructions for the frameworks that are imported, or for PyTorch if none is."""
     found = [text for name, text in ATTACH.items() if name in imported]
     return "; or ".join(found or [ATTACH["torch"]])
 
@@ -51,7 +51,7 @@ class AttachedPart(Protocol):
     """A part that an integration attached to a model or an optimizer for a hook."""
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, waiting so many seconds at most, and measure no more."""
+        """Record what is measured already, waiting at most this many seconds, and stop measuring."""
 
 
 class StatisticsHook(Hook):
@@ -62,12 +62,12 @@ class StatisticsHook(Hook):
         layers: Which layers: a regular expression that is searched in the name, or a function of the name and
             the parameter or module; None for all.
         stats: Which statistics; None for all.
-        known: The statistics there are.
+        known: The statistics that exist.
         histograms_every: Distance in steps of samples with histograms; None for ten times ``every_n_steps``,
             0 for none.
         dense_steps: How many first steps are all measured, before the distance grows to ``every_n_steps``.
         probability: With which a step of those is measured; the same steps on all ranks.
-        rotate: In how many parts to divide the layers, of which one has its turn at each sample.
+        rotate: Number of parts into which the layers are divided; each sample measures one part.
         max_overhead: Share of the time that measuring may take, from 0 to 1; beyond it the distances are
             multiplied, by the same number on all ranks. None for no bound.
         steps: Further steps to measure, a function of the number; it must say the same on all ranks.
@@ -289,7 +289,7 @@ def chosen(name: str, wanted: Iterable[str] | None, known: tuple[str, ...]) -> t
 
 
 def layer_test(layers: Layers) -> Callable[[str, Any], bool]:
-    """Return what says of a name and a layer whether it is wanted."""
+    """Return a function that says whether a name and its layer are wanted."""
     if layers is None:
         return lambda name, layer: True
     if isinstance(layers, str):

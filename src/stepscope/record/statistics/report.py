@@ -49,8 +49,8 @@ class ActivationReport:
 
         Args:
             step: When.
-            names: Of the layers, which are the rows.
-            table: Of their outputs; rows of layers that put out nothing are empty.
+            names: Names of the layers, which are the rows.
+            table: Statistics of their outputs; rows of layers without output are empty.
             saturated: Share of saturated outputs, of layers that can saturate.
             active: Which units put out anything but zeros, of layers whose units can be dead.
         """
@@ -119,8 +119,8 @@ def record(
         step: When.
         names: Of the rows, in all tables.
         tables: By kind: gradients, weights, updates; none where only norms were measured.
-        norm: Norm of the whole gradient; None where it was not measured.
-        clipped: The same after clipping; None where nothing clips.
+        norm: Norm of the whole gradient; None if it was not measured.
+        clipped: The same after clipping; None if nothing clips.
         whole: Whether the rows are all parameters, so that their sums are the model's.
     """
     writer = StatisticsWriter(run, hook.stats)

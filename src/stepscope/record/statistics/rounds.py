@@ -2,11 +2,12 @@
 
 A round is what one rank measured at one step. The thread takes rounds in order; every rank's thread does the
 same with its own. It first exchanges the maxima, whose head says which step and kind of round each rank is
-at. Only where all agree come the sums, and then the counts, so no exchange ever meets one of another size. A
-rank that missed a step is found out there: the round is dropped on all ranks, reported once, and each rank
-goes on with its first round after the last step that anyone had reached.
+at. Only where all agree come the sums, and then the counts, so exchanges of different sizes never meet. A
+rank that missed a step is noticed there: the round is dropped on all ranks, reported once, and each rank goes
+on with its first round after the last step that anyone had reached.
 
-The head also carries what all ranks must decide alike: the cost of measuring and the wish for a new layout.
+The head also carries what all ranks must decide in the same way: the cost of measuring and the wish for a new
+layout.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ HEAD = 12
 ALONE = 8
 """Places in a head whose numbers may differ between ranks."""
 MAX_WAITING = 64
-"""Rounds that may wait for other ranks; beyond it nothing more is measured until they answer."""
+"""Number of rounds that may wait for other ranks; beyond it, nothing is measured until they answer."""
 IDLE_SECS = 10.0
 
 
@@ -50,11 +51,11 @@ class Round:
         table: The rows; filled once ``wait`` has returned.
         full: Whether all statistics were measured, or only norms.
         version: Number of the layout that the rows follow.
-        shape: Number of whatever else must be alike on all ranks, such as the length of ``raw``.
+        shape: Number of whatever else must be the same on all ranks, such as the length of ``raw``.
         loose: Further sums, whose meaning is the integration's, and which reach it by ``done``.
-        raw: Gradients that only the sum over the ranks makes whole, one after the other.
-        cost_seconds: What measuring took; 0 where it is not known.
-        step_seconds: How long a step takes; 0 where it is not known.
+        raw: Gradients that are complete only as the sum over ranks, one after the other.
+        cost_seconds: What measuring took; 0 if it is not known.
+        step_seconds: How long a step takes; 0 if it is not known.
         relayout: Whether this rank's parameters are no longer those of the layout.
         wait: Waits until a device has finished the table.
         alone: Whether the other ranks are not needed.
@@ -135,7 +136,7 @@ class Rounds:
         self._put(round_)
 
     def drain(self, timeout: float) -> bool:
-        """Wait until every round put is done; False where that takes longer, in seconds."""
+        """Wait until every round put is done; False if that takes longer, in seconds."""
         if self.over or self._thread is None:
             return not self.over
         reached = threading.Event()
@@ -143,7 +144,7 @@ class Rounds:
         return reached.wait(timeout)
 
     def close(self, timeout: float) -> bool:
-        """Wait as ``drain`` does, and end the thread; False where rounds still waited, in seconds."""
+        """Wait as ``drain`` does, and end the thread; False if rounds still waited, in seconds."""
         done = self.drain(timeout)
         thread = self._thread
         if thread is not None:
@@ -199,7 +200,7 @@ class Rounds:
             self._failed("statistics", words, "", exchanging)
 
     def _agreed(self, round_: Round, exchange: Exchange) -> bool:
-        """Exchange a round; False where it is dropped."""
+        """Exchange a round; return False if it is dropped."""
         if round_.step <= self._resume or round_.version != self.version:
             return False
         sums, maxima = round_.table.packed()

@@ -1,7 +1,7 @@
 """Which steps are measured: a grid of step numbers that depends on nothing else.
 
-Ranks that know the same step number agree without a word, and one that missed a step is back in line at the
-next grid point. Seconds, or a rank's own count of samples, would let ranks drift apart.
+Ranks that know the same step number agree without communicating, and a rank that missed a step agrees again
+at the next grid point. Seconds, or a rank's own count of samples, would let ranks drift apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HIGHEST_STRETCH = 1 << 20
 
 
 class Sampling:
-    """Says of each step whether it is measured, and how thoroughly.
+    """Decides for each step whether it is measured, and how thoroughly.
 
     Each of the first steps is measured, then every 1.3th, until the distance is ``every_n_steps``; from there
     on the multiples of it. A step number beyond a grid point makes that point's sample, once.
@@ -69,7 +69,7 @@ class Sampling:
     def sampled(self, steps: range) -> list[int]:
         """Return which of the steps to come will be measured, without marking any.
 
-        None where no step was asked about yet: on this rank nothing is measured, or training has not begun.
+        None if no step was asked about yet: on this rank nothing is measured, or training has not begun.
         """
         if self._last < 0:
             return []
@@ -97,7 +97,7 @@ class Sampling:
         return max(self._early[at - 1] if at else -1, step // distance * distance)
 
     def stretch(self, step: int) -> int:
-        """Return by what the distances are multiplied at a step."""
+        """Return the factor on the distances at a step."""
         at = bisect.bisect_right(self._stretches, (step, HIGHEST_STRETCH))
         return self._stretches[at - 1][1]
 
@@ -107,7 +107,7 @@ class Sampling:
             self._stretches = [pair for pair in self._stretches if pair[0] < step] + [(step, factor)]
 
     def turn(self, step: int, turns: int) -> int:
-        """Return which part of the layers has its turn, of so many: the next one at each grid point."""
+        """Return which of the parts of the layers is measured: the next one at each grid point."""
         point = self.point(step)
         at = bisect.bisect_left(self._early, point)
         early = at < len(self._early) and self._early[at] == point
@@ -131,7 +131,7 @@ def early(every_n_steps: int, dense_steps: int) -> list[int]:
 
 
 def stretch_for(cost_seconds: float, step_seconds: float, every_n_steps: int, max_overhead: float) -> int:
-    """Return by what to multiply the distance of samples so that their cost stays within a share of the time.
+    """Return the factor on the distance of samples that keeps their cost within a share of the time.
 
     Args:
         cost_seconds: What a sample costs, on the slowest rank.
@@ -172,15 +172,15 @@ class SamplingBudget:
         return self._hook.max_overhead is not None
 
     def asked(self, step: int) -> None:
-        """Note on the training thread that a step comes, before it is asked whether it is due."""
+        """Note on the training thread that a step begins, before asking whether it is due."""
 
     def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
         """Note on any thread what sampling costs, after a sample.
 
         Args:
             step: Of the sample.
-            cost_seconds: What one costs; 0 where that is not known.
-            step_seconds: How long a step takes; 0 where that is not known.
+            cost_seconds: What one costs; 0 if that is not known.
+            step_seconds: How long a step takes; 0 if that is not known.
         """
         if not self.bounded:
             return
@@ -190,7 +190,7 @@ class SamplingBudget:
             sampling.stretch_from(step + sampling.every_n_steps * sampling.stretch(step) + 1, factor)
 
     def factor(self, cost_seconds: float, step_seconds: float) -> int:
-        """Return by what to multiply the distances."""
+        """Return the factor on the distances."""
         hook = self._hook
         return stretch_for(cost_seconds, step_seconds, hook.every_n_steps, hook.max_overhead or 1.0)
 
@@ -212,7 +212,7 @@ ENOUGH = 3
 class ReadyPace:
     """Durations of steps of each level, taken from when the results of consecutive steps were there.
 
-    The host's own times say nothing where a device computes while the host goes on.
+    The host's own times say nothing if a device computes while the host goes on.
 
     Args:
         clock: Seconds, steadily.
@@ -241,12 +241,12 @@ class ReadyPace:
 
     @property
     def step_seconds(self) -> float:
-        """How long a step takes in which only norms are measured; 0 where that is not known."""
+        """Duration of a step in which only norms are measured; 0 if that is not known."""
         return self._median("norm")
 
     @property
     def sample_seconds(self) -> float:
-        """How much longer a sampled step takes; 0 where that is not known."""
+        """How much longer a sampled step takes; 0 if that is not known."""
         plain, full = self.step_seconds, self._median("full")
         return max(full - plain, 0.0) if plain and full else 0.0
 

@@ -70,7 +70,7 @@ class StatisticsTable:
         moments.add(addresses, sizes, types, rows, self.moments, counts, BUCKET_OF_KEY, squares_only)
 
     def add_zeros(self, row: int, number: int) -> None:
-        """Add zeros that no memory holds, those of a sparse tensor."""
+        """Add the zeros of a sparse tensor, which are not stored."""
         if number:
             self.moments[row, [COUNT, ZEROS]] += number
             self.moments[row, LEAST] = min(self.moments[row, LEAST], 0.0)
@@ -96,7 +96,7 @@ class StatisticsTable:
         return self.moments[:, :LEAST].ravel(), maxima.ravel()
 
     def unpack(self, sums: Array, maxima: Array) -> None:
-        """Take what the ranks' tables came to, in place of the rows."""
+        """Replace the rows by the result over all ranks."""
         self.moments[:, :LEAST] = sums.reshape(-1, len(SUMS))
         pairs = maxima.reshape(-1, len(MAXIMA))
         self.moments[:, MOST], self.moments[:, LEAST] = pairs[:, 0], -pairs[:, 1]
@@ -169,7 +169,7 @@ class StatisticsWriter:
         self._tags: dict[tuple[str, tuple[str, ...]], list[list[str]]] = {}
 
     def rows(self, prefix: str, names: Sequence[str], moments: Array, step: int) -> Mapping[str, Array]:
-        """Record each statistic of each row that counts anything, as ``prefix/name/statistic``.
+        """Record each statistic of each row that is not empty, as ``prefix/name/statistic``.
 
         Returns:
             All statistics, by name.
@@ -199,7 +199,7 @@ class StatisticsWriter:
             self.run.scalars(numbers, step)
 
     def histograms(self, prefix: str, names: Sequence[str], counts: Counts, step: int) -> None:
-        """Record the histogram of each row that counts anything, as ``prefix/name/histogram``."""
+        """Record the histogram of each row that is not empty, as ``prefix/name/histogram``."""
         if not len(counts) or "histogram" not in self.stats:
             return
 
@@ -211,7 +211,7 @@ class StatisticsWriter:
 
 
 def total_norm(moments: Array) -> float:
-    """Return the norm of all rows together; NaN where nothing was counted."""
+    """Return the norm of all rows together; NaN if nothing was counted."""
     if not moments[:, COUNT].any():
         return float("nan")
     return float(np.sqrt(moments[:, SQUARES].sum()))

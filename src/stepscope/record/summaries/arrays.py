@@ -35,7 +35,7 @@ def prepare_array(values: Any) -> Prepared:
 Buckets = int | Literal["fixed"]
 MAX_BUCKETS = 10_000
 NONFINITE = "/nonfinite"
-"""A second series, there only where a histogram left out NaN or infinite values: how many."""
+"""A second series with the number of NaN and infinite values that a histogram left out."""
 
 
 def prepare_histogram(values: Any, buckets: Buckets, description: str = "") -> Prepared:
@@ -68,7 +68,7 @@ def rows_of(values: NDArray[Any], buckets: Buckets) -> NDArray[np.float64]:
 
 
 def split_finite(held: Snapshot) -> tuple[NDArray[Any], int]:
-    """Return the finite values, and the number of the others.
+    """Return the finite values and the number of the others.
 
     Raises:
         RefusalError: None is finite, or they are complex.
@@ -119,7 +119,7 @@ def prepare_histogram_counts(counts: Any, edges: Any, description: str = "") -> 
         if not (np.isfinite(number).all() and (number >= 0).all()):
             raise refused("counts that are negative or not finite", "count values")
         if not np.isfinite(limit).all() or (np.diff(limit) < 0).any():
-            raise refused("edges that do not ascend or are not finite", "sort them")
+            raise refused("edges that are not in ascending order or not finite", "sort them")
         return [histogram.value(tag, np.stack([limit[:-1], limit[1:], number], 1), description=description)]
 
     return Prepared(make, counted.nbytes + limits.nbytes)

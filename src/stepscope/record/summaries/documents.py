@@ -1,4 +1,4 @@
-"""Texts, tables, graphs and what their nodes took, and layouts of TensorBoard's Custom Scalars page."""
+"""Texts, tables, graphs with the costs of their nodes, and layouts of TensorBoard's Custom Scalars page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def prepare_text(words: Any, description: str = "") -> Prepared:
     """Return a text in Markdown; bytes are UTF-8.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     data = text_bytes(words)
     return Prepared(lambda tag: [text.value(tag, data.decode(), description=description)], bounded(len(data)))
@@ -29,7 +29,7 @@ def text_bytes(words: Any) -> bytes:
     """Return a text, or bytes that are one, as UTF-8.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     if isinstance(words, bytes | bytearray):
         try:
@@ -55,7 +55,7 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
         description: Markdown.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     table = table_of(rows, columns)
     size = 64 * (len(table.rows) + 1) * len(table.columns)
@@ -112,14 +112,14 @@ _EXPECTED = {
 
 
 def prepare_graph(what: str, value: Any) -> Prepared:
-    """Return a graph, or what its nodes took.
+    """Return a graph, or the costs of its nodes.
 
     Args:
         what: "graph" or "costs".
         value: Serialized, a message, or nodes or costs in our own words.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     data = serialized(what, value)
     if what == "graph":
@@ -150,12 +150,12 @@ def prepare_layout(categories: Any) -> Prepared:
     """Return a layout.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     try:
         found = layout.layout_of(categories)
     except (TypeError, ValueError, AttributeError) as error:
-        raise refused(f"no layout ({error})", _HINT) from None
+        raise refused(f"not a layout ({error})", _HINT) from None
     for category in found.category:
         for chart in category.chart:
             if chart.margin is not None and any(not band.upper for band in chart.margin.series):

@@ -28,7 +28,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _BREAKS = re.compile(r"[\t\r\n]+")
 _UNCHANGING = frozenset({str, int, float, bool, bytes, type(None)})
 LINES = 256
-"""Made at once: some tenths of a millisecond, in which the training cannot run."""
+"""Lines made at once: some tenths of a millisecond, in which training cannot run."""
 Labels = Callable[[], Iterator[bytes]]
 MAX_SPRITE = 8192
 """Browsers take no larger texture."""
@@ -76,7 +76,7 @@ def prepare(
 
 
 def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, points: int) -> Labels | None:
-    """Return what makes the lines of the file of labels later; of several columns the first names them."""
+    """Return a function that makes the lines of the label file; the first line names several columns."""
     if labels is None:
         return None
     found = labels.tolist() if hasattr(labels, "tolist") else list(labels)
@@ -116,7 +116,7 @@ def write_rows(path: Path, matrix: NDArray[Any]) -> None:
 
 
 def write_rows_here(matrix: NDArray[Any], path: str) -> None:
-    """Write a matrix in this process, some rows at a time: all of it as numbers of Python are many bytes."""
+    """Write a matrix in this process, some rows at a time: as Python numbers it takes much memory."""
     with Path(path).open("wb") as file:
         for start in range(0, len(matrix), LINES):
             rows = matrix[start : start + LINES].tolist()
@@ -157,7 +157,7 @@ def _put(directory: Path, folder: str, name: str, data: bytes) -> str:
 
 
 def _name(path: Path, block: str, name: str) -> None:
-    """Add a block to the config; one of the same name, of an earlier attempt, makes way."""
+    """Add a block to the config; it replaces one of the same name from an earlier attempt."""
     known = path.read_text(encoding="utf-8") if path.exists() else ""
     blocks = [each for each in re.split(r"(?m)^(?=embeddings \{)", known) if each.strip()]
     kept = [each for each in blocks if f"tensor_name: {_quoted(name)}" not in each]

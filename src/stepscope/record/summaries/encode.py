@@ -1,6 +1,6 @@
 """Pixels and samples become files that browsers open: PNG, GIF, WAV.
 
-Runs on a background thread, which has another process do what is large; Pillow is imported where it runs.
+Runs on a background thread, which passes large ones to another process; Pillow is imported there.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 """uint8 [height, width, channels]: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA."""
 _LEVEL, _RUNS = 1, 3
-"""Of zlib: matches of one byte repeated, Z_RLE. After PNG's filters it is as small as more, and faster."""
+"""zlib's strategy Z_RLE: after PNG's filters, the result is as small as with others, and faster."""
 _COLORS = 256
 _SAMPLE = 1 << 16
 """Pixels of a film from which its palette is made."""
 _LONGEST = 65_535
-"""Hundredths of a second that GIF can show one frame, which equal frames become."""
+"""The longest that GIF can show one frame, in hundredths of a second; equal frames become one."""
 
 
 def png(pixels: Pixels) -> bytes:
@@ -44,8 +44,8 @@ def png_here(pixels: Pixels) -> bytes:
 def gif(frames: Pixels, fps: float) -> bytes:
     """Return frames as a GIF that repeats for ever.
 
-    Colours are exact where all frames together have at most 256, else the nearest of 256. A frame that equals
-    the one before becomes a longer showing of that.
+    Colours are exact if all frames together have at most 256, otherwise the nearest of 256. A frame that
+    equals the one before becomes a longer showing of that.
 
     Args:
         frames: uint8 [frames, height, width, channels], at least one; alpha is drawn on white.

@@ -1,4 +1,4 @@
-"""Images: what a user calls one becomes pixels, uint8 [height, width, channels], and those a summary."""
+"""Images: what a user passes becomes pixels, uint8 [height, width, channels], and these a summary."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: C
         convert: How numbers become uint8; by default ``as_uint8``.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     if isinstance(image, bytes | bytearray | memoryview):
         return of_bytes(bytes(image))
@@ -84,7 +84,7 @@ def of_bytes(data: bytes) -> Held:
 
 
 def of_pil(image: Any) -> Held:
-    """Take a PIL image; a copy, for one can be drawn on."""
+    """Take a copy of a PIL image, because it can be drawn on later."""
     copy = image.copy()
     width, height = copy.size
     mode = copy.mode if copy.mode in ("L", "LA", "RGB", "RGBA") else _pil_mode(copy)
@@ -103,7 +103,7 @@ def _pil_mode(image: Any) -> str:
 
 
 def rendered(figure: Any) -> NDArray[np.uint8]:
-    """Draw a matplotlib figure, here and now: what is done to it later must not show."""
+    """Draw a matplotlib figure at once, so that later changes to it do not show."""
     agg = import_module("matplotlib.backends.backend_agg")
     before = figure.canvas
     try:
@@ -184,7 +184,9 @@ def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
     numbers = array.astype(np.float32, copy=False)
     missing = int(np.isnan(numbers).sum())
     if missing:
-        raise refused(f"an image with {missing} NaN of {numbers.size} numbers", "np.nan_to_num(image), say")
+        raise refused(
+            f"an image with {missing} NaN among {numbers.size} numbers", "np.nan_to_num(image), say"
+        )
     high = float(numbers.max())
     if high > 8 and np.isfinite(high):
         raise refused(f"an image of floats up to {high:g}", "divide by 255: floats are taken as 0 to 1")

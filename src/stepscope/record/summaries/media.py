@@ -34,7 +34,7 @@ def prepare_audio(
         batch: Several are expected.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     labels = [label] if label else []
     if isinstance(sound, bytes | bytearray | memoryview):
@@ -106,7 +106,7 @@ def prepare_video(
         convert: How numbers become uint8.
 
     Raises:
-        RefusalError: It is none.
+        RefusalError: It is not one.
     """
     if isinstance(frames, bytes | bytearray | memoryview):
         return of_bytes(bytes(frames), description)

@@ -24,7 +24,7 @@ from stepscope.record.problems import RefusalError, shown
 Fetch = Callable[[], NDArray[Any]]
 _NUMBERS = "biufc"
 _BRIEF_BYTES = 8 << 20
-"""Copied in a millisecond or two: other threads may wait so long."""
+"""Bytes that are copied in a millisecond or two, which other threads may wait."""
 
 
 class Snapshot:
@@ -60,7 +60,7 @@ def snapshot(value: Any, what: str = "an array") -> Snapshot:
         what: What is expected, for a message.
 
     Raises:
-        RefusalError: It is no array of numbers, or cannot be read.
+        RefusalError: It is not an array of numbers, or cannot be read.
     """
     for base in type(value).__mro__:
         take = _TAKERS.get(base.__module__.partition(".")[0])
@@ -82,10 +82,10 @@ def _plain(value: Any, what: str) -> Snapshot:
 
 
 def _copy(array: NDArray[Any]) -> NDArray[Any]:
-    """Copy an array, and a small one without letting go of the interpreter's lock.
+    """Copy an array; a small one without releasing the interpreter's lock.
 
-    numpy lets go of it while it copies. The background thread, at work on the summary before, then takes it,
-    and the caller waits for up to a switch interval (5 ms) after a copy that took less than one.
+    numpy releases it while it copies. The background thread, busy with the previous summary, would then take
+    it, and the caller would wait for up to a switch interval (5 ms) after a much shorter copy.
     """
     if not 0 < array.nbytes <= _BRIEF_BYTES or array.dtype.hasobject or not array.flags.c_contiguous:
         return np.array(array)

@@ -139,7 +139,7 @@ def _mounts(proc: str) -> Iterator[GroupMount]:
 
 
 def _inside(path: str, root: str) -> str:
-    """Return a group's path as it is below a mount, which may show a part of the hierarchy only."""
+    """Return a group's path below a mount, which may show only a part of the hierarchy."""
     if root == "/":
         return path
     return path[len(root) :] if path == root or path.startswith(f"{root}/") else "/"
@@ -181,6 +181,6 @@ def usage_directory(group: ControlGroup, proc: str, root: str) -> str:
 
 
 def tightest(found: list[ControlGroup], limit: Callable[[ControlGroup], float | None]) -> ControlGroup | None:
-    """Return the group with the smallest limit; None where there is no limit."""
+    """Return the group with the smallest limit; None if there is no limit."""
     limits = [(value, group) for group in found if (value := limit(group)) is not None]
     return min(limits)[1] if limits else None

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def text(path: str) -> str | None:
-    """Return what a file holds; None where it cannot be read."""
+    """Return what a file holds; None if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123  no Path object per reading
             return file.read()
@@ -17,7 +17,7 @@ def text(path: str) -> str | None:
 
 
 def integer(path: str) -> int | None:
-    """Return the number that a file holds; None where it holds none, such as ``max``."""
+    """Return the number that a file holds; None if it holds none, such as ``max``."""
     found = text(path)
     try:
         return None if found is None else int(found)

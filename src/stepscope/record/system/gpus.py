@@ -89,7 +89,7 @@ def _labels(path: str) -> dict[str, str]:
 def amd(
     environ: Mapping[str, str] = os.environ, *, every: bool = False, sys: str = "/sys", first: int = 0
 ) -> Amd | None:
-    """Return the GPUs of this machine; None where there is none.
+    """Return the GPUs of this machine; None if there is none.
 
     Args:
         environ: The process environment.
@@ -186,7 +186,7 @@ def _text(question: str, handle: Any) -> str:
 
 
 def _ask(question: str, handle: Any, *arguments: Any) -> Any:
-    """Ask the driver; None where it does not know the question or the answer."""
+    """Ask the driver; None if it does not know the question or the answer."""
     try:
         return getattr(pynvml, question)(handle, *arguments)
     except (pynvml.NVMLError, AttributeError):
@@ -194,7 +194,7 @@ def _ask(question: str, handle: Any, *arguments: Any) -> Any:
 
 
 def nvidia(environ: Mapping[str, str] = os.environ, *, every: bool = False) -> Nvidia | None:
-    """Return the GPUs of this machine; None where there is no driver or no GPU.
+    """Return the GPUs of this machine; None if there is no driver or no GPU.
 
     Args:
         environ: The process environment.
@@ -214,7 +214,7 @@ def choose(visible: str | None, uuids: list[str]) -> list[int]:
     among those of whole GPUs; nothing is read of it.
 
     Args:
-        visible: ``CUDA_VISIBLE_DEVICES``; None where it is not set.
+        visible: ``CUDA_VISIBLE_DEVICES``; None if it is not set.
         uuids: UUID of each GPU.
     """
     if visible is None:

@@ -1,3 +1,3 @@
-"""Profiles on the page: which there are, and what each of them says."""
+"""Profiles on the page: which exist, and what each of them says."""
 
 from __future__ import annotations

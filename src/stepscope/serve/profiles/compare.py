@@ -63,7 +63,7 @@ def side_of(path: str, trace: Trace, steps: str, steps_ns: Sequence[float]) -> D
 
 
 def thinned(steps_ns: Sequence[float]) -> list[float]:
-    """Return all of them, or of too many the shortest, the longest and as many of those between, evenly."""
+    """Return all of them; if too many, the shortest, the longest and some between, evenly chosen."""
     if len(steps_ns) <= MOST_STEPS:
         return list(steps_ns)
     ordered = sorted(steps_ns)
@@ -71,7 +71,7 @@ def thinned(steps_ns: Sequence[float]) -> list[float]:
 
 
 def tables_of(found: Diff) -> Iterator[DiffTable]:
-    """Yield the tables that have any row."""
+    """Yield the tables that have any rows."""
     for key in TABLES:
         changes: Sequence[Change] = getattr(found, key)
         if not changes:
@@ -88,7 +88,7 @@ def tables_of(found: Diff) -> Iterator[DiffTable]:
 
 
 def explained(step: Change, changes: Sequence[Change], *, nested: bool) -> float | None:
-    """Return all that went the way of the step, of which a row is a part; None where the step went none.
+    """Return all that went the way of the step, of which a row is a part; None if the step went none.
 
     Args:
         step: What is to be explained.
@@ -115,7 +115,7 @@ def explained(step: Change, changes: Sequence[Change], *, nested: bool) -> float
 
 
 def outermost(changes: Sequence[Change]) -> list[Change]:
-    """Return the scopes that lie in no other, for a scope has the time of all below it."""
+    """Return the scopes that lie in no other, because a scope has the time of all below it."""
     names = {one.name for one in changes}
     return [one for one in changes if not any(above in names for above in prefixes(one.name))]
 
@@ -128,7 +128,7 @@ def prefixes(name: str) -> Iterator[str]:
 
 
 def row_of(change: Change, whole_ns: float | None) -> DiffRow:
-    """Return one change, and its part of all that went the way of the step; None where it went the other."""
+    """Return one change, and its part of all that went the way of the step; None if it went the other."""
     part = change.difference_ns / whole_ns if whole_ns else None
     return DiffRow(
         name=change.name,

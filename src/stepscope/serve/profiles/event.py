@@ -66,7 +66,7 @@ def event(profile: OpenProfile, row: int) -> ProfileEvent:
 
 
 def sampled_lines(profile: OpenProfile, row: int) -> list[SampledLine] | None:
-    """Return the lines of the program's own code that its thread stood in, None where it was not sampled."""
+    """Return the lines of the program's own code that its thread stood in, None if it was not sampled."""
     trace = profile.trace
     sampled = profile.sampled.get(int(trace.rank[row]))
     if sampled is None or sampled.lane != int(trace.lane[row]):
@@ -80,7 +80,7 @@ def sampled_lines(profile: OpenProfile, row: int) -> list[SampledLine] | None:
 
 
 def recorded(value: Any) -> int | None:
-    """Return a number of a column, None where it was not recorded."""
+    """Return a number of a column, None if it was not recorded."""
     return int(value) if value >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Which profiles lie under a log directory, told by names and then by how a file begins."""
+"""Finds the profiles under a log directory, by names and then by how a file begins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = re.compile(
     r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
     re.IGNORECASE,
 )
-"""Names that profiles have; event files, which may hold a profile too, are not among them."""
+"""Names of profiles; event files, which may also hold a profile, are not among them."""
 SESSION = re.compile(r"_rank\d+_step\d+(_\d+)?\.tfprof$")
 """Folders that captures of TensorFlow's sessions leave, and the folder that those of all processes lie in."""
 TASK = re.compile(r"(chief|master|worker|ps|evaluator)_\d+$")
@@ -38,7 +38,7 @@ ROUND = re.compile(r"(^|/)step\d{8,}$")
 NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
 DEEPEST = 8
 HEAD_BYTES = 256 << 10
-"""So much of a file in a store tells its format, compressed or not."""
+"""Bytes of a file in a store that show its format, compressed or not."""
 AT_ONCE = 16
 
 
@@ -244,7 +244,7 @@ def jobs_of_tasks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format of a file, None where it is not a profile or cannot be read."""
+    """Return the format of a file, None if it is not a profile or cannot be read."""
     try:
         found = find_format(path)
     except (TraceError, OSError, ValueError):

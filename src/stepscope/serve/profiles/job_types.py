@@ -1,6 +1,6 @@
 """Types sent between the server and the page: all ranks of a job, from their profiles or dumps.
 
-``None`` is what was not recorded or cannot be told; ``notes`` say why. Times are nanoseconds.
+``None`` is what was not recorded or is not known; ``notes`` say why. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class JobClock(msgspec.Struct, frozen=True):
     drift: float
     """How much faster it runs, as a ratio."""
     error_ns: float
-    """Nine of ten ends of collectives lie nearer than this to the fitted ones."""
+    """Nine of ten ends of collectives are closer than this to the fitted ones."""
     joint: int
     """Collectives that it was fitted on."""
 
@@ -30,7 +30,7 @@ class JobClocks(msgspec.Struct, frozen=True):
     refused: str | None
     """Why they cannot be aligned."""
     one_host: bool
-    """All ranks are of one host: its clock is theirs, and nothing was aligned."""
+    """All ranks are on one host and share its clock, so nothing was aligned."""
 
 
 class JobWait(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class JobWait(msgspec.Struct, frozen=True):
     share_of_communication: float
     collectives: int
     needed: int | None
-    """So many collectives can tell a slow rank from chance; None where as many were recorded."""
+    """Number of collectives needed to tell a slow rank from chance; None if as many were recorded."""
 
 
 class JobBandwidth(msgspec.Struct, frozen=True):
@@ -52,22 +52,22 @@ class JobBandwidth(msgspec.Struct, frozen=True):
     ranks: int
     count: int
     bytes: int
-    """Of a message; -1 where it was not recorded."""
+    """Bytes of a message; -1 if it was not recorded."""
     transfer_ns: float
     bus_bytes_per_s: float | None
     link: str
-    """The link between the ranks; empty where that is not known."""
+    """The link between the ranks; empty if that is not known."""
     link_bytes_per_s: float | None
     """The most that it carries in one direction."""
     link_ratio: float | None
-    """Part of it that the transfers use."""
+    """Share of it that the transfers use."""
 
 
 class JobCost(msgspec.Struct, frozen=True):
-    """Waiting that comes of one host, scope, source line or cause, over all ranks."""
+    """Waiting caused by one host, scope, source line or cause, over all ranks."""
 
     what: str
-    """Empty where it was not recorded."""
+    """Empty if it was not recorded."""
     wait_caused_ns: int
     share: float
     ranks: list[int]
@@ -99,16 +99,16 @@ class JobPath(msgspec.Struct, frozen=True):
 
     steps: int
     total_ns: int
-    """Of all steps, from the first rank's beginning to the last one's end."""
+    """Time of all steps, from the first rank's beginning to the last one's end."""
     switches: int
-    """How often it goes over from one rank to another."""
+    """How often it changes from one rank to another."""
     refused: str | None
     """Why there is none."""
     pieces: list[JobPathPiece]
 
 
 class JobShared(msgspec.Struct, frozen=True):
-    """A cause that keeps changing ranks from coming, where none stands out."""
+    """A cause that delays changing ranks, if none stands out."""
 
     cause: str
     share: float
@@ -116,7 +116,7 @@ class JobShared(msgspec.Struct, frozen=True):
 
 
 class JobSlowGroup(msgspec.Struct, frozen=True):
-    """A process group whose transfers take longer than those of all its likes."""
+    """A process group whose transfers take longer than those of all similar groups."""
 
     operation: str
     group: str
@@ -134,15 +134,15 @@ class JobBlame(msgspec.Struct, frozen=True):
     share: float
     cause: str
     name: str
-    """The kernel, operator or function that took most of that time; empty where none is known."""
+    """The kernel, operator or function that took most of that time; empty if none is known."""
     line: str
     """``file:line function`` where stacks were recorded, else empty."""
     scope: str
-    """The module that took most of that time, empty where none was recorded."""
+    """The module that took most of that time, empty if none was recorded."""
 
 
 class JobStraggler(msgspec.Struct, frozen=True):
-    """A rank that comes last beyond chance."""
+    """A rank that comes last more often than by chance."""
 
     rank: int
     score: float
@@ -181,11 +181,11 @@ class JobTask(msgspec.Struct, frozen=True):
     receive_ratio: float
     exposed_ratio: float
     compute_ratio: float | None
-    """Of a worker's steps its own compute; this, waiting and transfer sum to 1."""
+    """For a worker, the share of its steps in own compute; this, waiting and transfer sum to 1."""
     waiting_ratio: float | None
     transfer_ratio: float | None
     holds_ratio: float | None
-    """Of a server: share of the workers' steps in which it holds them up."""
+    """For a server, the share of the workers' steps in which it holds them up."""
     bottleneck: bool
 
 
@@ -238,9 +238,9 @@ class WaitsAnswer(msgspec.Struct, frozen=True):
     """The longest, in order of time."""
     total: int
     total_ns: int
-    """Of all in the window."""
+    """Number of all in the window."""
     clocks: str
-    """How the ranks' times were put on one clock, or why not; empty where there is one rank."""
+    """How the ranks' times were put on one clock, or why not; empty for a single rank."""
 
 
 class IdleGap(msgspec.Struct, frozen=True):
@@ -255,9 +255,9 @@ class IdleGap(msgspec.Struct, frozen=True):
     before: str
     after: str
     host: str
-    """Host activity that launched the next work; empty where that is not known."""
+    """Host activity that launched the next work; empty if that is not known."""
     loading_ns: int | None
-    """Of the gap, data loading on the host; None where loading was not recorded."""
+    """Part of the gap with data loading on the host; None if loading was not recorded."""
 
 
 class GapsAnswer(msgspec.Struct, frozen=True):

@@ -226,7 +226,7 @@ def largest(trace: Trace, rows: Ints, made: Ints, peak_ns: int) -> list[Allocati
 
 
 def operators(trace: Trace, events: Ints) -> list[str]:
-    """Return the name of the innermost operator of each event, empty where none."""
+    """Return the name of the innermost operator of each event, empty if none."""
     if not len(trace):
         return [""] * len(events)
     nearest = np.empty(len(trace), np.int32)

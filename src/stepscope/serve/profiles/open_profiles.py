@@ -1,4 +1,4 @@
-"""Profiles that are open: read once, kept while memory allows, the least recently used forgotten first."""
+"""Open profiles: read once, kept while memory allows, the least recently used forgotten first."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 KEPT_ANSWERS = 12
-"""Answers of one profile that are kept."""
+"""Most answers of one profile that are kept."""
 KEPT_BYTES = 1 << 30
-"""Bytes of open traces, their indexes included, beside the one in use."""
+"""Bytes of open traces, with their indexes, besides the one in use."""
 KEPT_S = 600.0
-"""A profile that nobody has asked about for so long is forgotten; opening it again takes its cache file."""
+"""Seconds without a question after which a profile is forgotten; reopening it takes its cache file."""
 
 
 class OpenProfile:
-    """One open profile; what is asked of it more than once is worked out once.
+    """One open profile; repeated questions are computed once.
 
     Args:
         path: Relative to the log directory.
         trace: Its events.
         place: Where it lies, where that is a file or directory.
-        reader: Reads files in a process of its own; None for this one.
+        reader: Reads files in a separate process; None for this one.
 
     Attributes:
         recorded: The events at the times that each rank's own clock showed.
@@ -162,7 +162,7 @@ class OpenProfile:
 
     @property
     def advice(self) -> Advice:
-        """Findings about what is slow or sick."""
+        """Findings about what is slow or unhealthy."""
         with self._lock:
             return self._advice
 
@@ -185,7 +185,7 @@ class Profiles:
         cache: Whether columns may be kept in a cache file beside a trace.
         kept_bytes: Bound of the memory that profiles not in use take.
         kept_s: Seconds after its last use when a profile is forgotten.
-        reader: Reads files in a process of its own; None for this one.
+        reader: Reads files in a separate process; None for this one.
         log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
 
@@ -238,7 +238,7 @@ class Profiles:
             return profile
 
     def _fetch(self, path: str) -> None:
-        """Copy from the store what a profile is made of, where that is not here yet."""
+        """Copy the files of a profile from the store, if they are not here yet."""
         log = self._log()
         if log is None or log.mirror is None or not (names := parts_of(path, log.mirror.elsewhere)):
             return
@@ -292,7 +292,7 @@ class Profiles:
         self._rest.start()
 
     def _forget_unused(self) -> None:
-        """Let go of what has had its time, and of the memory that it took; look again when the next has."""
+        """Release what has expired, with its memory; look again when the next expires."""
         with self._lock:
             began, self._rest = time.monotonic() - self.kept_s, None
             for key in [key for key, one in self._open.items() if one.used <= began]:
@@ -324,7 +324,7 @@ def parts_of(path: str, names: Iterable[str]) -> list[str]:
 
 
 def _changed(place: Path) -> int:
-    """Return what tells one content of a file, or of a directory of files, from the next."""
+    """Return what distinguishes one version of a file, or of a directory of files, from the next."""
     if files := set_files(place):
         return hash(tuple((path.name, path.stat().st_mtime_ns) for path in files))
     if not place.is_dir():

@@ -60,7 +60,7 @@ def lanes(profile: OpenProfile) -> list[ProfileLane]:
 
 
 def working_lanes(trace: Trace) -> set[int]:
-    """Return the lanes that take part in training; all of a rank's where none of its threads is known to."""
+    """Return the lanes that take part in training; all of a rank's lanes if none is known to."""
     launchers = trace.launch[trace.launch >= 0]
     backward = np.flatnonzero(trace.forward >= 0)
     marked = np.flatnonzero((trace.kind == Kind.STEP) | (trace.kind == Kind.DATA_LOADING))

@@ -1,4 +1,4 @@
-"""Profiles are read in a process of their own: whatever a file does to its reader, the server lives on."""
+"""Profiles are read in a separate process: whatever a file does to its reader, the server survives."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from stepscope.trace.rank_set import set_files
 
 LEAST_SECS = 120.0
 BYTES_PER_SEC = 1 << 20
-"""A profile may take the least time, and a second more for each MiB: readers do some 100 MiB a second."""
+"""Seconds per MiB that a profile may take beyond the minimum: readers do some 100 MiB a second."""
 IDLE_SECS = 120.0
-"""A process that has read nothing for so long is ended."""
+"""Seconds without work after which the process is ended."""
 
 
 class ProfileReader:
@@ -45,7 +45,7 @@ class ProfileReader:
         self._at: tuple[Path, int, int] | None = None
 
     def progress(self, path: Path) -> ReadingProgress | None:
-        """Return how far the reading of a profile is; None where it is neither read nor waits for it."""
+        """Return how far the reading of a profile is; None if it is neither read nor waits for it."""
         at = self._at
         if at is not None and at[0] == path:
             return ReadingProgress("reading", at[1], at[2])
@@ -55,7 +55,7 @@ class ProfileReader:
         """Return a profile.
 
         Raises:
-            TraceError: It is none, is damaged, or takes more time or memory than it may.
+            TraceError: It is not one, is damaged, or takes more time or memory than it may.
         """
         with scratch("read") as folder:
             out = folder / "columns"
@@ -74,7 +74,7 @@ class ProfileReader:
         self.ask(path, {"kind": "tfprof"})
 
     def ask(self, path: Path, request: dict[str, Any]) -> None:
-        """Have the process do something with a profile."""
+        """Make the process do something with a profile."""
         size = size_of(path)
         budget_s = self.least_secs + size / BYTES_PER_SEC
         self._waiting[path] = size
@@ -173,14 +173,14 @@ class ProfileReader:
                 hint="look at it with stepscope glance, which waits, or record fewer steps",
             )
         return TraceError(
-            f"reading it ended its process (exit status {process.returncode}): it is damaged, hostile or too "
-            "large for this machine",
+            f"the process that read it died (exit status {process.returncode}): the file is damaged, hostile "
+            "or too large for this machine",
             hint="record it again; if other tools read it, please report it with the file",
         )
 
 
 def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of the files in a directory or set of ranks; 0 where nobody can say."""
+    """Return the bytes of a file, or of all files in a directory or set of ranks; 0 if not known."""
     try:
         if path.is_dir():
             return sum(each.stat().st_size for each in path.iterdir() if each.is_file())

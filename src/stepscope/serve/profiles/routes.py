@@ -44,7 +44,7 @@ class ProfileAnswers:
     Args:
         directory: The log directory.
         cache: Whether traces may be cached beside their files.
-        reader: Reads files in a process of its own; None for this one.
+        reader: Reads files in a separate process; None for this one.
         log: Gives the log, of which some files may be in a store alone; None while it is not open.
     """
 

@@ -56,7 +56,7 @@ def summary(profile: OpenProfile) -> ProfileSummary:
 
 
 def breakdown_or_none(profile: OpenProfile) -> Breakdown | None:
-    """Return where each step's time went; None where nothing took time, as in a log of messages."""
+    """Return where each step's time went; None if nothing took time, as in a log of messages."""
     try:
         return profile.facts.breakdown
     except Abstain:
@@ -64,7 +64,7 @@ def breakdown_or_none(profile: OpenProfile) -> Breakdown | None:
 
 
 def finding_of(one: Finding) -> ProfileFinding:
-    """Return a finding as the page gets it."""
+    """Return a finding in the form that the page gets."""
     return ProfileFinding(
         rule=one.rule,
         severity=one.severity,

@@ -26,11 +26,11 @@ class Track:
     """One track.
 
     Attributes:
-        facts: What the page is told of it first.
+        facts: What the page gets first.
         time_ns: Of levels: value ``n`` holds from ``time_ns[n]`` on. Of tensors: when they were allocated.
         value: The levels; of tensors their bytes.
         end_ns: Of tensors: when they were freed, or the end of the recording.
-        row: Of tensors: the event in which they were allocated, -1 where none was recorded.
+        row: Of tensors: the event in which they were allocated, -1 if none was recorded.
         layer: Of tensors: in which row they are drawn.
     """
 
@@ -52,7 +52,7 @@ def tracks(trace: Trace) -> tuple[Track, ...]:
 
 
 def memory_tracks(trace: Trace) -> Iterator[Track]:
-    """Yield level and tensors of every device that memory was recorded of."""
+    """Yield level and tensors of every device whose memory was recorded."""
     table = trace.memory
     pairs = sorted(
         set(zip(table.rank.tolist(), table.device.tolist(), strict=True)),
@@ -93,7 +93,7 @@ def counter_tracks(trace: Trace) -> Iterator[Track]:
 def level_facts(
     kind: str, rank: int, process: str, name: str, device: int, unit: str, values: Levels, note: str
 ) -> ProfileTrack:
-    """Return what the page is told of a level; its scale holds 0."""
+    """Return the facts of a level for the page; its scale includes 0."""
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     return ProfileTrack(kind, rank, process, name, device, unit, low, high, 0, note)  # type: ignore[arg-type]
 
@@ -155,7 +155,7 @@ def lifetimes(trace: Trace, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def layers(start: Ints, end: Ints) -> Ints:
-    """Return the row of each interval, none upon another, the first ones first; -1 where none has room."""
+    """Return the row of each interval, so that none overlap, earliest first; -1 if none has room."""
     found = np.full(len(start), -1, np.int64)
     held: list[list[tuple[int, int]]] = [[] for _ in range(ROWS)]
     for at, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):

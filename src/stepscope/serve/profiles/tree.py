@@ -17,7 +17,7 @@ from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal
 
 REFUSED = {"output"}
-"""Options that write files: not for a page."""
+"""Options that write files, which a page does not offer."""
 OP_ROWS = 10_000
 """In the op view -max_depth is a number of rows; a page has room for more than a terminal."""
 

@@ -19,7 +19,7 @@ Category = Literal[
 
 
 Unit = Literal["ns", "bytes", "ratio", "count", "flop", "flop/s", "B/s"]
-"""Of a column of a view."""
+"""Kind of a column of a view."""
 
 
 class ProfileEntry(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class ProfileEntry(msgspec.Struct, frozen=True):
     path: str
     """Relative to the log directory: a file, or a directory of ranks and steps."""
     run: str | None
-    """The run it lies in or under; None: beside the runs."""
+    """The run that it is in; None: outside the runs."""
     format: str
     size_bytes: int
     modified: float
@@ -55,7 +55,7 @@ class ReadingProgress(msgspec.Struct, frozen=True):
     state: Literal["idle", "waiting", "reading"]
     """``waiting`` for another profile to be read; ``idle``: it is read, or nobody asked for it."""
     read_bytes: int
-    """Of its files; formats that are read as a whole stay at 0."""
+    """Bytes of its files read so far; formats that are read as a whole stay at 0."""
     total_bytes: int
 
 
@@ -76,7 +76,8 @@ class ProfileLane(msgspec.Struct, frozen=True):
     """Whether steps are marked on it."""
     working: bool
     """Whether it takes part in training: a device, or a thread that marks steps, launches work, loads data or
-    runs a backward pass. True of every lane where no thread is known to."""
+    runs a backward pass. True for every lane if no thread is known to.
+    """
 
 
 class ProfileStep(msgspec.Struct, frozen=True):
@@ -108,16 +109,16 @@ class ProfileTrack(msgspec.Struct, frozen=True):
     kind: Literal["memory", "counter", "tensors"]
     rank: int
     process: str
-    """Of the lanes it is drawn below; empty: of its rank."""
+    """Process of the lanes that it is drawn below; empty: those of its rank."""
     name: str
-    """Of an allocator, a counter, or whose tensors they are."""
+    """Name of an allocator or a counter, or of the owner of the tensors."""
     device: int
     """-1: the host."""
     unit: Literal["bytes", "count"]
     low: float
     high: float
     rows: int
-    """Of tensors: how many rows they are laid out in."""
+    """For tensors: number of rows in which they are laid out."""
     note: str
     """Caveats about the numbers."""
 
@@ -142,7 +143,9 @@ class TrackColumns(msgspec.Struct, frozen=True):
     track: int
     """Number in the outline."""
     columns: dict[str, Column]
-    """Of levels ``low high`` f4, a value a pixel; of tensors ``row layer`` i4, ``start end bytes`` f8."""
+    """For levels ``low high`` f4, one value per pixel; for tensors ``row layer`` i4, ``start end bytes``
+    f8.
+    """
     merged: int
     """Tensors narrower than a pixel that are left out."""
 
@@ -192,24 +195,24 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     look: str | None
     """Name of the events that show it; None: the rule names none."""
     gain: str
-    """Cost and largest possible gain, in words; empty where it costs no time."""
+    """Cost and largest possible gain, in words; empty if it costs no time."""
     chain: list[str]
     """Its causes and consequences, the symptom first."""
     command: str
     """A command that shows it, or that records what is missing."""
     withdrawn: str
-    """When it would no longer be said."""
+    """When it would no longer be reported."""
     cost_ns: int | None
-    """Time of a step in which nothing but this went on; None where it costs no time."""
+    """Time of a step in which nothing but this went on; None if it costs no time."""
     cost_ratio: float | None
     gain_ns: int | None
     """How much shorter a step would be without it, at best."""
     gain_ratio: float | None
     gain_from: str
-    """``replay``, or ``bound``: its own time; empty where it has no gain."""
+    """``replay``, or ``bound``: its own time; empty if it has no gain."""
     place: FindingPlace
     events: list[FindingEvent]
-    """At most five; empty where the finding is of no events, such as a level of memory."""
+    """At most five; empty if the finding is of no events, such as a level of memory."""
 
 
 class ProfileAbstention(msgspec.Struct, frozen=True):
@@ -227,7 +230,7 @@ class ProfileTop(msgspec.Struct, frozen=True):
     calls: int
     total_ns: int
     share_ratio: float
-    """Of all that was counted."""
+    """Share of everything that was counted."""
 
 
 class ProfileSummary(msgspec.Struct, frozen=True):
@@ -312,7 +315,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class SampledLine(msgspec.Struct, frozen=True):
-    """A line of the program's own code that sampled stacks stood in."""
+    """A line of the program's own code in which sampled stacks were."""
 
     file: str
     line: int
@@ -339,7 +342,7 @@ class ProfileEvent(msgspec.Struct, frozen=True):
     stack: list[str] | None
     """Outermost first."""
     lines: list[SampledLine] | None
-    """Of the program's own code, where its thread stood, most time first; null: it was not sampled."""
+    """Lines of the program's own code in which its thread was, most time first; null: it was not sampled."""
     bytes: int | None
     flops: int | None
     details: dict[str, Any]
@@ -400,7 +403,7 @@ class RangeAnswer(msgspec.Struct, frozen=True):
     events: int
     names: int
     self_ns: int
-    """Of all names: what shares are of."""
+    """Time of all names, of which shares are given."""
     rows: list[RangeRow]
     lanes: list[RangeLane]
     """Those with any event, in their order."""
@@ -461,23 +464,27 @@ class DiffRow(msgspec.Struct, frozen=True):
 
     name: str
     a: DiffSide | None
-    """None where A does not have it."""
+    """None if A does not have it."""
     b: DiffSide | None
     difference_ns: float
-    """Mean of B less mean of A: positive is slower. Those of parts and operators add up to the step's."""
+    """Mean of B minus mean of A: positive is slower. Those of parts and operators add up to the step's."""
     ratio: float | None
     """B / A, of the means."""
     verdict: str
     """``slower faster same added removed``, or ``unclear`` where the steps cannot tell."""
     p_value: float | None
-    """How often equal sides would differ as clearly; None where one side has none, or too few steps."""
+    """How often equal sides would differ as clearly; None if one side has none, or too few steps."""
     effect: float | None
-    """Cliff's delta: 1 where every step of B is slower than every step of A, -1 the other way round."""
+    """Cliff's delta: 1 if every step of B is slower than every step of A, -1 the other way round."""
     low_ns: float | None
-    """Between this and ``high_ns`` the shift lies with 95 %; None where there are too few steps."""
+    """The shift lies between this and ``high_ns`` with 95 % confidence; None if there are too few
+    steps.
+    """
     high_ns: float | None
     explains_ratio: float | None
-    """Its part of all of its table that went the way of the step, at most 1; None: it went the other way."""
+    """Its share of everything in its table that changed in the direction of the step, at most 1; None: it
+    changed the other way.
+    """
 
 
 class DiffTable(msgspec.Struct, frozen=True):
@@ -487,9 +494,9 @@ class DiffTable(msgspec.Struct, frozen=True):
     """``parts scopes launched operators kernels``; launched is device time by the operator that caused it."""
     rows: list[DiffRow]
     total: int
-    """All that were compared; the rows are the first of them."""
+    """Number of all that were compared; the rows are the first of them."""
     slower_ns: float
-    """All that became slower, together; of scopes the outermost."""
+    """Sum of everything that became slower; for scopes, of the outermost."""
     faster_ns: float
     """Likewise; negative."""
 
@@ -499,7 +506,7 @@ class DiffProfile(msgspec.Struct, frozen=True):
 
     path: str
     steps: str
-    """As asked; empty is all."""
+    """As requested; empty is all."""
     numbers: list[int]
     """Steps that were compared."""
     ranks: list[int]
@@ -518,7 +525,7 @@ class DiffAnswer(msgspec.Struct, frozen=True):
     tables: list[DiffTable]
     """Those that have any row."""
     on_device: bool
-    """Whether scopes are by device time; else by the host's."""
+    """Whether scopes are by device time; otherwise by the host's."""
     notes: list[str]
     command: str
     """The same in a terminal."""
@@ -542,9 +549,9 @@ class KernelRow(msgspec.Struct, frozen=True):
     call_max_ns: int
     longest: Related
     operators: list[str]
-    """That launched most of its time, at most three."""
+    """The operators that launched most of its time, at most three."""
     tensor_core: bool | None
-    """By its name; None where names do not tell."""
+    """According to its name; None if names do not say."""
     grid_least: int | None
     grid_most: int | None
     block_least: int | None
@@ -554,7 +561,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     occupancy_ratio: float | None
     blocks_per_multiprocessor: float | None
     delay_median_ns: float | None
-    """From the end of the launching call to the start of the work."""
+    """Time from the end of the launching call to the start of the work."""
     delay_max_ns: int | None
     flops: int | None
     flops_per_second: float | None
@@ -572,7 +579,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     counted_calls: int
     """Calls whose operations or bytes are known."""
     by_step_ns: list[float] | None
-    """In the order of the answer's steps; None where that would be too much."""
+    """In the order of the answer's steps; None if that would be too much."""
 
 
 class DevicePeak(msgspec.Struct, frozen=True):
@@ -580,7 +587,7 @@ class DevicePeak(msgspec.Struct, frozen=True):
 
     name: str
     flops_per_second: dict[str, float]
-    """By number format."""
+    """Operations per second by number format."""
     bytes_per_second: float
     source: str
 
@@ -597,7 +604,7 @@ class KernelAnswer(msgspec.Struct, frozen=True):
     windows: int
     """Steps times ranks that the values are means of."""
     steps: list[int]
-    """Number of each, ranks within a step; empty where none were marked."""
+    """Number of each, ranks within a step; empty if none were marked."""
     left_out: int
     """Pieces of work outside the steps."""
     step_mean_ns: float
@@ -643,7 +650,7 @@ class Allocation(msgspec.Struct, frozen=True):
     scope: str
     category: str
     stack: list[str]
-    """Outermost first; empty where none was recorded."""
+    """Outermost first; empty if none was recorded."""
     row: int | None
     """The event it happened in."""
     address: str
@@ -715,7 +722,7 @@ class HistoryCapture(msgspec.Struct, frozen=True):
     title: str
     steps: list[int]
     step_ns: float | None
-    """Median of its steps; None where none were marked."""
+    """Median of its steps; None if none were marked."""
     ranks: int
     failure: str | None
     """Why it is not among the values."""
@@ -726,10 +733,10 @@ class HistoryRow(msgspec.Struct, frozen=True):
 
     name: str
     median_ns: list[float | None]
-    """Per step; None where that profile does not have it."""
+    """Per step; None if that profile does not have it."""
     calls_per_step: list[float | None]
     change_ns: float
-    """The last that has it less the first, 0 where a profile lacks it."""
+    """The last profile that has it minus the first, 0 if a profile lacks it."""
 
 
 class HistoryAnswer(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ GAPS = 2_000
 def waits(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> WaitsAnswer:
     """Return the longest waits that overlap a window.
 
-    A wait is longer than the clocks may be off: shorter ones are not told.
+    Only waits longer than the error of the clocks are returned.
 
     Raises:
         Refusal: More are asked for than are answered at once.

@@ -38,7 +38,7 @@ Found = TypeVar("Found")
 
 
 def _asked(profile: OpenProfile, steps: str, name: str, ask: Callable[[Trace], Found]) -> Found:
-    """Return what an analysis says of the chosen steps.
+    """Return what an analysis says about the chosen steps.
 
     Raises:
         Refusal: No such steps, or what it needs was not recorded.

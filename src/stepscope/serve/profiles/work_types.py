@@ -18,17 +18,17 @@ class ShapeWork(msgspec.Struct, frozen=True):
     """``product``, ``convolution``, ``attention`` or ``fused``: an XLA instruction that holds several."""
     shapes: str
     number_format: str
-    """Empty where it was not recorded."""
+    """Empty if it was not recorded."""
     calls: int
     total_ns: int
-    """Time of all calls: the device's, else the host's."""
+    """Time of all calls: the device's, or else the host's."""
     on_device: bool
     share_ratio: float | None
     """Share of the time of all such work."""
     flops: int
-    """Of one call."""
+    """Operations of one call."""
     bytes: int | None
-    """Of one call: the least that it must move."""
+    """Bytes of one call: the least that it must move."""
     flops_per_second: float | None
     bytes_per_second: float | None
     intensity: float | None
@@ -46,7 +46,7 @@ class OperatorRate(msgspec.Struct, frozen=True):
     number_format: str
     calls: int
     flops: int
-    """Of all calls."""
+    """Operations of all calls."""
     bytes: int | None
     device_ns: int
     achieved_flops_per_second: float | None
@@ -66,7 +66,7 @@ class StepUtilisation(msgspec.Struct, frozen=True):
     wall_ns: int
     flops: int
     utilisation_ratio: float | None
-    """Model FLOPs utilisation; None where the device's peak or part of the work is not known."""
+    """Model FLOPs utilisation; None if the device's peak or part of the work is not known."""
 
 
 class ShapesAnswer(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class ShapesAnswer(msgspec.Struct, frozen=True):
     peak: DevicePeak | None
     """None: the device's data sheet is not known; its rates then have no roof."""
     utilisation_ratio: float | None
-    """Of all steps together."""
+    """Value over all steps together."""
     counted_ratio: float | None
     """Share of the device's time that this work has; the rest has no operations that are counted."""
     notes: list[str]
@@ -104,7 +104,7 @@ class PathPiece(msgspec.Struct, frozen=True):
     duration_ns: int
     bound: str
     row: int | None
-    """Of the event that it belongs to."""
+    """Name of the event that it belongs to."""
     name: str
 
 
@@ -122,7 +122,7 @@ class StepPath(msgspec.Struct, frozen=True):
     parts: list[PathPart]
     """Most time first, at most 50."""
     pieces: list[PathPiece]
-    """In order of time, the longest where there are more than were asked for."""
+    """In order of time; only the longest if there are more than were requested."""
     pieces_total: int
     pieces_ns: int
     """Time of the pieces that are listed."""
@@ -157,10 +157,10 @@ class DeviceOverlap(msgspec.Struct, frozen=True):
     exposed_copy_ns: int
     """Nothing was computed or communicated meanwhile."""
     blocking_communication_ns: int | None
-    """Of the exposed communication, what lies on the critical path; None where there is none."""
+    """The part of the exposed communication that lies on the critical path; None if there is none."""
     idle_ns: int
     overlap_ratio: float | None
-    """Share of communication behind computation; None where there is none."""
+    """Share of communication behind computation; None if there is none."""
 
 
 class OverlapAnswer(msgspec.Struct, frozen=True):

@@ -1,3 +1,3 @@
-"""Summaries that are not scalars on the page: which there are, their values, their bytes, and graphs."""
+"""Summaries that are not scalars on the page: which exist, their values, their bytes, and graphs."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NUMBERS = "application/x-float32"
 FEWEST = 100
-"""Values answered where the question does not say."""
+"""Number of values answered by default."""
 
 
 def listing(query: Mapping[str, str], log: Log | None) -> bytes:
@@ -110,7 +110,7 @@ def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
 
 
 def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
-    """Return the graph of a run and what its nodes took.
+    """Return the graph of a run and the costs of its nodes.
 
     Raises:
         Refusal: The run has none.
@@ -131,7 +131,7 @@ def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
 
 
 def age(tag: StoredTag) -> tuple[int, float, str]:
-    """Return by what tags are put in order, the newest last."""
+    """Return the sort key of tags, the newest last."""
     return tag.last_step, tag.last_wall, tag.tag
 
 
@@ -214,7 +214,7 @@ SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def plain(value: Any) -> Any:
-    """Return a message as JSON can carry it, without what is not set."""
+    """Return a message as JSON types, without what is not set."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if each not in (None, b"", "unknown")}
     if isinstance(value, list):
@@ -223,7 +223,7 @@ def plain(value: Any) -> Any:
 
 
 def facts_of(value: Any) -> list[BlobFacts]:
-    """Return what is to be known of the bytes of a value."""
+    """Return the facts about the bytes of a value."""
     labels = [clip.label for clip in value] if isinstance(value, tuple) else []
     blobs = blobs_of(value)
     return [

@@ -20,7 +20,7 @@ SHOWN_MIMES = frozenset(
         *(f"video/{name}" for name in ("mp4", "webm")),
     )
 )
-"""Other bytes are answered as a download without a type: what a log holds is nobody's web page."""
+"""Other bytes are answered as a download without a type, so that nothing in a log becomes a web page."""
 
 
 def run_of(query: Mapping[str, str], log: Log | None) -> StoredRun:

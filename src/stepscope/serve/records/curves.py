@@ -36,7 +36,7 @@ class CurveAnswers:
         """
         series = series_of(run_of(query, log), query)[-1]
         if series.kind != "pr_curve":
-            raise Refusal(404, f"{series.tag!r} is of kind {series.kind}, no curve", "see api/v1/records")
+            raise Refusal(404, f"{series.tag!r} is of kind {series.kind}, not a curve", "see api/v1/records")
         wanted = whole(query, "step", -1, 0, 1 << 62)
         at = len(series) - 1 if wanted < 0 else max(0, int(np.searchsorted(series.step, wanted, "right")) - 1)
         lists: dict[str, Any] = {name: [] for name in (*ROWS, "thresholds")}
@@ -69,7 +69,7 @@ class CurveAnswers:
 
 
 def area_of(series: StoredSeries, at: int) -> float | None:
-    """Return the area under one curve, None where it cannot be read."""
+    """Return the area under one curve, None if it cannot be read."""
     try:
         return average_precision(series[at])
     except EventFileError:

@@ -84,7 +84,7 @@ class EmbeddingAnswers:
         return encoded(EmbeddingList(run.name, facts, has_umap(), error))
 
     def points(self, query: Mapping[str, str], log: Log | None) -> bytes:
-        """Return the points of an embedding in three dimensions, and what is said of them, as a frame.
+        """Return the points of an embedding in three dimensions, with their labels, as a frame.
 
         Raises:
             Refusal: No such embedding, or one that cannot be read.
@@ -138,7 +138,7 @@ class EmbeddingAnswers:
         return encoded(found)
 
     def sprite(self, query: Mapping[str, str], log: Log | None) -> EncodedImage:
-        """Return the picture of all points' pictures.
+        """Return the sprite image of all points.
 
         Raises:
             Refusal: There is none.
@@ -173,7 +173,7 @@ class EmbeddingAnswers:
         return embedding, matrix, stamp
 
     def keep(self, known: OrderedDict[Stamp, Any], stamp: Stamp, value: Any) -> None:
-        """Hold what was asked for last, and let go of the oldest."""
+        """Keep what was asked for last, and release the oldest."""
         with self._lock:
             known[stamp] = value
             known.move_to_end(stamp)

@@ -1,4 +1,4 @@
-"""Answer to ``GET gradient_norms``: how large the gradient of each parameter was at a step."""
+"""Answer to ``GET gradient_norms``: the size of each parameter's gradient at a step."""
 
 from __future__ import annotations
 

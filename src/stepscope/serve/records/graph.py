@@ -35,7 +35,7 @@ def nodes_of_run(run: StoredRun) -> list[GraphNode]:
     of Stepscope's own, whose costs are measured, stands before one of another tool.
 
     Raises:
-        EventFileError: It is no graph.
+        EventFileError: It is not a graph.
     """
     tag = min(run.tags("graph"), key=lambda tag: (tag != OWN_GRAPH, tag == META_GRAPH))
     data: bytes = run.record(tag)[-1][-1]
@@ -49,7 +49,7 @@ def nodes_of(data: bytes) -> list[GraphNode]:
     """Return the nodes of a serialized GraphDef.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     return [node_of(node) for node in each_of(GraphDef, "node", data)]
 
@@ -103,10 +103,10 @@ def with_flops(nodes: list[GraphNode], costs: list[GraphCost]) -> list[GraphNode
 
 
 def costs_of(data: bytes) -> list[GraphCost]:
-    """Return what each node of a serialized RunMetadata took, as TensorBoard counts it.
+    """Return the cost of each node of a serialized RunMetadata, as TensorBoard counts it.
 
     Raises:
-        EventFileError: It is none.
+        EventFileError: It is not one.
     """
     stats = decode(RunMetadata, data).step_stats
     taken: dict[tuple[str, str], list[NodeExecStats]] = {}
@@ -117,7 +117,7 @@ def costs_of(data: bytes) -> list[GraphCost]:
 
 
 def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> GraphCost:
-    """Return what the executions of one node took: from the first start to the last end, the most memory."""
+    """Return the cost of one node's executions: from the first start to the last end, and the most memory."""
     start = min(node.all_start_micros for node in nodes)
     end = max(node.all_start_micros + node.all_end_rel_micros for node in nodes)
     held = [sum(each.total_bytes for each in node.memory) for node in nodes if node.memory]

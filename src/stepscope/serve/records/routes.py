@@ -1,4 +1,4 @@
-"""Which endpoint of records is answered by what."""
+"""The endpoints of records, and what answers each."""
 
 from __future__ import annotations
 

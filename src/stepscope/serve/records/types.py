@@ -22,7 +22,7 @@ class RecordTag(msgspec.Struct, frozen=True):
     tag: str
     kind: RecordKind
     plugin: str
-    """Of TensorBoard that shows it."""
+    """Plugin of TensorBoard that shows it."""
     display_name: str
     description: str
     """Markdown."""
@@ -39,7 +39,7 @@ class RecordTags(msgspec.Struct, frozen=True):
 
 
 class BlobFacts(msgspec.Struct, frozen=True):
-    """Encoded bytes, to be had from ``GET api/v1/blob``."""
+    """Encoded bytes, available from ``GET api/v1/blob``."""
 
     mime: str
     bytes: int
@@ -68,12 +68,12 @@ class RecordValue(msgspec.Struct, frozen=True):
     texts: list[str] | None = None
     """A text, or the cells of an array of them, row by row."""
     shape: list[int] | None = None
-    """Of an array: of texts, of a mesh [batch, points, 3], of a tensor. Of pictures: width and height."""
+    """Shape of an array of texts, a mesh [batch, points, 3] or a tensor; of pictures, width and height."""
     table: TableCells | None = None
     blobs: list[BlobFacts] | None = None
     """Pictures, sounds, films; of a mesh or tensor one, its numbers as little-endian float32."""
     facts: dict[str, Any] | None = None
-    """Hyper-parameters, a layout, an embedding, or what Stepscope says."""
+    """Hyper-parameters, a layout, an embedding, or Stepscope's own records."""
 
 
 class RecordSeries(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class GraphNode(msgspec.Struct, frozen=True, gc=False):
     inputs: list[str]
     device: str
     shapes: list[list[int]]
-    """Of its outputs; -1 is a size that is not known."""
+    """Shapes of its outputs; -1 is a size that is not known."""
     attributes: dict[str, str | float | bool]
 
 
@@ -112,10 +112,10 @@ class GraphCost(msgspec.Struct, frozen=True, gc=False):
     name: str
     device: str
     duration_us: float
-    """From its first start to its last end."""
+    """Time from its first start to its last end."""
     memory_bytes: int | None
     shapes: list[list[int]]
-    """Of its outputs, as they were in that step; empty where they were not recorded."""
+    """Shapes of its outputs, as they were in that step; empty if they were not recorded."""
 
 
 class GraphAnswer(msgspec.Struct, frozen=True):
@@ -124,6 +124,6 @@ class GraphAnswer(msgspec.Struct, frozen=True):
     run: str
     nodes: list[GraphNode]
     tags: list[str]
-    """Of the costs that there are."""
+    """Tags of the existing costs."""
     costs: list[GraphCost]
-    """Of the tag asked for, by default the newest."""
+    """Costs of the requested tag, by default the newest."""

@@ -14,7 +14,7 @@ from stepscope.serve.types import Column, NonFinite
 Reduction = Literal["pca", "umap"]
 Metric = Literal["cosine", "euclidean"]
 MAX_CURVE_STEPS = 300
-"""Steps of a curve of which the area is answered."""
+"""Most steps of a curve for which the area is given."""
 MAX_NEIGHBOURS = 200
 
 
@@ -41,7 +41,7 @@ class CurveAnswer(msgspec.Struct, frozen=True):
     steps: list[CurveStep]
     """Thinned evenly where they are many, the newest kept."""
     step: int
-    """Of the curve: the newest not after the one asked for, else the first."""
+    """Step of the curve: the newest not after the requested one, or else the first."""
     wall: float
     error: str | None
     """Why it cannot be read."""
@@ -89,13 +89,13 @@ class EmbeddingHeader(msgspec.Struct, frozen=True):
     points: int
     dimensions: int
     exact: bool
-    """False: components of a random sketch, for exact ones would take too long."""
+    """False: components of a random sketch, because exact ones would take too long."""
     explained: list[float]
-    """Share of the variance along each axis, 0 to 1; empty where axes mean nothing."""
+    """Share of the variance along each axis, 0 to 1; empty if axes mean nothing."""
     waiting_seconds: float | None
     """Since when it has been computed; null: it is done. Ask again until then."""
     columns: list[str]
-    """Of the labels."""
+    """Names of the columns of labels."""
     labels: list[list[str]]
     """One per point, each with a text per column."""
     labels_error: str | None
@@ -133,6 +133,8 @@ class GradientNorms(msgspec.Struct, frozen=True):
 
     run: str
     steps: list[int]
-    """At which norms were recorded, thinned evenly where they are many, the newest kept."""
+    """Steps at which norms were recorded, thinned evenly if they are many, with the newest kept."""
     norms: list[GradientNorm]
-    """Of each parameter the newest not after the step asked for; a parameter without one is left out."""
+    """The newest of each parameter that is not after the requested step; a parameter without one is left
+    out.
+    """

@@ -1,8 +1,8 @@
-"""Annotations of runs, kept beside them: names, notes, tags, kinds of metrics, views, runs thrown away.
+"""Annotations of runs, kept beside them: names, notes, tags, kinds of metrics, views, deleted runs.
 
-It lies in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
+They are in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
 servers and commands on one shared directory do not overwrite what they did not change. Event files are never
-touched: what was recorded and what was said of it stay apart.
+touched: recordings and annotations stay separate.
 """
 
 from stepscope.store.annotations.metrics import MetricKinds

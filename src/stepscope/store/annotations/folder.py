@@ -22,7 +22,7 @@ MOST_BYTES = 16 << 20
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file that a run or view is kept in: no path can be made of it."""
+    """Return the name of the file of a run or view, in which no path can be hidden."""
     text = quote(name, safe=" ").replace(".", "%2E")
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 65]}~{hashlib.sha256(name.encode()).hexdigest()}"
@@ -35,7 +35,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
-    """Replace a file at once: who reads meanwhile reads the old or the new.
+    """Replace a file atomically: a concurrent reader sees the old or the new content.
 
     Args:
         root: The directory in which it has to lie.
@@ -75,7 +75,7 @@ def remove(root: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses into an error that says what to do."""
+    """Turn an error of the file system into one that says what to do."""
     try:
         yield
     except OSError as error:
@@ -88,7 +88,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(root: Path, folder: Path) -> Iterator[None]:
-    """Keep other processes on a folder below a directory out, where the file system knows locks.
+    """Lock a folder below a directory against other processes, if the file system supports locks.
 
     Raises:
         LogDirectoryError: It cannot be written, or a link leads out of the directory.

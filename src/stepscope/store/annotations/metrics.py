@@ -1,4 +1,4 @@
-"""Metric kinds that people gave to tags whose names tell wrongly."""
+"""Metric kinds that people gave to tags whose names are misleading."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetricKinds:
         self.said: dict[str, MetricKind] = {}
 
     def refresh(self) -> bool:
-        """Read what is new; whether anything is said otherwise than before."""
+        """Read what is new; return whether anything has changed."""
         stamps, found = [], {}
         for path in self._files():
             try:
@@ -46,7 +46,7 @@ class MetricKinds:
         return before != found
 
     def say(self, tag: str, kind: str | None) -> None:
-        """Say what the metric of a tag is; None: what its name tells.
+        """Set the kind of a tag's metric; None: as its name suggests.
 
         Raises:
             UsageError: There is no such kind.

@@ -1,4 +1,4 @@
-"""Annotations of a run: another name, a note, notes on its steps, tags, and whether it is put away."""
+"""Annotations of a run: another name, a note, notes on its steps, tags, and whether it is archived."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LONGEST_NOTE = 100_000
 LONGEST_TAG = 60
 MOST_TAGS = 50
 MOST_COLOURS = 12
-"""As many as the page tells apart, in both themes and for colour-blind readers."""
+"""Number of colours that the page distinguishes, in both themes and for colour-blind readers."""
 
 
 LONGEST_STEP_NOTE = 1_000
 MOST_STEP_NOTES = 200
 LARGEST_STEP = 2**53
-"""Beyond, the page's numbers are not whole."""
+"""Largest step: beyond it, the page's numbers are not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class RunNote:
         note: Markdown; "" for none.
         tags: In place of those that it recorded itself; None: as recorded.
         archived: Whether lists leave it out unless asked.
-        colour: Number of the colour that it is drawn in, from 1; None: as the page chooses.
+        colour: Number of the colour that it is drawn in, from 1; None: chosen by the page.
         steps: Notes on steps, in their order; one for a step.
-        changed: When that was last said, seconds since the epoch.
+        changed: When this last changed, seconds since the epoch.
     """
 
     title: str | None = None
@@ -81,7 +81,7 @@ class Notes:
         return self._said.get(run, NOTHING)
 
     def refresh(self) -> set[str]:
-        """Read what is new and return the runs of which something else is said than before."""
+        """Read what is new and return the runs whose annotations have changed."""
         before, found = self._said, {}
         for path in self._files():
             stat = path.stat()
@@ -99,7 +99,7 @@ class Notes:
         return {name for name in names if before.get(name, NOTHING) != after.get(name, NOTHING)}
 
     def change(self, run: str, **changes: Any) -> RunNote:
-        """Say something of a run; what is not named stays as it is.
+        """Annotate a run; what is not named stays as it is.
 
         Args:
             run: Its name, as the log has it.
@@ -113,7 +113,7 @@ class Notes:
         return self._replace(run, lambda note: replace(note, **checked))
 
     def note_step(self, run: str, step: int, text: str) -> RunNote:
-        """Keep a note on a step of a run, in place of the one before; without text none is kept.
+        """Save a note on a step of a run, replacing the previous one; without text, remove it.
 
         Args:
             run: Its name, as the log has it.
@@ -134,7 +134,7 @@ class Notes:
         return self._replace(run, noted)
 
     def _replace(self, run: str, changed: Callable[[RunNote], RunNote]) -> RunNote:
-        """Write what is said of a run anew, from what others have said of it until now."""
+        """Rewrite the annotations of a run, based on what others have written until now."""
         path = self.folder / file_name(run)
         with locked(self.log_dir, self.folder):
             note = replace(changed(note_of(read_json(path) or {})), changed=time.time())
@@ -152,14 +152,14 @@ class Notes:
 
 
 def note_of(facts: dict[str, Any]) -> RunNote:
-    """Return what a file says; what cannot be so is as if it were not said."""
+    """Return what a file says, ignoring anything invalid."""
     found = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
     changed = facts.get("changed")
     return RunNote(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
 
 
 def said(name: str, facts: dict[str, Any]) -> Any:
-    """Return one thing that a file says; None where it does not, or says what cannot be."""
+    """Return one value of a file; None if it is missing or invalid."""
     try:
         return CHECKS[name](facts[name])
     except (KeyError, UsageError):
@@ -167,7 +167,7 @@ def said(name: str, facts: dict[str, Any]) -> Any:
 
 
 def title_of(value: object) -> str | None:
-    """Return a name in one line; None where there is none."""
+    """Return a name in one line; None if there is none."""
     if value is not None and not isinstance(value, str):
         raise UsageError(f"title {value!r}: expected text", hint="a name in one line, or none")
     text = " ".join(value.split()) if value else ""
@@ -196,9 +196,9 @@ def tags_of(value: object) -> tuple[str, ...] | None:
 
 
 def truth_of(value: object) -> bool:
-    """Return whether a run is put away."""
+    """Return whether a run is archived."""
     if not isinstance(value, bool):
-        raise UsageError(f"archived {value!r}: expected true or false", hint="true puts the run away")
+        raise UsageError(f"archived {value!r}: expected true or false", hint="true archives the run")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Throwing away a run of a log: what belongs to it, and whether it may go."""
+"""Deleting a run of a log: what belongs to it, and whether it may be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs thrown away: moved into ``.stepscope/trash``, from where they can be taken back."""
+"""Deleted runs: moved into ``.stepscope/trash``, from where they can be restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepscope.store.annotations.folder import locked, read_json, write_json, wr
 from stepscope.store.discover import FOLDER
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
-"""Thrown away, an event file is called so that no reader of the log directory takes it for one."""
+"""In the trash, event files are renamed so that no reader of the log directory takes them for event files."""
 PARTS = ("ranks", "profiles", "plugins", "capture")
 """Folders of a run that are not runs."""
 
@@ -27,10 +27,10 @@ class Thrown:
     """A run in the trash.
 
     Attributes:
-        id: What it is asked for by.
+        id: Its id in the trash.
         run: Its name in the log directory.
         when: It was thrown away, seconds since the epoch.
-        nbytes: What it takes.
+        nbytes: Its size in bytes.
         files: How many files.
     """
 
@@ -55,7 +55,7 @@ class Trash:
         """Move a run into the trash.
 
         Its whole directory goes where no other run lies below it, else its event files and the folders that
-        are its own. What was said of it stays, for it may come back.
+        are its own. Its annotations stay, because it may come back.
 
         Args:
             run: Its name.
@@ -63,8 +63,8 @@ class Trash:
             others: Names of all runs that stay.
 
         Raises:
-            LogDirectoryError: Something cannot be moved, or a link leads to it from outside; then all stays
-            where it was.
+            LogDirectoryError: Something cannot be moved, or a link leads to it from outside; then everything
+            stays where it was.
         """
         below = "" if run == "." else f"{run}/"
         alone = run != "." and not any(other.startswith(below) for other in others)
@@ -104,7 +104,7 @@ class Trash:
         taken = [path for path in moved if (self.log_dir / path).exists()]
         if taken:
             raise UsageError(
-                f"cannot take back {facts['run']!r}: {taken[0]} is there again",
+                f"cannot restore {facts['run']!r}: {taken[0]} exists again",
                 hint="move that away first",
             )
         with locked(self.log_dir, self.folder):
@@ -147,12 +147,12 @@ class Trash:
 
 
 def is_own(place: Path) -> bool:
-    """Say whether a folder of the trash is one, and not a link to another."""
+    """Return whether a folder of the trash is a folder, and not a link to another."""
     return not place.is_symlink() and not (place / "files").is_symlink()
 
 
 def thrown_of(place: Path) -> Thrown | None:
-    """Return what a folder of the trash holds; None where that does not say."""
+    """Return what a folder of the trash holds; None if that does not say."""
     facts = read_json(place / "thrown.json")
     try:
         assert facts is not None
@@ -179,7 +179,7 @@ def move_all(pairs: list[tuple[Path, Path]]) -> None:
         for source, target in reversed(done):
             os.rename(target, source)  # noqa: PTH104  as above
         raise LogDirectoryError(
-            f"cannot be moved: {error.strerror or error}; all is where it was",
+            f"cannot be moved: {error.strerror or error}; everything is where it was",
             hint="write permission for the log directory and the run is needed",
             path=error.filename,
         ) from error

@@ -81,7 +81,7 @@ class SavedViews:
 
 
 def view_of(path: Path) -> SavedView | None:
-    """Return the view in a file; None where it holds none."""
+    """Return the view in a file; None if it holds none."""
     facts = read_json(path) or {}
     name, hash_, saved = facts.get("name"), facts.get("hash"), facts.get("saved")
     if not isinstance(name, str) or not isinstance(hash_, str) or not hash_.startswith("#/"):

@@ -102,7 +102,10 @@ def test_the_line_comes_from_samples_where_the_profile_has_no_stacks(tmp_path):
 def test_two_collectives_of_two_ranks_are_said_to_be_too_few(tmp_path):
     job = made(tmp_path, steps=2)
     assert job.stragglers == ()
-    assert "2 collectives cannot tell a slow rank from chance, 6 can: capture more steps" in verdict(job)
+    assert (
+        "2 collectives are too few to tell a slow rank from chance, 6 are enough: capture more steps"
+        in verdict(job)
+    )
     assert answer_of("made", job).wait.needed == 6
 
 

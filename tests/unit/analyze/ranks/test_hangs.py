@@ -96,7 +96,7 @@ def test_a_dump_from_before_the_others_went_on_says_nothing_of_what_they_wait_in
     taken = {0: 1_000_000 + 1000 * ended + 500, 1: late, 2: late, 3: late}
     found = find_hang(trace, taken)
     assert [(each.rank, each.reason) for each in found.suspects] == [(2, "did not join")]
-    outrun = "rank 0 was recorded before ranks 1 and 3 made the call that waits: ask again"
+    outrun = "rank 0 was recorded before ranks 1 and 3 made the call that waits: take the dumps again"
     assert (outrun in found.notes) == (ended == 2)
     same = find_hang(trace, dict.fromkeys(range(4), late))
     assert (0 in {each.rank for each in same.suspects}) == (ended == 2)
@@ -108,7 +108,9 @@ def test_where_all_dumps_but_one_are_too_early_nobody_is_named(hang, tmp_path):
     found = find_hang(load_trace(tmp_path, cache=False), dict.fromkeys((0, 2, 3), 1_000_000))
     assert not found.suspects
     assert sentence(found) == "ranks wait, but the dumps do not say for whom"
-    assert found.notes[1] == "rank 0 was recorded before rank 1 made the call that waits: ask again"
+    assert found.notes[1] == (
+        "rank 0 was recorded before rank 1 made the call that waits: take the dumps again"
+    )
 
 
 def test_a_rank_without_a_dump(hang):

@@ -119,7 +119,7 @@ def test_a_rank_at_which_a_process_dies_is_told_and_the_rest_go_on(simulated, tm
     assert (found.ranks, found.missing) == ((0, 2, 3), (1,))
     assert found.stragglers[0].rank == 2
     assert any(
-        "rank1.json could not be read: the process that worked at it died" in note for note in found.notes
+        "rank1.json could not be read: the process that worked on it died" in note for note in found.notes
     )
 
 

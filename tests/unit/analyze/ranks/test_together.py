@@ -60,7 +60,7 @@ def test_ranks_of_one_host_keep_its_clock_and_the_page_says_so(simulated, tmp_pa
     job.host = "node1"
     profile = OpenProfile("job", job.write(tmp_path))
     found = waits(profile, profile.start_ns, profile.end_ns, 300)
-    assert found.clocks == "all ranks are of one host: its clock is theirs"
+    assert found.clocks == "all ranks are on one host and share its clock"
     assert {one.last_rank for one in found.waits} == {1}
     assert answer_of("job", job_of(profile.recorded)).clock.one_host
 

@@ -196,7 +196,7 @@ def test_what_holds_up_changing_ranks_is_told_where_it_is_no_computing(simulated
     assert (shared.cause, shared.ranks) == ("data loading", 4)
     assert said.endswith("% of it is for data loading, on 4 ranks in turn")
     assert told["usual"][0] is None
-    assert told["usual"][1].endswith("no rank comes last more often than chance has it")
+    assert told["usual"][1].endswith("no rank comes last more often than by chance")
 
 
 @pytest.mark.parametrize(("slower", "groups", "named"), [(3.0, 3, True), (1.3, 3, False), (3.0, 2, False)])
@@ -277,8 +277,8 @@ def test_a_rank_whose_count_differs_from_most_is_left_out_and_the_others_go_on(s
     joint, clocks, waits = answers(trace)
     assert (joint.ranks, joint.row.shape) == ((0, 1, 2), (32, 3))
     assert not joint.whole.any()
-    assert any("rank 3 recorded another number than the rest" in note for note in joint.notes)
-    assert any(note.startswith("rank 3: no collective can be matched") for note in joint.notes)
+    assert any("rank 3 recorded a different number than the rest" in note for note in joint.notes)
+    assert any(note.startswith("rank 3: left out, as no collective matches") for note in joint.notes)
     assert (clocks.refused, set(clocks.clocks)) == (None, {0, 1, 2})
     assert [straggler.rank for straggler in find_stragglers(trace, waits)] == [1]
     times = clocks.aligned(trace.start_ns, trace.rank)

@@ -313,7 +313,7 @@ def test_a_text_is_found_across_pieces(tmp_path):
 
 
 def test_tensorboard_finds_the_rank_and_the_step_in_the_name(tmp_path):
-    """As a user has it, in a process of its own: a run of 20 steps, analysed at once."""
+    """As a user has it, in a separate process: a run of 20 steps, analysed at once."""
     program = f"""
 import torch, stepscope as ss
 model = torch.nn.Linear(8, 8)

@@ -102,7 +102,7 @@ def test_a_part_or_an_unknown_run_does_not_go(logs):
 def test_what_is_there_again_is_not_overwritten(logs):
     thrown = throw(logs, "b")
     record(logs / "b", 2.0)
-    with pytest.raises(UsageError, match="is there again"):
+    with pytest.raises(UsageError, match="exists again"):
         Trash(logs).restore(thrown.id)
     assert [each.id for each in Trash(logs).all()] == [thrown.id]
 
@@ -135,7 +135,7 @@ def test_a_failed_move_leaves_all_where_it_was(logs, monkeypatch):
         real(source, target)
 
     monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(LogDirectoryError, match="all is where it was"):
+    with pytest.raises(LogDirectoryError, match="everything is where it was"):
         throw(logs, "c")
     monkeypatch.undo()
     assert len(moved) == 2
