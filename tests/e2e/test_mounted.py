@@ -137,7 +137,7 @@ def test_on_a_mounted_bucket_a_run_is_pieces_and_then_whole(bucket, tmp_path):
     assert [name for name in place.names("killed") if ".bytes-" in name]
     before = place.steps("killed")
     assert before == list(range(len(before)))
-    assert "all of it is there" in place.stepscope("sync", "--all")
+    assert "everything has arrived" in place.stepscope("sync", "--all")
     after = place.steps("killed")
     assert after == list(range(len(after)))
     assert len(after) > seen

@@ -237,7 +237,7 @@ def test_credentials_that_expire_are_said_and_the_run_goes_on(place):
     assert "hint:" in failed.stderr
     assert not any(secret in failed.stderr for secret in SECRETS)
     place.proxy.fault = lambda request: ""
-    assert "all of it is there" in place.stepscope("sync", place.url).stdout
+    assert "everything has arrived" in place.stepscope("sync", place.url).stdout
     assert place.points() == [[0]]
 
 
@@ -256,7 +256,7 @@ def test_parts_of_uploads_that_a_killed_trainer_began_are_deleted_and_no_others(
             client.upload_part(
                 Bucket="bucket", Key=key, UploadId=begun["UploadId"], PartNumber=1, Body=b"part"
             )
-        assert "all of it is there" in place.stepscope("sync", place.url).stdout
+        assert "everything has arrived" in place.stepscope("sync", place.url).stdout
         left = [each["Key"] for each in client.list_multipart_uploads(Bucket="bucket")["Uploads"]]
         assert sorted(left) == sorted([f"{folder}/x/of-another", "others/x"])
         for each in client.list_multipart_uploads(Bucket="bucket")["Uploads"]:
