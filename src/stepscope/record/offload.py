@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope import workers
+from stepscope.record.memory import apart
 
 LARGE_BYTES = 32 << 10
 """Below this, encoding takes some 1 ms at most."""
 PIPE_BYTES = 1 << 20
-HUGE_BYTES = 4 << 20
-"""From this size on numpy asks for huge pages."""
+APART_BYTES = 4 << 20
+"""From this size on memory takes long to be let go of."""
 TRIES = 2
 """Processes that try one array: if two of them died, the array may be the cause."""
 
@@ -146,13 +147,10 @@ def _write(target: int, data: bytes | memoryview) -> None:
 
 
 def _read(source: IO[bytes], size: int) -> bytes:
-    """Read so many bytes, fewer where they end; many into an array of numpy's, which has huge pages.
-
-    To let go of bytes of a few dozen megabytes takes some milliseconds, in which no other thread runs.
-    """
-    if size < HUGE_BYTES:
+    """Read so many bytes, fewer where they end; many into memory that holds up no thread."""
+    if size < APART_BYTES:
         return source.read(size)
-    whole = np.empty(size, np.uint8).data
+    whole = apart((size,), np.uint8).data
     at = 0
     while at < size:
         count = source.readinto(whole[at:])  # type: ignore[attr-defined]

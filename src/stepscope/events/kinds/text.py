@@ -29,9 +29,10 @@ class TextTable:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def value(tag: str, text: str, *, description: str = "") -> Value:
-    """Return the value that records a text."""
-    tensor = Tensor(STRING, Shape(), string_val=[text.encode("utf-8", "replace")])
+def value(tag: str, text: str | bytes, *, description: str = "") -> Value:
+    """Return the value that records a text; bytes are UTF-8."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    tensor = Tensor(STRING, Shape(), string_val=[data])
     metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR), summary_description=description)
     return Value(tag, tensor=tensor, metadata=metadata)
 

@@ -22,7 +22,7 @@ def prepare_text(words: Any, description: str = "") -> Prepared:
         RefusalError: It is not one.
     """
     data = text_bytes(words)
-    return Prepared(lambda tag: [text.value(tag, data.decode(), description=description)], bounded(len(data)))
+    return Prepared(lambda tag: [text.value(tag, data, description=description)], bounded(len(data)))
 
 
 def text_bytes(words: Any) -> bytes:

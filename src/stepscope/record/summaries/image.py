@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from stepscope.events.kinds import image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
+from stepscope.record.memory import apart
+from stepscope.record.offload import breathe
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
@@ -181,17 +183,33 @@ def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
         return np.asarray(array * np.uint8(255), np.uint8)
     if kind != "f":
         raise refused(f"an image of {array.dtype}", "pass uint8 of 0 to 255, or floats of 0 to 1")
-    numbers = array.astype(np.float32, copy=False)
-    missing = int(np.isnan(numbers).sum())
+    missing = sum(int(np.isnan(array[part]).sum()) for part in _parts(array))
     if missing:
-        raise refused(
-            f"an image with {missing} NaN among {numbers.size} numbers", "np.nan_to_num(image), say"
-        )
-    high = float(numbers.max())
+        raise refused(f"an image with {missing} NaN among {array.size} numbers", "np.nan_to_num(image), say")
+    with np.errstate(over="ignore"):
+        high = float(np.float32(array.max()))
     if high > 8 and np.isfinite(high):
         raise refused(f"an image of floats up to {high:g}", "divide by 255: floats are taken as 0 to 1")
-    pixels: NDArray[np.uint8] = (np.clip(numbers, 0, 1) * 255 + 0.5).astype(np.uint8)
+    pixels: NDArray[np.uint8] = apart(array.shape, np.uint8)
+    for part in _parts(array):
+        pixels[part] = np.clip(array[part].astype(np.float32, copy=False), 0, 1) * np.float32(255) + 0.5
     return pixels
+
+
+def _parts(array: NDArray[Any]) -> Iterator[tuple[slice, ...]]:
+    """Yield slices of some rows each, of pictures or of anything: what is made of one is soon let go of."""
+    depth = min(array.ndim, 2)
+    outer = range(array.shape[0]) if depth == 2 else range(1)
+    length = array.shape[depth - 1] if depth else 1
+    rows = max(1, PART_BYTES * length * len(outer) // max(array.nbytes, 1))
+    for number in outer:
+        for start in range(0, length, rows):
+            some = slice(start, start + rows)
+            yield (slice(number, number + 1), some) if depth == 2 else (some,) * depth
+            breathe()
+
+
+PART_BYTES = 1 << 20
 
 
 def prepare(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.record.memory import apart
 from stepscope.record.problems import RefusalError, shown
 
 Fetch = Callable[[], NDArray[Any]]
@@ -87,7 +88,11 @@ def _copy(array: NDArray[Any]) -> NDArray[Any]:
     numpy releases it while it copies. The background thread, busy with the previous summary, would then take
     it, and the caller would wait for up to a switch interval (5 ms) after a much shorter copy.
     """
-    if not 0 < array.nbytes <= _BRIEF_BYTES or array.dtype.hasobject or not array.flags.c_contiguous:
+    if array.nbytes > _BRIEF_BYTES and not array.dtype.hasobject:
+        held = apart(array.shape, array.dtype)
+        np.copyto(held, array)
+        return held
+    if not array.nbytes or array.dtype.hasobject or not array.flags.c_contiguous:
         return np.array(array)
     copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, bytearray(array.reshape(-1).view(np.uint8)))
     return copy
