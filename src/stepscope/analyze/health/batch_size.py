@@ -50,7 +50,7 @@ def batch_size(scales: NDArray[np.float64], ranks: int | None) -> BatchSize | No
     """Return what noise scales say; None if there are too few, or none that makes sense.
 
     To reach a loss takes S = S_min (1 + B_noise / B) steps and E = E_min (1 + B / B_noise) samples, by
-    McCandlish et al. 2018 (arXiv 1812.06162), equations 2.7 and 5.1, if B_noise is the simple noise scale.
+    McCandlish et al. 2018 (arXiv 1812.06162), equations 2.7 and 5.1, where B_noise is the simple noise scale.
 
     Args:
         scales: As recorded under ``gradients/noise_scale``, in batches of one rank.
