@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -171,14 +171,15 @@ class DrawnChart:
 class DrawnCharts:
     """Charts that have been drawn, the least recently used forgotten first.
 
-    A chart is known by what is asked and by the points it is drawn from, so it never has to be taken back.
+    A chart is known by what is asked of which series, and holds for the points it is drawn from; with more
+    points it is drawn again, and the earlier one is forgotten.
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self.kept_bytes = kept_bytes
         self.size_bytes = 0
         self.drawn = 0
-        self._views: OrderedDict[Hashable, DrawnChart] = OrderedDict()
+        self._views: OrderedDict[Hashable, tuple[Hashable, DrawnChart]] = OrderedDict()
         self._lock = threading.Lock()
 
     def shown(self, chart: ChartRequest, found: FoundSeries) -> DrawnChart:
@@ -188,28 +189,35 @@ class DrawnCharts:
             Refusal: The range is none.
         """
         asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.smoothing, chart.band)
-        key = (asked, tuple(map(identity, found.series)), tuple(found.groups), others(found))
+        key = (asked, tuple(map(name, found.series)), tuple(found.groups), others(found, name))
+        points = tuple(map(identity, found.series)), others(found, identity)
         with self._lock:
             known = self._views.get(key)
-            if known is not None:
+            if known is not None and known[0] == points:
                 self._views.move_to_end(key)
-                return known
+                return known[1]
         try:
             shown = draw(chart, found)
         except UsageError as error:
             raise Refusal(400, error.message, error.hint) from None
-        self.keep(key, shown)
+        self.keep(key, points, shown)
         return shown
 
-    def keep(self, key: Hashable, view: DrawnChart) -> None:
-        """Remember a chart and forget others until all fit."""
+    def keep(self, key: Hashable, points: Hashable, view: DrawnChart) -> None:
+        """Remember a chart in place of an earlier one, and forget others until all fit."""
         with self._lock:
             self.drawn += 1
-            if key not in self._views:
-                self._views[key] = view
-                self.size_bytes += size_bytes(view)
+            if (before := self._views.pop(key, None)) is not None:
+                self.size_bytes -= size_bytes(before[1])
+            self._views[key] = points, view
+            self.size_bytes += size_bytes(view)
             while self.size_bytes > self.kept_bytes and self._views:
-                self.size_bytes -= size_bytes(self._views.popitem(last=False)[1])
+                self.size_bytes -= size_bytes(self._views.popitem(last=False)[1][1])
+
+
+def name(series: Series) -> Hashable:
+    """Return which series it is, however many points it has."""
+    return series.run, series.tag, series.writer, series.attempt, series.split
 
 
 def identity(series: Series) -> Hashable:
@@ -217,9 +225,9 @@ def identity(series: Series) -> Hashable:
     return series.points.serial, series.points.count, series.superseded_from, series.start_wall
 
 
-def others(found: FoundSeries) -> Hashable:
-    """Return what the x axis depends on, where it is another tag."""
-    return tuple(tuple(map(identity, each)) for each in found.others)
+def others(found: FoundSeries, of: Callable[[Series], Hashable]) -> Hashable:
+    """Return the same of the series on which the x axis depends, if it is another tag."""
+    return tuple(tuple(map(of, each)) for each in found.others)
 
 
 def draw(chart: ChartRequest, found: FoundSeries) -> DrawnChart:

@@ -53,8 +53,10 @@ def derive(run: StoredRun, text: str) -> Derived:
     found = {tag.name: _lookup(run, tag) for tag in names}
     held = found.keys() - _plain(node)
     lead = next((tag.name for tag in names if tag.name not in held), names[0].name)
-    known = (text, run.name, tuple(_identity(each) for tag in found for each in found[tag]))
-    return _kept.get(known) or _kept.put(known, _derived(run, text, node, found, lead, held))
+    series = [each for tag in found for each in found[tag]]
+    key = text, run.name, tuple(each.points.serial for each in series)
+    points = tuple((each.points.count, each.superseded_from) for each in series)
+    return _kept.get(key, points) or _kept.put(key, points, _derived(run, text, node, found, lead, held))
 
 
 def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
@@ -74,10 +76,6 @@ def _plain(node: Node) -> set[str]:
     if isinstance(node, Call) and node.name != "hold":
         return set().union(*(_plain(argument) for argument in node.arguments))
     return set()
-
-
-def _identity(series: Series) -> tuple[Hashable, ...]:
-    return series.points.serial, series.points.count, series.superseded_from
 
 
 def _derived(
@@ -119,27 +117,29 @@ def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series
 
 
 class _Kept:
-    """Derived series in use, the least recently used forgotten first."""
+    """Derived series in use, of the newest points; the least recently used are forgotten first."""
 
     def __init__(self) -> None:
-        self._items: OrderedDict[Hashable, Derived] = OrderedDict()
-        self._size_bytes = 0
+        self._items: OrderedDict[Hashable, tuple[Hashable, Derived]] = OrderedDict()
+        self.size_bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Derived | None:
+    def get(self, key: Hashable, points: Hashable) -> Derived | None:
         with self._lock:
             found = self._items.get(key)
-            if found is not None:
-                self._items.move_to_end(key)
-            return found
+            if found is None or found[0] != points:
+                return None
+            self._items.move_to_end(key)
+            return found[1]
 
-    def put(self, key: Hashable, derived: Derived) -> Derived:
+    def put(self, key: Hashable, points: Hashable, derived: Derived) -> Derived:
         with self._lock:
-            if key not in self._items:
-                self._items[key] = derived
-                self._size_bytes += size_bytes(derived)
-            while self._size_bytes > KEPT_BYTES and len(self._items) > 1:
-                self._size_bytes -= size_bytes(self._items.popitem(last=False)[1])
+            if (before := self._items.pop(key, None)) is not None:
+                self.size_bytes -= size_bytes(before[1])
+            self._items[key] = points, derived
+            self.size_bytes += size_bytes(derived)
+            while self.size_bytes > KEPT_BYTES and len(self._items) > 1:
+                self.size_bytes -= size_bytes(self._items.popitem(last=False)[1][1])
         return derived
 
 

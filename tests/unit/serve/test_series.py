@@ -10,6 +10,7 @@ from stepscope.serve.frame import array_of, unpack
 from stepscope.serve.reply import Refusal
 from stepscope.serve.series import DrawnCharts, number
 from stepscope.serve.types import MAX_BUCKETS, MAX_CHARTS, MAX_LINES, LineRequest
+from stepscope.store import derive
 
 VALUES = [1.0, float("nan"), 3.0, float("inf"), 0.5]
 
@@ -134,6 +135,25 @@ def test_a_chart_with_new_points_is_drawn_anew(tmp_path, views, writer_in):
         log.refresh()
         [answer] = ask(log, views, chart(("a", "loss")))[0].charts
         assert answer.total_points == step + 1
+
+
+@pytest.mark.parametrize("expression", [False, True], ids=["recorded", "derived"])
+def test_of_a_chart_that_grows_the_newest_alone_is_kept(tmp_path, views, writer_in, expression):
+    writer = writer_in(tmp_path / "a")
+    log = store.open(tmp_path, cache=False)
+    line = {"run": "a", "tag": "loss / 2" if expression else "loss", "expression": expression}
+    sizes, derived = [], []
+    for round_ in range(20):
+        for step in range(100):
+            writer.scalar("loss", 1.0, 100 * round_ + step, 1.0)
+        writer.flush()
+        log.refresh()
+        ask(log, views, {"id": "x", "lines": [line], "buckets": 100})
+        sizes.append(views.size_bytes)
+        derived.append(derive._kept.size_bytes)
+    assert views.drawn == 20
+    assert max(sizes) == sizes[-1] < 2 * sizes[1]
+    assert derived[-1] - derived[0] <= 2000 * 3 * 8
 
 
 def test_what_is_kept_is_bounded(log):

@@ -263,7 +263,7 @@ def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.in
         edges: First step of each column, and the one after the last.
 
     Returns:
-        Shape ``(stages, columns)``, seconds a step, NaN where there is no step; and counts, shape ``(columns,)``.
+        Shape ``(stages, columns)``, seconds a step, NaN where there is no step; and counts, ``(columns,)``.
     """
     at = np.searchsorted(account.steps, edges)
     counts = np.diff(at)
