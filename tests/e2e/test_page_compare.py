@@ -128,7 +128,7 @@ def test_the_largest_difference_beyond_the_spread_leads_and_says_how_it_is_known
     assert "step_time" in text
     assert re.search(r"10\S* → 30\S* ms, (2\.9\d|3\.0\d|3) times A, worse", text)
     assert "B above A at all" in text
-    assert "one run a side" in text
+    assert "one run per side" in text
     page.get_by_role("button", name="Swap A and B").click()
     lead.get_by_text("better").wait_for()
 

@@ -264,7 +264,7 @@ def test_pictures_of_runs_are_compared_and_a_missing_step_is_named(opened):
     page.get_by_role("slider", name="Brightness").fill("2")
     assert "brightness(2)" in region.locator("a").first.get_attribute("style")
     page.get_by_role("combobox", name="Compare pictures").select_option("a")
-    region.get_by_role("img", name="difference to a").wait_for()
+    region.get_by_role("img", name="difference from a").wait_for()
 
 
 def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):

@@ -139,7 +139,7 @@ def test_a_difference_says_what_explains_it(opened):
     page = watched.page
     region = page.get_by_role("region", name="A/B difference")
     region.get_by_text("Faster", exact=True).first.wait_for()
-    region.get_by_text("B is 35.14 ms a step faster, most of all in loading data").wait_for()
+    region.get_by_text("B is 35.14 ms a step faster, mostly in loading data").wait_for()
     region.get_by_text("58.08 ms, 100 % of all parts that became faster").wait_for()
     fall = page.get_by_role("region", name="What the difference is made of")
     told = fall.locator("header .cut").inner_text().replace("\u2212 ", "-").replace("+ ", "")

@@ -40,5 +40,5 @@ def test_every_printed_command_runs(path: Path, tmp_path: Path, capsys: pytest.C
             pattern = words[words.index("-show_name_regexes") + 1]
             assert re.search(pattern, shown), command
         if "--lines" in words and "file" in finding.place:
-            listed = shown.partition("where the training thread stood")[2]
+            listed = shown.partition("where the training thread was")[2]
             assert f"{finding.place['file']}:{finding.place['line']}" in listed, shown

@@ -67,7 +67,7 @@ def test_levels_and_layers():
     )
     assert only.rows["weights"].names == ("dense.kernel",)
     assert only.rows["weights"].counts is None
-    with pytest.raises(UsageError, match="level must be of off"):
+    with pytest.raises(UsageError, match="level must be one of off"):
         measure("all")
 
 

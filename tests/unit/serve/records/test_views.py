@@ -63,7 +63,7 @@ def test_a_curve_is_that_of_the_step_or_the_last_before_it(log):
 
 
 def test_what_is_no_curve_is_refused(log):
-    with pytest.raises(Refusal, match="is of kind image, no curve"):
+    with pytest.raises(Refusal, match="is of kind image, not a curve"):
         CurveAnswers().answer({"run": "run", "tag": "i"}, log)
 
 
