@@ -67,6 +67,6 @@ export function recordedSteps(steps: readonly { number: number; rank: number }[]
 
 /** What stands for a step of a profile, with its rank where there are several. */
 export function stepName(step: { number: number; rank: number }, ranks: readonly number[]): string {
-  const name = step.number < 0 ? "All that was recorded" : `Step ${count(step.number)}`;
+  const name = step.number < 0 ? "Everything that was recorded" : `Step ${count(step.number)}`;
   return ranks.length > 1 ? `${name}, rank ${step.rank}` : name;
 }
