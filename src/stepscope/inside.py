@@ -56,15 +56,19 @@ def run_directory(root: Path, run: str) -> Path:
     return root / os.fsdecode(raw)
 
 
+def without_waiting(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file, or a pipe without waiting for a writer: an ``opener`` of ``open``."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def regular_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Return the content of a regular file that has no more than so many bytes.
 
     Raises:
         OSError: It cannot be read, is no regular file, or has more bytes.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(handle, "rb") as file:
-        facts = os.fstat(handle)
+    with open(path, "rb", opener=without_waiting) as file:
+        facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         if facts.st_size > most_bytes:

@@ -13,6 +13,8 @@ import os
 from stat import S_ISREG
 from types import TracebackType
 
+from stepscope.inside import without_waiting
+
 PAGE_BYTES = mmap.PAGESIZE
 
 
@@ -32,7 +34,7 @@ class EventSource:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         # A pipe would be waited for until somebody writes to it.
-        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        self._file = without_waiting(path, os.O_RDONLY)
         found = os.fstat(self._file)
         if not S_ISREG(found.st_mode):
             os.close(self._file)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from isal import isal_zlib
 
 from stepscope.errors import TraceError
+from stepscope.inside import without_waiting
 
 BLOCK_BYTES = 1 << 20
 AHEAD = 3
@@ -41,11 +42,6 @@ def listening(told: Callable[[Path, int], None]) -> Iterator[None]:
         yield
     finally:
         _listener = before
-
-
-def without_waiting(path: str, flags: int) -> int:
-    """Open a file, or a pipe without waiting for a writer: an ``opener`` of ``open``."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class Blocks:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.blob import Blob, BlobError, BlobWriter, Place
-from stepscope.trace.blocks import without_waiting
+from stepscope.inside import without_waiting
 from stepscope.trace.model import COLUMNS, Device, Lane, ProcessGroup, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES

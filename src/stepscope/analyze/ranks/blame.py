@@ -300,13 +300,12 @@ class _Causes:
         self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
-        self._loading = self._rows[trace.kind[self._rows] == Kind.DATA_LOADING]
+        self._loads = bool((trace.kind[self._rows] == Kind.DATA_LOADING).any())
         self._has_lines = bool(
             (trace.stack[self._rows] >= 0).any() | (trace.kind[self._rows] == _FRAME).any()
         )
         self._lines: dict[int, str] = {}
         self._scopes: dict[int, str] = {}
-        self._names: dict[int, str] = {}
 
     def of(self, at: int) -> list[Doing]:
         """Return what kept the rank from the collective that was asked in this place."""
@@ -486,23 +485,17 @@ class _Causes:
         """Return which of the causes each event of the host is."""
         trace = self.trace
         cause = _CAUSE_OF_KIND[trace.kind[rows]]
-        if len(self._loading):
+        if self._loads:
             above, loads = trace.parent[rows], cause == _LOADS
             while (unknown := ~loads & (above >= 0)).any():
                 loads[unknown] = trace.kind[above[unknown]] == Kind.DATA_LOADING
                 above[unknown] = trace.parent[above[unknown]]
             cause[loads] = _LOADS
         names = np.unique(trace.name[rows])
-        waits = [any(part in self._name(number) for part in _SYNCS) for number in names.tolist()]
+        waits = [any(part in trace.strings[number] for part in _SYNCS) for number in names.tolist()]
         if any(waits):
             cause[np.isin(trace.name[rows], names[waits])] = _WAITS_FOR_DEVICE
         return np.asarray(cause)
-
-    def _name(self, number: int) -> str:
-        name = self._names.get(number)
-        if name is None:
-            name = self._names[number] = str(self.trace.strings[number])
-        return name
 
     def _lines_of(self, rows: Ints) -> Ints:
         """Return a number for the innermost Python line above each event."""

@@ -176,16 +176,8 @@ def captures_of_sessions(entries: list[ProfileEntry]) -> list[ProfileEntry]:
 def whole_of(path: str, processes: dict[str, list[ProfileEntry]]) -> ProfileEntry:
     """Return the profile of a folder, given the files of each process in it."""
     members = [entry for files in processes.values() for entry in files]
-    return ProfileEntry(
-        path=path,
-        run=members[0].run,
-        format="step_stats",
-        size_bytes=sum(member.size_bytes for member in members),
-        modified=max(member.modified for member in members),
-        rank=rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None,
-        files=len(processes),
-        steps=sorted({step for member in members for step in member.steps}),
-    )
+    rank = rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None
+    return msgspec.structs.replace(whole(path, members), format="step_stats", rank=rank, files=len(processes))
 
 
 def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:
