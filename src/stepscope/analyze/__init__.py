@@ -1,1 +1,1 @@
-"""Answers about a profile: one question per module, pure functions over a trace."""
+"""Analyses of a profile: one question per module, answered by pure functions over a trace."""

@@ -1,9 +1,9 @@
 """Activities of the host's threads: loading, preprocessing, compiling, saving, logging, profiling, waiting.
 
 The names of frames, annotations, operators and runtime calls decide, by the rules in the table below.
-Everything within its outermost event belongs to an activity: a copy made while a checkpoint is written
-belongs to that. Waiting is distinguished, because it is not work: ``run_backward`` waits for the thread of
-the backward pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
+Everything within the outermost event of an activity belongs to it: a copy made while a checkpoint is written
+belongs to the checkpoint. Waiting is kept apart, because it is not work: ``run_backward`` waits for the
+thread of the backward pass, ``cudaStreamSynchronize`` for a device, ``acquire`` for another thread.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ WAITS = re.compile(
         )
     )
 )
-"""Events in whose own time a thread waits."""
+"""Events whose own time is spent waiting."""
 
 WRAPPERS = re.compile(
     r"^(?:record_param_comms|hipGraphLaunch|cudaGraphLaunch|cuGraphLaunch|ThunkExecutor::Execute.*|ProfilerStep#.*"
@@ -171,7 +171,7 @@ WRAPPERS = re.compile(
     r"|c10d::.*|autograd::engine.*|Optimizer\.(?:step|zero_grad)#.*|end: \d+.*|Execut(?:e|ion).*|PythonOp.*"
     r"|.*module\.py\(\d+\): (?:_call_impl|_wrapped_call_impl)|Launch\w*Kernel\w*)$"
 )
-"""Events that only contain others, or that pass work on: they are never what takes the time."""
+"""Events that only contain others, or that pass work on: they never take the time themselves."""
 
 
 _HOLDING = (Activity.EVALUATING,)
@@ -200,7 +200,7 @@ class Activities:
 
     @cached_property
     def waits(self) -> npt.NDArray[np.bool_]:
-        """True if each name, and the name -1 at the end, is of an event that waits."""
+        """Whether each name is that of an event that waits; the last element stands for the name -1."""
         return named(self._trace, WAITS)
 
     @cached_property
@@ -224,12 +224,12 @@ class Activities:
 
     @cached_property
     def without_gradients(self) -> Ints:
-        """Calls of modules that are an evaluation by what they do; see :mod:`evaluations`."""
+        """Calls of modules that are recognized as an evaluation by what they do; see :mod:`evaluations`."""
         return modules_without_gradients(self._trace)
 
     @cached_property
     def evaluating_programs(self) -> Ints:
-        """Executions of XLA programs that are an evaluation by what they do; see :mod:`evaluations`."""
+        """Executions of XLA programs that are recognized as an evaluation; see :mod:`evaluations`."""
         return programs_without_gradients(self._trace)
 
     def outermost(self, lane: int) -> tuple[Ints, npt.NDArray[np.int8]]:
@@ -252,7 +252,7 @@ class Activities:
         return self._lanes[lane]
 
     def _around_steps(self, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Return whether each row contains a whole step: it is the program around the steps, no activity."""
+        """Return whether each row contains a whole step: it is a program around the steps, no activity."""
         trace = self._trace
         start, end = np.sort(trace.steps.start_ns), np.sort(trace.steps.end_ns)
         if not len(start):
@@ -262,7 +262,7 @@ class Activities:
         return np.asarray(last >= first)
 
     def _held(self, lane: int, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Return whether each row lies in an activity that only sampled stacks show, with all within it."""
+        """Return whether each row, with all within it, lies in an activity that only sampled stacks show."""
         trace, found = self._trace, Spans.empty()
         for activity in _HOLDING if lane in self._sampled and len(rows) else ():
             found = found.union(self._sampled[lane].where_stack(self._of_stack(lane) == activity))
@@ -295,7 +295,8 @@ class Activities:
     def _open_profilers(self, rows: Ints) -> npt.NDArray[np.bool_]:
         """Return whether each row is a start of the profiler within which other work ran.
 
-        A frame that runs when recording begins is never seen to end: recorders let it last to their end.
+        The end of a frame that runs when recording begins is never seen: recorders let it last until they
+        stop.
         """
         trace, lane = self._trace, self._trace.lane[rows[:1]]
         operators = np.flatnonzero((trace.kind == Kind.HOST_OP) & np.isin(trace.lane, lane))
@@ -314,13 +315,13 @@ class Activities:
         return found
 
     def spans(self, lane: int, *activities: Activity) -> Spans:
-        """Return the time of these activities on a lane, of all of them where none is named."""
+        """Return the time of these activities on a lane; of all of them if none is named."""
         rows, which = self.outermost(lane)
         recorded = rows_spans(self._trace, rows[np.isin(which, activities)] if activities else rows)
         return recorded.union(self.seen(lane, *activities)) if lane in self._sampled else recorded
 
     def seen(self, lane: int, *activities: Activity) -> Spans:
-        """Return the time of activities from sampled stacks alone, where no event says what was done."""
+        """Return the time of activities by sampled stacks alone, where no event says what was done."""
         sampled = self._sampled.get(lane)
         if sampled is None:
             return Spans.empty()
@@ -331,7 +332,7 @@ class Activities:
         return found.minus(rows_spans(self._trace, self.outermost(lane)[0])) if len(found) else found
 
     def waiting(self, lane: int) -> Spans:
-        """Return the time in which a thread waited: own time of what waits, without operators in it."""
+        """Return the time in which a thread waited: own time of waiting events, without operators in them."""
         trace = self._trace
         mine = np.flatnonzero((trace.lane == lane) & self.waits[trace.name] & (trace.device < 0))
         if not len(mine):

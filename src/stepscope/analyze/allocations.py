@@ -1,4 +1,4 @@
-"""Pairs of allocations and frees, and so what was held when.
+"""Pairs of allocations and frees, which show what was held when.
 
 By address where addresses were recorded. Where they were not (PyTorch before 1.12, TensorFlow), a free is
 that of the newest allocation of its size that is still held: what is made in the forward pass is freed in the
@@ -32,7 +32,7 @@ def live_allocations(trace: Trace, rows: Ints, time_ns: int) -> Ints:
     Args:
         trace: The trace.
         rows: Rows of its memory table of one device, in time order.
-        time_ns: What happened at this very time counts.
+        time_ns: The time; what happened exactly then is included.
     """
     table = trace.memory
     rows = rows[np.isin(table.action[rows], CHANGES) & (table.time_ns[rows] <= time_ns)]

@@ -1,6 +1,6 @@
-"""The critical path: the chain of events, each waiting for the one before, that makes a step so long.
+"""The critical path: the chain of events, each waiting for the one before, that determines a step's length.
 
-It is traced backwards, from the last thing that the step caused, each time to what had to happen last before
+It is traced backwards from the last effect of the step, each time to what had to happen last before
 (:mod:`stepscope.analyze.dependencies` has the rules), until the step's beginning. Its pieces fill the time
 from the step's beginning to its last effect exactly. To make the step shorter, shorten something on the path.
 """

@@ -152,7 +152,7 @@ class TraceRows:
 
     @classmethod
     def of(cls, trace: Trace) -> TraceRows:
-        """Look a trace through."""
+        """Find these facts of a trace."""
         wanted = (trace.device < 0) & np.isin(trace.kind, _HOST)
         nearest = np.empty(len(trace), np.int32)
         tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
@@ -433,7 +433,7 @@ class _Graph:
             self._wait(call, int(self.dev_end[n]))
 
     def _stuck_launches(self) -> list[int]:
-        """Return the launch calls that stood still because too much launched work had not begun.
+        """Return the launch calls that were blocked because too much launched work had not begun.
 
         CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when
         the device has taken some. That is the device's time, not what launching costs.

@@ -1,15 +1,15 @@
 """Changes between two profiles, and whether the steps can confirm them.
 
 For each thing (step, part, kernel, operator, module scope) the times of A's steps and of B's are compared by
-:mod:`~stepscope.analyze.rank_test`. What differs is the mean of the steps, for means add up: those of the
-parts to the step, their differences to its difference. The verdict is
+:mod:`~stepscope.analyze.rank_test`. The compared value is the mean of the steps, because means add up: those
+of the parts to the step, their differences to its difference. The verdict is
 
 - ``slower`` or ``faster`` where the test's p is at most 5 %, corrected for the number of things of a
   table that matter to the step (Benjamini and Hochberg 1995), and the shift above 1 % and the resolution
 - ``same`` where the shift lies within a margin with 95 % on either side: 3 % of the larger mean or 0.1 % of
   the step, whichever is more
 - ``unclear`` where the steps can tell neither, or most steps went the other way than the mean, which few of
-  them then make; below two steps on a side there is nothing to tell it by
+  them then make; with fewer than two steps on a side there is nothing to judge by
 - ``added`` and ``removed`` where a side does not have it
 
 Operators and scopes are told by the step's own time: what each instant of the step went to

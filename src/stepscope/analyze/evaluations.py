@@ -21,7 +21,7 @@ SAME_LINES = 0.5
 
 
 def modules_without_gradients(trace: Trace) -> Ints:
-    """Return outermost calls of PyTorch modules without gradients after the backward pass of their step.
+    """Return the outermost calls of PyTorch modules without gradients after the backward pass of their step.
 
     PyTorch numbers operators for autograd where gradients are wanted: in these calls none has a number.
     """
@@ -39,7 +39,7 @@ def modules_without_gradients(trace: Trace) -> Ints:
 
 
 def programs_without_gradients(trace: Trace) -> Ints:
-    """Return what XLA ran of programs with the model's forward pass and nothing of its backward pass.
+    """Return XLA's executions of programs with the model's forward pass and nothing of its backward pass.
 
     The instructions of a program know the lines of the source that they were made of, and whether a
     transformation made them: ``jvp`` and ``transpose`` are those of gradients. A program is the model's where
@@ -72,7 +72,7 @@ def _that(texts: list[str], part: str) -> npt.NDArray[np.bool_]:
 
 
 def _after(trace: Trace, rows: Ints, backward: Ints) -> Ints:
-    """Return those of some rows that come after the last work of a backward pass before the next step."""
+    """Return the rows that come after the last work of a backward pass and before the next step."""
     found = [np.zeros(0, np.int64)]
     for rank in np.unique(trace.rank[rows]).tolist() if len(rows) and len(backward) else ():
         mine, work = rows[trace.rank[rows] == rank], backward[trace.rank[backward] == rank]

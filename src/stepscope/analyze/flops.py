@@ -61,7 +61,7 @@ class OperatorWork:
 
 
 def operator_work(trace: Trace) -> OperatorWork:
-    """Return operations and traffic of each call that recorded shapes, or operations, enough to tell."""
+    """Return operations and traffic of each call whose recorded shapes or operations suffice."""
     found: dict[int, tuple[int, int, str]] = {}
     cache: dict[tuple[int, int, int, int], tuple[int, int, str] | None] = {}
     table = trace.operators
@@ -101,7 +101,7 @@ def operator_work(trace: Trace) -> OperatorWork:
 def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     """Return i8[rows]: operations of each event, -1 for none; those that were recorded, else by the shapes.
 
-    And the calls whose operations what was recorded does not tell, by name.
+    Also return, by name, the calls whose operations cannot be determined from what was recorded.
 
     The operations of a call belong to the operator in it that launched most device time, without a device to
     the one with most time of its own: that is where they were done.
@@ -154,7 +154,7 @@ def _outermost(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
 
 
 def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, str] | None:
-    """Return operations, bytes (-1 = unknown) and number format of a call, None if nothing tells."""
+    """Return operations, bytes (-1 = unknown) and number format of a call, None if they are unknown."""
     formula = FORMULAS.get(name)
     if formula is None:
         return None

@@ -1,7 +1,7 @@
-"""A profile at a glance: where the steps' time goes, the operations that take it, what held memory, advice.
+"""A profile at a glance: where the steps' time goes, which operations take it, what held memory, advice.
 
-Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. What could
-not be told is missing, with the reason next to it.
+Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. What is
+unknown is missing, with the reason next to it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from stepscope.trace.model import Kind
 SCHEMA = 1
 _VERDICT = ("abstained", "judged", "caveats", "verdict")
 _STEPS = re.compile(r"ProfilerStep#|PyTorch Profiler")
-"""Marks around everything, which say nothing as a name."""
+"""Marks around everything, whose names say nothing."""
 _BETWEEN = ("host_gap", "unknown")
-"""Limits of a path of whose time no operator or call is known."""
+"""Limits of stretches of a path whose operator or call is unknown."""
 TOP = 10
 """Operations, scopes and holders of memory that are named."""
 
@@ -37,7 +37,7 @@ def glance(facts: Facts) -> dict[str, Any]:
     """Summarise a profile in JSON types; times in ns, ratios 0 to 1, null if not recorded.
 
     Args:
-        facts: The trace, or what tfprof knows where there is no timeline.
+        facts: The trace, or tfprof's data if there is no timeline.
     """
     found: dict[str, Any] = {"schema": SCHEMA}
     trace = facts.trace
@@ -96,7 +96,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
 
 
 def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
-    """Return what the steps waited for by their critical paths, most first; times are means per step.
+    """Return what the steps waited for by their critical paths, largest first; times are means per step.
 
     The parts of a path add up to it, so that these are shares of one whole; None if no operator was
     recorded.
@@ -218,6 +218,6 @@ def holders(found: Sequence[PeakHolder] | None) -> list[dict[str, Any]] | None:
 
 
 def advice_of(advice: Advice) -> dict[str, Any]:
-    """Return findings, rules that could tell and that could not, and the verdict over all of them."""
+    """Return findings, the rules that could and could not judge, and the verdict over all of them."""
     answer = advice.as_dict()
     return {"advice": answer["findings"], **{name: answer[name] for name in _VERDICT}}

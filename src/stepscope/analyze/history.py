@@ -1,4 +1,4 @@
-"""Several profiles of one run, taken over its training: how the time of each thing changed."""
+"""Several profiles of one run, taken during its training: how the time of each thing changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HistoryLine:
 
     @property
     def change_ns(self) -> float:
-        """The last minus the first; what is not there counts as 0."""
+        """The last minus the first; a missing time counts as 0."""
         return (self.median_ns[-1] or 0.0) - (self.median_ns[0] or 0.0)
 
 

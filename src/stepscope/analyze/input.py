@@ -68,7 +68,7 @@ class Input:
 
 
 def input_waits(trace: Trace) -> Input:
-    """Measure loading against the steps; ranks without any event of loading are not judged."""
+    """Measure loading against the steps; ranks without any loading event are not judged."""
     every, found, unknown = windows(trace), [], []
     for rank in ranks(trace):
         loading = np.flatnonzero((trace.rank == rank) & (trace.kind == Kind.DATA_LOADING))

@@ -57,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The achieved rate; None if neither shapes nor a recorder tell."""
+    """The achieved rate; None if neither the shapes nor the recorder give it."""
 
     flops: int | None
     flops_per_second: float | None

@@ -96,7 +96,7 @@ def launches(trace: Trace) -> Launches:
 
 
 def launch_delays(trace: Trace, rows: Ints) -> Times:
-    """Return the delay of each piece of device work whose launch was recorded; others are left out."""
+    """Return the delay of each piece of device work whose launch was recorded, leaving out others."""
     rows = rows[trace.launch[rows] >= 0]
     call = trace.launch[rows]
     delay: Times = np.maximum(0, trace.start_ns[rows] - trace.start_ns[call] - trace.duration_ns[call])

@@ -105,7 +105,7 @@ class ViewOptions:
         """Build options from a dict as Python code passes it to tfprof, lists and all.
 
         Raises:
-            UsageError: An unknown option, or a value that cannot be.
+            UsageError: An unknown option, or an impossible value.
         """
         unknown = sorted(set(values) - set(OPTIONS))
         if unknown:
@@ -135,7 +135,7 @@ def parse_words(words: Sequence[str], base: ViewOptions | None = None) -> tuple[
 
     Args:
         words: What was typed.
-        base: The options that the words change; the defaults where None.
+        base: The options that the words change; by default the defaults.
 
     Returns:
         The options, and the words that are not options.
@@ -233,7 +233,7 @@ def compiled(expression: str) -> Pattern:
     """Compile an expression in RE2's syntax, which tfprof uses, for whole-name matching.
 
     Raises:
-        UsageError: The expression is not one.
+        UsageError: It is not a regular expression.
     """
     try:
         return compile_pattern(expression, "expression")

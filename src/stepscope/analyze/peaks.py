@@ -76,7 +76,7 @@ _RULES = _rules()
 
 
 def peak_of(device: Device) -> PeakRates | None:
-    """Return what a device can do, None if it is not in the table."""
+    """Return the peak rates of a device, None if it is not in the table."""
     for rule in _RULES:
         if rule.pattern.search(device.name) and device.memory_bytes >= rule.least_memory_bytes:
             return rule.peak
@@ -84,7 +84,7 @@ def peak_of(device: Device) -> PeakRates | None:
 
 
 def common_peak(devices: Iterable[Device]) -> tuple[PeakRates | None, list[str]]:
-    """Return what all these devices can do, None if they differ or are not in the table, and why so."""
+    """Return the peak rates of all these devices, None if they differ or are not in the table, and why."""
     known = {device.name: peak_of(device) for device in devices if device.name}
     if not known:
         return None, ["no device with a name was recorded, so its peak is not known"]

@@ -1,4 +1,4 @@
-"""The time of steps without a cause: the dependency graph run again with some of its time left out.
+"""The time of steps without a given cause: the dependency graph run again with some of its time left out.
 
 Every node of :mod:`stepscope.analyze.dependencies` happens as soon as all that it waits for has. What came
 last in the recording keeps its recorded delay, so that the unchanged graph gives the recorded times; anything
@@ -167,7 +167,7 @@ class Replay:
         return self._unchanged
 
     def _before_anchors(self, without: Without) -> Times:
-        """Return what is left out before nodes that nothing recorded comes before."""
+        """Return what is left out before nodes that have no recorded predecessor."""
         nodes, lane = self._anchored, self._made.lane[self._anchored]
         gone = np.zeros(len(nodes), np.int64)
         for number, spans in without.host.items():

@@ -36,7 +36,7 @@ from stepscope.trace.model import Trace
 
 @dataclass(frozen=True, slots=True)
 class OperatorRoof:
-    """All calls of one operator in one number format; None if shapes, device or peak do not tell."""
+    """All calls of one operator in one number format; None if shapes, device or peak are unknown."""
 
     name: str
     number_format: str
@@ -118,7 +118,7 @@ def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
 
 
 def used_peak(trace: Trace) -> tuple[PeakRates | None, list[str]]:
-    """Return what the devices that worked can do, None if that is not known, and why so."""
+    """Return the peak rates of the devices that worked, None if unknown, and why."""
     used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
     return common_peak(each for each in trace.devices if (each.rank, each.index) in used)
 

@@ -141,7 +141,7 @@ class Sampled:
 
     @property
     def known(self) -> Ints:
-        """Samples of which it is known whether the thread could run."""
+        """Samples for which it is known whether the thread could run."""
         return np.flatnonzero(self.samples.runnable_ns >= 0)
 
     @cached_property
@@ -151,7 +151,7 @@ class Sampled:
 
     @cached_property
     def waiting(self) -> Spans:
-        """Time in which the thread slept, or waited for a file, a lock or another."""
+        """Time in which the thread slept, or waited for a file, a lock or another thread."""
         return self._where((self.samples.runnable_ns >= 0) & ~self._runs)
 
     def queued_ns(self, spans: Spans) -> int:
@@ -195,7 +195,7 @@ class Sampled:
         )
 
     def of_frames(self, chosen: Callable[[str], int]) -> Ints:
-        """Return for each stack the first number, outermost frame first, that is not -1.
+        """Return for each stack the first number other than -1, outermost frame first.
 
         Args:
             chosen: Gives a number for the text of a frame.
@@ -271,13 +271,14 @@ class Sampled:
     ) -> list[Share]:
         """Return the innermost lines of the user's own code in some time, most time first.
 
-        A stack is known of the moment at which it was taken: one taken outside the time says nothing of
-        it, though its time may reach far into it; unless the one before was, in the same function.
+        A stack shows the moment at which it was taken. One taken outside the time says nothing about it, even
+        if the time that it represents reaches far into it, unless the one before was taken within it, in the
+        same function.
 
         Args:
             spans: The time.
-            around: Which frames the lines must lie around, by text; by default no matter which.
-            most: So many are returned.
+            around: The frames that the lines must lie around, by text; by default any.
+            most: Number of lines returned, at most.
         """
         samples = self.samples
         inside = spans.within(samples.end_ns - 1, samples.end_ns) > 0

@@ -1,7 +1,7 @@
-"""Products, convolutions and attention by the shapes of their inputs: time, work, rate and what bounds each.
+"""Products, convolutions and attention by the shapes of their inputs: time, work, rate and bound of each.
 
-A row is an operator with one set of shapes in one number format. What a call has to do is that of
-:mod:`stepscope.analyze.flops`; of XLA programs, that of the instruction. Its time is the device's where work
+A row is an operator with one set of shapes in one number format. The work of a call is that of
+:mod:`stepscope.analyze.flops`; in XLA programs, that of the instruction. Its time is the device's where work
 was launched by it, else the host's. What bounds it:
 
 - ``launch``: the device had run dry when most of the calls were handed over, and is done with a call sooner
@@ -235,7 +235,7 @@ def _shapes(trace: Trace, work: OperatorWork) -> Ints:
 
 
 def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
-    """Return the host's time in each call, 0 for what stands on the device itself."""
+    """Return the host's time in each call, 0 for events of the device itself."""
     times = operator_times(trace)
     host = np.zeros(len(trace), np.int64)
     host[times.rows] = trace.duration_ns[times.rows]
@@ -244,7 +244,7 @@ def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
 
 
 def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
-    """Return whether the device had nothing left to do when each call handed over its first work."""
+    """Return whether the device had run dry when each call submitted its first work."""
     device = trace.device_work()
     device = device[trace.launch[device] >= 0]
     order = np.lexsort((trace.start_ns[device], trace.device[device], trace.rank[device]))

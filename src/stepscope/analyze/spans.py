@@ -70,16 +70,16 @@ class Spans:
         return self.covered_before(end) - self.covered_before(start)
 
     def union(self, *others: Spans) -> Spans:
-        """Return what any of the sets covers."""
+        """Return the union of the sets."""
         sets = (self, *others)
         return Spans.of(np.concatenate([s.start for s in sets]), np.concatenate([s.end for s in sets]))
 
     def minus(self, other: Spans) -> Spans:
-        """Return what this set covers and the other does not."""
+        """Return the parts of this set that the other does not cover."""
         return self._with(other, intervals.subtract)
 
     def intersect(self, other: Spans) -> Spans:
-        """Return what both sets cover."""
+        """Return the intersection of both sets."""
         return self._with(other, intervals.intersect)
 
     def _with(self, other: Spans, fill: Callable[..., int]) -> Spans:
@@ -91,14 +91,14 @@ class Spans:
         return Spans(start[:count], end[:count])
 
     def closed(self, gap_ns: int) -> Spans:
-        """Return these and what lies between two that are no further apart than so."""
+        """Return these with the gaps that are no longer than the given time."""
         if len(self) < 2:
             return self
         near = self.start[1:] - self.end[:-1] <= gap_ns
         return self.union(Spans.of(self.end[:-1][near], self.start[1:][near]))
 
     def gaps(self, start: int, end: int) -> Spans:
-        """Return what a window holds besides this set."""
+        """Return the parts of a window that this set does not cover."""
         return Spans.window(start, end).minus(self)
 
     def clip(self, start: int, end: int) -> Spans:

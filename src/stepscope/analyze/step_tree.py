@@ -11,7 +11,7 @@ An instant goes to the first of these that is there at that time:
    the thread that runs the steps; one of another thread; a frame or an annotation of the former
 6. nothing that was recorded
 
-Of several events on one lane the innermost is meant, of several lanes the stepping thread's, then the first.
+Of several events on one lane the innermost counts; of several lanes, the stepping thread's, then the first.
 Threads that wait, and all that lies outside of steps, have no part in it. A device's work counts in the step
 in whose window it ran: a step whose device still works on the one before is waiting for that.
 
@@ -78,7 +78,7 @@ class StepTree:
 
     @property
     def nothing_ns(self) -> Times:
-        """Of each window what no stretch covers: nothing was recorded."""
+        """The time of each window that no stretch covers: nothing was recorded."""
         return self.wall_ns - self.summed(np.zeros(len(self.window), np.int64), 1)[:, 0]
 
     def parts_ns(self) -> Times:
@@ -229,7 +229,7 @@ def innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
 def _painted(
     start: Times, end: Times, row: Ints, layer: Int32, layers: int
 ) -> tuple[Times, Times, Ints, Ints]:
-    """Return start, end, row and layer of what is seen of layers that lie on each other, the first on top."""
+    """Return start, end, row and layer of the visible parts of layers, the first of which is on top."""
     count = len(start)
     time = np.concatenate([start, end])
     order = np.argsort(time, kind="stable")
@@ -252,7 +252,7 @@ def _painted(
 def _clipped(
     places: Ints, first: Ints, last: Ints, start: Times, end: Times, row: Ints, part: Ints
 ) -> tuple[Ints, Times, Times, Ints, Ints]:
-    """Return what of the stretches lies in each window; windows may overlap."""
+    """Return the parts of the stretches in each window; windows may overlap."""
     begin = np.searchsorted(end, first, side="right")
     count = np.maximum(0, np.searchsorted(start, last, side="left") - begin)
     window = np.repeat(np.arange(len(places)), count)

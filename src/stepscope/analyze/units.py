@@ -62,7 +62,7 @@ def share(ratio: float) -> str:
 
 
 def most(ratio: float) -> str:
-    """Format a part of a whole as whole percent; what is not all of it is never said to be."""
+    """Format a part of a whole as whole percent; only the whole is ever 100 %."""
     return "over 99%" if 0.995 <= ratio < 1 else f"{ratio:.0%}"
 
 

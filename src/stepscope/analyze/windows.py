@@ -1,4 +1,4 @@
-"""The stretches of time that a question is about: the recorded steps, or everything that was recorded."""
+"""The stretches of time that an analysis is about: the recorded steps, or everything that was recorded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def windows(trace: Trace) -> Windows:
 
 
 def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
-    """Return from when to when a rank worked: (0, 0) where nothing of it was recorded.
+    """Return when a rank began and stopped working: (0, 0) if nothing of it was recorded.
 
     Work is what devices ran, and operators, loading and launches of the host. Starting and stopping the
     profiler is not work, nor is what ran on the host meanwhile; frames and annotations alone do not show that
@@ -92,7 +92,7 @@ def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
 
 
 def asked_ns(trace: Trace) -> Ints:
-    """Return when each step's data was asked for, its own start where nothing was loaded right before it.
+    """Return when each step's data was requested; its own start if nothing was loaded right before it.
 
     Right before means after the step before it, and no further away than a tenth of what loading took.
     """

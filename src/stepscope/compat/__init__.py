@@ -1,8 +1,8 @@
-"""The interfaces of other recorders, so that their scripts run with another import and nothing else changed.
+"""The interfaces of other recorders: scripts written for them run once their import is changed.
 
-``SummaryWriter`` is that of ``torch.utils.tensorboard`` and takes tensorboardX's arguments, too;
+``SummaryWriter`` is that of ``torch.utils.tensorboard`` and also takes tensorboardX's arguments;
 ``tensorboardx`` has the one that writes what tensorboardX writes. ``clu_writer`` holds what
-``clu.metric_writers`` does. ``install`` has programs that import the originals get these.
+``clu.metric_writers`` does. ``install`` makes programs that import the originals get these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m stepscope.compat train.py …``: runs a program on the stand-ins, nothing of it changed."""
+"""``python -m stepscope.compat train.py …``: runs a program, unchanged, on the stand-ins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ hint: name the program that imports torch.utils.tensorboard or tensorboardX"""
 
 
 def main(arguments: list[str]) -> int:
-    """Run a script or a module as ``python`` does; return 2 where none is named."""
+    """Run a script or a module as ``python`` does; return 2 if none is given."""
     module = arguments[:1] == ["-m"]
     rest = arguments[1:] if module else arguments
     if not rest or rest[0].startswith("-"):

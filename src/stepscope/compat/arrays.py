@@ -18,7 +18,7 @@ from stepscope.record.values import as_step
 
 
 class NumberMethods(Base):
-    """The methods that record numbers, and how many of them are distributed."""
+    """The methods that record numbers, arrays and histograms."""
 
     def _add_unusual(
         self,
@@ -52,7 +52,7 @@ class NumberMethods(Base):
             self._run.record({tag: value}, step, wall=wall)
 
     def _number(self, tag: str, value: Any) -> Any:
-        """Return what spells a number as one, and anything else as it is; None if it is refused."""
+        """Return text that spells a number as that number, anything else unchanged; None if it is refused."""
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         if not isinstance(value, str | bytes | list) and (
             not isinstance(kind, str) or kind not in ("S", "U")
@@ -72,11 +72,11 @@ class NumberMethods(Base):
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Record numbers that TensorBoard draws on one chart: each in a run of its own beside this one.
+        """Record numbers that TensorBoard draws on one chart, each in a run of its own beside this one.
 
         Args:
-            main_tag: The tag of all.
-            tag_scalar_dict: Numbers by what they are called.
+            main_tag: The tag that they share.
+            tag_scalar_dict: Numbers by name.
             global_step: Their step.
             walltime: Their time in seconds since the epoch.
         """
@@ -102,7 +102,7 @@ class NumberMethods(Base):
     def add_tensor(
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Record an array as it is."""
+        """Record an array unchanged."""
         from stepscope.compat import encodings
 
         self._add(tag, global_step, walltime, lambda: encodings.tensor(tensor))
@@ -116,7 +116,7 @@ class NumberMethods(Base):
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
-        """Record how values are distributed.
+        """Record the distribution of values.
 
         Args:
             tag: Its series.
@@ -124,7 +124,7 @@ class NumberMethods(Base):
             global_step: Its step.
             bins: "tensorflow", or what ``numpy.histogram`` takes.
             walltime: Its time in seconds since the epoch.
-            max_bins: Join bins until there are not many more.
+            max_bins: Join bins until there are about this many.
         """
         from stepscope.compat import torch_values
 
@@ -145,7 +145,7 @@ class NumberMethods(Base):
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Record a histogram that is counted already."""
+        """Record a histogram that has been counted already."""
         from stepscope.compat import torch_values
 
         facts = (min, max, num, sum, sum_squares)
@@ -158,7 +158,7 @@ class NumberMethods(Base):
 
 
 def _scalar(value: Any, about: tuple[str, str], new_style: bool, double: bool) -> Prepared:
-    """Return a number as a tensor, or with what is to be said of it."""
+    """Return a number as a tensor, or with its title and description."""
     from stepscope.compat import encodings
 
     found = number(value)

@@ -1,4 +1,4 @@
-"""The base of drop-in writers: the run, how it begins and ends, and the path of all that is logged."""
+"""The base of drop-in writers: the run, its beginning and end, and the path of everything that is logged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stepscope.urls import is_url
 
 
 class Nowhere:
-    """Takes everything and keeps nothing."""
+    """Accepts everything and keeps nothing."""
 
     log_dir = ""
 
@@ -94,7 +94,7 @@ class Base(HotWriter):
 
     @property
     def _run(self) -> Any:
-        """The run; opened again where something is logged after ``close``."""
+        """The run; opened again if something is logged after ``close``."""
         return self._opened if self._opened is not None else self._open()
 
     def _open(self) -> Any:
@@ -123,9 +123,9 @@ class Base(HotWriter):
         return run
 
     def _find_direct(self) -> Run | None:
-        """Return the run that takes usual numbers at once; None after ``close`` and within ``use_metadata``.
+        """Return the run that takes ordinary numbers directly; None once closed and within ``use_metadata``.
 
-        Only tags that were recorded before are taken there, and those are as the dialect writes them. Where
+        It takes only tags that were recorded before, which are already as the dialect writes them. Where
         ``Run.scalar`` was patched, the patch is what takes numbers.
         """
         run = self._opened
@@ -148,7 +148,7 @@ class Base(HotWriter):
         self._run.event(lambda: event, at, nbytes=nbytes, tag="file_writer", wall=when)
 
     def _get_file_writer(self) -> OwnFile:
-        """Return the file writer, which Lightning's logger asks for; opened again after ``close``."""
+        """Return the file writer, which Lightning's logger requests; opened again after ``close``."""
         if self.file_writer is None:
             self._open()
         assert self.file_writer is not None
@@ -162,7 +162,7 @@ class Base(HotWriter):
         return found
 
     def _local(self, place: str) -> str:
-        """Return where a run beside this one is recorded: of a run in a store below where that one is."""
+        """Return where a run beside this one is recorded; for a run in a store, below its local directory."""
         if not is_url(place):
             return place
         run, base = self._run, self.get_logdir().rstrip("/")
@@ -171,12 +171,12 @@ class Base(HotWriter):
         return str(run.log_dir) + inside
 
     def flush(self) -> None:
-        """Wait until everything logged so far is with the operating system."""
+        """Wait until everything logged so far has been handed to the operating system."""
         if self._opened is not None:
             self._opened.flush()
 
     def close(self) -> None:
-        """Write everything and end the run; what is logged later begins another attempt."""
+        """Write everything and end the run; logging afterwards begins another attempt."""
         run, self._opened, self._direct = self._opened, None, None
         if run is not None:
             run.close()
@@ -197,7 +197,7 @@ class Base(HotWriter):
 
     @contextmanager
     def use_metadata(self: W, *, global_step: Any = None, walltime: float | None = None) -> Iterator[W]:
-        """Give step and time to what is logged within and has none."""
+        """Set step and time of what is logged in this block without them."""
         before, self._defaults = self._defaults, {"global_step": global_step, "walltime": walltime}
         self._direct = None
         try:
@@ -209,7 +209,7 @@ class Base(HotWriter):
     # --- the way of all -----------------------------------------------------------------------------
 
     def _place(self, step: Any, wall: float | None) -> tuple[Any, float | None]:
-        """Return step and time of a value, those of ``use_metadata`` where none is given."""
+        """Return step and time of a value; by default those of ``use_metadata``."""
         step = self._defaults.get("global_step", 0) if step is None else step
         wall = self._defaults.get("walltime") if wall is None else wall
         if type(step) is not int:

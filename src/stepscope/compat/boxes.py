@@ -32,7 +32,7 @@ def prepare(
         rescale: Factor of the size.
         dataformats: Of the image.
         labels: One per box.
-        pixels: Makes uint8 of numbers.
+        pixels: Converts numbers to uint8.
     """
     held, places = snapshot(image, "an image"), snapshot(boxes, "boxes")
     order = layout(held, dataformats)
@@ -54,7 +54,7 @@ def prepare(
 def draw(
     pixels: NDArray[np.uint8], boxes: NDArray[Any], labels: Sequence[str] | None, rescale: float
 ) -> NDArray[np.uint8]:
-    """Draw red frames two pixels wide, with their labels in black on red."""
+    """Draw red frames two pixels wide, labelled in black on red."""
     from PIL import Image, ImageDraw, ImageFont
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))

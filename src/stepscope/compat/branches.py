@@ -1,4 +1,4 @@
-"""Files of a writer: its own, and those of runs beside it, lines of ``add_scalars`` and hyper-parameters."""
+"""The files of a writer: its own, and those of runs beside it (``add_scalars`` and ``add_hparams``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stepscope.record.sink import PREFIX, LogFiles
 
 
 class Float32Writer(EventWriter):
-    """Writes numbers as the originals do: float32, infinity beyond its range."""
+    """Writes numbers as the originals do: as float32, infinite beyond its range."""
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Add a scalar."""
@@ -31,18 +31,18 @@ class Float32Writer(EventWriter):
 
 
 class LeavingFiles(LogFiles):
-    """Leaves the event file alone, as the originals do, where there is no more to tell of a run.
+    """Leaves only the event file behind, as the originals do, if there is nothing more to say about a run.
 
-    The file beside it is there while the run lasts. That the run finished is noted at the event file, outside
-    of what it holds. The file beside stays where the run did not finish, where something
-    was not recorded or found, and beside what an earlier attempt left.
+    The file beside it exists while the run lasts. That the run finished is noted at the event file, but
+    outside its contents. The file beside it stays if the run did not finish, if something could not be
+    recorded, if there are findings, and if an earlier attempt left files.
     """
 
     _said = b""
     _telling = False
 
     def event(self, event: Event) -> None:
-        """Add any event; its first tag says whose it is."""
+        """Add any event; its first tag says which file it belongs to."""
         super().event(event)
         value = event.values[0] if event.values else None
         if value is not None and value.tag == TAG and value.tensor is not None:
@@ -51,7 +51,7 @@ class LeavingFiles(LogFiles):
             self._telling = True
 
     def close(self) -> None:
-        """Write what is buffered and close the files; delete the one beside where it tells nothing."""
+        """Write what is buffered and close the files; delete the one beside the events if it says nothing."""
         super().close()
         own = next((Path(path) for path in self.paths if is_own_name(Path(path).name)), None)
         if own is None or self._telling or not self._said:
@@ -69,7 +69,7 @@ class LeavingFiles(LogFiles):
 
 
 class Branch(Added):
-    """An event file of its own; what is put into it is with the operating system at once.
+    """An event file of its own; everything put into it is handed to the operating system at once.
 
     Args:
         directory: Of the run, or its URL.
@@ -77,7 +77,7 @@ class Branch(Added):
         local: Where the run is recorded; by default its directory.
 
     Attributes:
-        paths: Of the files that it began.
+        paths: Paths of the files that it began.
     """
 
     def __init__(self, directory: str, suffix: str, local: str | None = None) -> None:
@@ -139,7 +139,7 @@ class Branch(Added):
 
 
 class Branches:
-    """All of them, by directory."""
+    """All branches, by directory."""
 
     def __init__(self, suffix: str) -> None:
         self._suffix = suffix
@@ -147,23 +147,23 @@ class Branches:
         self._begun: list[Branch] = []
 
     def get(self, directory: str, local: str) -> Branch:
-        """Return the one of a directory, which is recorded in another where that is in a store."""
+        """Return the branch of a directory; if that is in a store, it is recorded in a local one."""
         found = self._known.get(directory)
         if found is None:
             found = self._known[directory] = Branch(directory, self._suffix, local)
         return found
 
     def begin(self, directory: str, local: str) -> Branch:
-        """Return a new one, whatever else there is in its directory."""
+        """Return a new branch, whatever else there is in its directory."""
         begun = Branch(directory, "", local)
         self._begun.append(begun)
         return begun
 
     def close(self, *, finished: bool) -> None:
-        """Close them all; their run has been closed before.
+        """Close all branches; their run has been closed before.
 
         Args:
-            finished: All that belongs into them was logged.
+            finished: Everything that belongs into them was logged.
         """
         now = time.time()
         for branch in (*self._known.values(), *self._begun):

@@ -1,7 +1,7 @@
 """The writers of CommonLoopUtils' ``clu.metric_writers``, without TensorFlow.
 
-A run encodes and writes on threads of its own, so the asynchronous writers pass on to it at once; other
-writers, also those of the user, run on a thread.
+A run encodes and writes on threads of its own, so the asynchronous writers pass values on to it directly;
+other writers, including the user's own, are called on a thread.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MetricWriter(ABC):
     def write_summaries(
         self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Write tensors, with the SummaryMetadata that says which plugin shows them."""
+        """Write tensors, with the SummaryMetadata that names the plugin that shows them."""
 
     @abstractmethod
     def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
@@ -85,7 +85,7 @@ class MetricWriter(ABC):
         point_colors: Mapping[str, Array] | None = None,
         configs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write point clouds, [batch, n, 3], and perhaps colours of 0 to 255."""
+        """Write point clouds, [batch, n, 3], optionally with colours of 0 to 255."""
 
     @abstractmethod
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class SummaryWriter(MetricWriter):
     def write_histograms(
         self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
     ) -> None:
-        """Write how values are distributed; 30 buckets where none is said."""
+        """Write the distribution of values; in 30 buckets by default."""
         for tag, value in arrays.items():
             self._run.summary(tag, step, partial(tf_values.histograms, value, (num_buckets or {}).get(tag)))
 
@@ -165,13 +165,13 @@ class SummaryWriter(MetricWriter):
             self._run.mesh(tag, value, step, colors=points_colors(colors), config=config)
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Write hyper-parameters; whoever opens the file next finds them."""
+        """Write hyper-parameters; they can be read from the file at once."""
         value = tf_values.session_start(hparams, self._run.clock.wall())
         self._run.summary(value.tag, 0, lambda: Prepared(lambda _: [value], 1024))
         self._run.flush()
 
     def flush(self) -> None:
-        """Wait until everything is with the operating system."""
+        """Wait until everything has been handed to the operating system."""
         self._run.flush()
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ def metadata_of(metadata: Any) -> Metadata | None:
 
 
 def points_colors(colors: Any) -> Any:
-    """Return colours as 0 to 255: floats of 0 to 1 are a part of that."""
+    """Return colours as 0 to 255; floats of 0 to 1 are scaled to that."""
     if colors is None:
         return None
     import numpy as np
@@ -200,7 +200,7 @@ def points_colors(colors: Any) -> Any:
 
 
 def logger() -> Any:
-    """Return absl's logging, as the original uses it, else Python's logger ``stepscope.clu_writer``."""
+    """Return absl's logging, which the original uses, or else Python's logger ``stepscope.clu_writer``."""
     try:
         return import_module("absl.logging")
     except ImportError:
@@ -292,7 +292,7 @@ class LoggingWriter(MetricWriter):
 
 
 def counted(array: Array, buckets: int | None) -> str:
-    """Return a histogram in words: between smallest and largest value, of one width; empty without values."""
+    """Return a histogram as text: equal bins between smallest and largest value; empty without values."""
     import numpy as np
 
     values = np.asarray(array)
@@ -316,7 +316,7 @@ class MultiWriter(MetricWriter):
     """Passes everything on to several writers.
 
     Args:
-        writers: In this order.
+        writers: They are called in this order.
     """
 
     def __init__(self, writers: Sequence[MetricWriter]) -> None:
@@ -392,8 +392,8 @@ class MultiWriter(MetricWriter):
 class AsyncWriter(MetricWriter):
     """Passes everything on to a writer without waiting for it.
 
-    What a write raises is raised by one of the next calls, as ``StepscopeError``, which is CommonLoopUtils'
-    ``AsyncError`` too where that is loaded.
+    An exception in a write is raised by one of the next calls, as ``StepscopeError``, which is also
+    CommonLoopUtils' ``AsyncError`` where that is loaded.
 
     Args:
         writer: The writer.
@@ -415,7 +415,7 @@ class AsyncWriter(MetricWriter):
         self._raise(done)
 
     def _raise(self, done: Iterable[Future[object]]) -> None:
-        """Raise what one of these has raised; the others tell of theirs later."""
+        """Raise the error of one of these; those of the others are raised later."""
         for each in done:
             self._running.remove(each)
             if (error := each.exception()) is not None:
@@ -471,7 +471,7 @@ class AsyncWriter(MetricWriter):
         self._pass(self._writer.write_hparams, hparams)
 
     def flush(self) -> None:
-        """Wait for all that was passed on, then flush the writer, also where a write failed."""
+        """Wait for everything that was passed on, then flush the writer, even if a write failed."""
         try:
             wait(self._running)
             self._raise(list(self._running))
@@ -479,7 +479,7 @@ class AsyncWriter(MetricWriter):
             self._writer.flush()
 
     def close(self) -> None:
-        """Flush the writer, then close it, also where flushing failed."""
+        """Flush the writer, then close it, even if flushing failed."""
         try:
             self.flush()
         finally:
@@ -489,7 +489,7 @@ class AsyncWriter(MetricWriter):
 
 
 def async_error(writer: MetricWriter, error: BaseException) -> StepscopeError:
-    """Return the error that tells of another one; also of CommonLoopUtils' class where that is loaded."""
+    """Return the error that reports another one, also of CommonLoopUtils' class where that is loaded."""
     said = f"a write of {type(writer).__name__} failed: {type(error).__name__}: {error}"
     hint = "Consider re-running without AsyncWriter, by create_default_writer(asynchronous=False)"
     original = sys.modules.get("clu.asynclib")
@@ -499,7 +499,7 @@ def async_error(writer: MetricWriter, error: BaseException) -> StepscopeError:
 
 
 class AsyncMultiWriter(MultiWriter):
-    """Passes everything on to several writers, which do not wait.
+    """Passes everything on to several writers without waiting for them.
 
     Args:
         writers: In this order.
@@ -531,9 +531,9 @@ def create_default_writer(
 
     Args:
         logdir: The run's directory.
-        just_logging: Only log lines, for processes that are not the first.
-        asynchronous: Which class it is; none waits.
-        collection: A folder below the directory, named in the log lines too.
+        just_logging: Only log lines, for all processes but the first.
+        asynchronous: Which class is returned; neither waits.
+        collection: A folder below the directory, also named in the log lines.
     """
     writers: list[MetricWriter] = [LoggingWriter(collection=collection)]
     if logdir is not None and not just_logging:
@@ -543,7 +543,7 @@ def create_default_writer(
 
 
 def _write_hparams(write: Callable[..., None], step: int, values: Mapping[str, Any]) -> None:
-    """Write hyper-parameters, with a step where the writer takes one: the original passes it to all."""
+    """Write hyper-parameters, with a step if the writer takes one: the original passes it to all writers."""
     import inspect
 
     try:
@@ -555,15 +555,15 @@ def _write_hparams(write: Callable[..., None], step: int, values: Mapping[str, A
 
 
 def write_values(writer: MetricWriter, step: int, metrics: Mapping[str, Any]) -> None:
-    """Write values by what they are: those of ``clu.values``, numbers, and arrays of one element.
+    """Write values according to their type: those of ``clu.values``, numbers, and arrays of one element.
 
     Args:
-        writer: Where to.
-        step: Of all.
+        writer: The writer that gets them.
+        step: The step of all values.
         metrics: Values by tag.
 
     Raises:
-        UsageError: A value is none of these.
+        UsageError: A value has another type.
     """
     groups: dict[str, dict[str, Any]] = {}
     sounds: dict[int, dict[str, Any]] = {}

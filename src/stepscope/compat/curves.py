@@ -32,7 +32,7 @@ class Curves(Base):
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Record precision and recall of a classifier of two classes."""
+        """Record precision and recall of a binary classifier."""
         from stepscope.compat import encodings
 
         self._add(
@@ -56,7 +56,7 @@ class Curves(Base):
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Record a curve that is computed already, one number per threshold in each argument."""
+        """Record a curve that has been computed already, one number per threshold in each argument."""
         from stepscope.compat import encodings
 
         rows = [

@@ -1,4 +1,4 @@
-"""Differences between tensorboardX and torch in what they write."""
+"""The differences between what tensorboardX and torch write."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ _ODD = re.compile(r"[^-/\w\.]")
 
 @dataclass(frozen=True)
 class Dialect:
-    """The differences between the two writers.
+    """One side of the differences between the two writers.
 
     Attributes:
-        tag: Makes the tag of a scalar, histogram, image or video of what the user gave.
-        pixels: Makes uint8 of numbers.
-        line: Directory of one line of ``add_scalars``, of the run's directory, the main tag and the line's.
-        stereo: Sounds are [frames, channels]; else of one channel.
+        tag: Converts the name that the user gave to a scalar, histogram, image or video into its tag.
+        pixels: Converts numbers to uint8.
+        line: Returns the directory of one line of ``add_scalars``, given the run's directory and the tags of
+            chart and line.
+        stereo: Sounds are [frames, channels]; otherwise they have one channel.
         numbered_meshes: The tags of a mesh's parts end in numbers, not in words.
-        real_booleans: Booleans among hyper-parameters stay what they are; else they are numbers.
-        whole_metrics: The step of ``add_hparams`` is that of the metrics alone, not of the records before.
-        profile_tag: Of the measurements beside a graph.
+        real_booleans: Booleans among hyper-parameters stay booleans; otherwise they become numbers.
+        whole_metrics: The step of ``add_hparams`` applies to the metrics alone, not to the records before
+            them.
+        profile_tag: Tag of the measurements beside a graph.
     """
 
     tag: Callable[[Any], Any]
@@ -84,10 +86,10 @@ TENSORBOARDX = Dialect(
 
 
 def number(value: Any) -> float | Pending:
-    """Return what the originals take for a number: also text that spells one, and a list of one.
+    """Return what the originals accept as a number, which includes text that spells one and a list of one.
 
     Raises:
-        RefusalError: It is not one.
+        RefusalError: It is not a number.
     """
     if isinstance(value, list):
         value = np.array(value)
@@ -102,7 +104,7 @@ def number(value: Any) -> float | Pending:
 
 
 def whole(step: Any) -> Any:
-    """Return a step as ``int()`` makes it of text and other numbers; what it refuses is returned as given."""
+    """Return a step as ``int()`` converts text and other numbers; what it refuses is returned unchanged."""
     try:
         return int(step)
     except (TypeError, ValueError, OverflowError):

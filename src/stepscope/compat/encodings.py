@@ -41,11 +41,11 @@ _TENSORS: dict[str, tuple[int, str]] = {
     "complex128": (18, "dcomplex_val"),
     "float16": (19, "half_val"),
 }
-"""By type of the elements: DataType, and the field that lists the values. A half's are float32 bits there."""
+"""By type of the elements: DataType, and the field that lists the values (a half as float32 bits)."""
 
 
 def floats(array: NDArray[Any]) -> list[float]:
-    """Return numbers as float32 has them, infinity beyond its range."""
+    """Return numbers as float32, infinite beyond its range."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: list[float] = np.asarray(array).reshape(-1).astype(np.float32).tolist()
     return found
@@ -60,7 +60,7 @@ def float_tensor(array: NDArray[Any]) -> Tensor:
 
 
 def scalar(number: Callable[[], float], *, double: bool) -> Prepared:
-    """Return a number as a tensor, as ``new_style`` asks for."""
+    """Return a number as a tensor, as ``new_style`` requests."""
 
     def make(tag: str) -> list[Value]:
         found = number()
@@ -81,7 +81,7 @@ def titled_scalar(number: Callable[[], float], display_name: str, description: s
 
 
 def tensor(values: Any) -> Prepared:
-    """Return an array of any shape as ``add_tensor`` stores it."""
+    """Return an array of any shape as ``add_tensor`` does."""
     kind = str(getattr(values, "dtype", "")).removeprefix("torch.")
     held = snapshot(values)
     bounded(held.nbytes)
@@ -111,10 +111,10 @@ def _listed(array: NDArray[Any], kind: str) -> Tensor:
 
 
 def audio(sound: Any, sample_rate: float, *, stereo: bool = False) -> Prepared:
-    """Return a sound of 16 bits: of one channel, or in tensorboardX's way [frames] or [frames, 1 or 2].
+    """Return a sound of 16 bits: with one channel, or as tensorboardX does, [frames] or [frames, 1 or 2].
 
     Args:
-        sound: Samples; what is beyond -1 to 1 is clipped.
+        sound: Samples; they are clipped to -1 to 1.
         sample_rate: In Hz.
         stereo: tensorboardX's way.
     """
@@ -143,7 +143,7 @@ def audio(sound: Any, sample_rate: float, *, stereo: bool = False) -> Prepared:
 
 
 def _floored(samples: NDArray[Any]) -> NDArray[np.int16]:
-    """Return samples as libsndfile does, which tensorboardX calls: integers as they are, else cut down."""
+    """Return samples as libsndfile does, which tensorboardX calls: integers unchanged, else rounded down."""
     if samples.dtype.kind in "iu":
         return samples.astype(np.int16)
     found: NDArray[np.int16] = np.floor(samples * 32768.0).clip(-32768, 32767).astype(np.int16)
@@ -151,7 +151,7 @@ def _floored(samples: NDArray[Any]) -> NDArray[np.int16]:
 
 
 def text(words: Any) -> Prepared:
-    """Return a text, an array of one as the originals store it."""
+    """Return a text as an array of one, as the originals store it."""
     data = text_bytes(words)
     stored = Tensor(STRING, Shape.of(1), string_val=[data])
     return Prepared(lambda tag: [Value(tag, tensor=stored, metadata=Metadata.of("text"))], bounded(len(data)))
@@ -161,7 +161,7 @@ def text(words: Any) -> Prepared:
 
 
 def pr_curve(labels: Any, predictions: Any, thresholds: int, weights: Any) -> Prepared:
-    """Return the curve of a classifier of two classes, of at most 127 thresholds."""
+    """Return the curve of a binary classifier, with at most 127 thresholds."""
     if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 1:
         raise refused(f"num_thresholds={shown(thresholds)}", "an integer from 2 on")
     truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
@@ -181,7 +181,7 @@ def pr_curve(labels: Any, predictions: Any, thresholds: int, weights: Any) -> Pr
 
 
 def _curve(labels: NDArray[Any], predictions: NDArray[Any], count: int, weights: Any) -> NDArray[Any]:
-    """Count as tensorboard/plugins/pr_curve/summary.py does; what is beyond 0 to 1 is in no bucket."""
+    """Count as tensorboard/plugins/pr_curve/summary.py does; values outside 0 to 1 are in no bucket."""
     with np.errstate(invalid="ignore"):
         place = np.floor(predictions * (count - 1)).astype(np.int32)
     positive, span = labels.astype(np.float64), (0, count - 1)
@@ -217,14 +217,14 @@ def _curve_value(tag: str, rows: NDArray[Any], thresholds: int) -> Value:
 
 
 def mesh(vertices: Any, colors: Any, faces: Any, config: Any, *, numbered: bool) -> Prepared:
-    """Return a point cloud or mesh, a value per part.
+    """Return a point cloud or mesh, with one value for each part.
 
     Args:
         vertices: [batch, n, 3].
         colors: Likewise.
         faces: Likewise.
         config: Settings of THREE.js.
-        numbered: tensorboardX's way: tags end in numbers, and no value knows which others there are.
+        numbered: As tensorboardX does: tags end in numbers, and no value says which others there are.
     """
     parts = [("VERTEX", 1, vertices), ("FACE", 2, faces), ("COLOR", 3, colors)]
     held = [(name, number, snapshot(part, "an array")) for name, number, part in parts if part is not None]

@@ -11,7 +11,7 @@ from stepscope.events.wire import decode
 
 
 class Added:
-    """Takes events, summaries and graphs as protocol buffers, or serialized."""
+    """Accepts events, summaries and graphs as protocol buffers, or serialized."""
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
         """Add an Event message."""
@@ -49,7 +49,7 @@ class OwnFile(Added):
     Args:
         log_dir: Directory of the run.
         profile_tag: Tag of the measured times of a graph.
-        put: Takes an event with its step and wall time.
+        put: Receives an event with its step and wall time.
         flush: Writes everything that was added.
         close: Closes the writer.
     """
@@ -68,7 +68,7 @@ class OwnFile(Added):
 
     @property
     def event_writer(self) -> OwnFile:
-        """The object that takes events: this one."""
+        """The object that accepts events: this one."""
         return self
 
     def get_logdir(self) -> str:
@@ -84,7 +84,7 @@ class OwnFile(Added):
         self._close()
 
     def reopen(self) -> None:
-        """Do nothing: what is added after ``close`` opens the run again by itself."""
+        """Do nothing: adding something after ``close`` opens the run again by itself."""
 
     def _profile_tag(self) -> str:
         return self._tag

@@ -38,16 +38,16 @@ class HyperparameterKind(IntEnum):
 
 
 def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Value]:
-    """Return the records of the experiment, of its session's beginning and of its end.
+    """Return the records of the experiment, and of the beginning and end of its session.
 
     Args:
         given: Hyper-parameters by name; None is left out, an array of one element is a number.
-        metrics: What they are judged by; the tags alone count here.
+        metrics: The metrics that judge them; only their tags matter here.
         domains: Lists of the values that a hyper-parameter can have, by its name.
-        dialect: Whose records.
+        dialect: Whose records are returned.
 
     Raises:
-        RefusalError: They are no mappings, or a domain does not fit.
+        RefusalError: They are not mappings, or a domain does not fit.
     """
     for what, found in (
         ("hparam_dict", given),
@@ -82,7 +82,7 @@ def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Va
 
 
 def _plain(value: Any) -> Any:
-    """Return a hyper-parameter as a number, a text or None; of arrays those of one element are numbers."""
+    """Return a hyper-parameter as a number, a text or None; an array of one element is a number."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if callable(value) and not hasattr(value, "shape"):

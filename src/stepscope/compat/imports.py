@@ -1,4 +1,4 @@
-"""Has ``import torch.utils.tensorboard`` and ``import tensorboardX`` find the stand-ins."""
+"""Makes ``import torch.utils.tensorboard`` and ``import tensorboardX`` find the stand-ins."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _WRITERS = {
     _TORCH: ("writer", ("FileWriter", "SummaryWriter")),
     _TENSORBOARDX: ("tensorboardx", ("FileWriter", "GlobalSummaryWriter", "SummaryWriter")),
 }
-"""By package that is stood in for: our module and what of it stands in."""
+"""By package that is replaced: our module, and its names that replace the package's."""
 _NEEDED = {_TORCH: "tensorboard", _TENSORBOARDX: "google.protobuf"}
 """Names that a package's own modules import: ``summary`` is the original's where it is installed."""
 _ELSEWHERE = {"RecordWriter": "record_writer", "TorchVis": "torchvis"}
-"""Names of the originals that nothing here stands in for, and the original modules that hold them."""
+"""Names of the originals that have no stand-in, and the original modules that hold them."""
 
 
 class StandIns(MetaPathFinder, Loader):
-    """Finds the stand-ins by the names of the originals; all other modules of theirs are their own."""
+    """Finds the stand-ins by the names of the originals; their other modules are found as usual."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module comes from; None if it is not stood in for."""
+        """Return where a module comes from; None if it has no stand-in."""
         package = next((name for name in _WRITERS if fullname.startswith(name)), None)
         rest = fullname.removeprefix(package or "")
         if package is None or rest not in ("", ".writer", ".summary"):
@@ -66,11 +66,11 @@ _finder = StandIns()
 
 
 def install() -> None:
-    """Have imports of ``torch.utils.tensorboard`` and ``tensorboardX`` find the stand-ins from now on.
+    """Make imports of ``torch.utils.tensorboard`` and ``tensorboardX`` find the stand-ins from now on.
 
     For loggers of other projects, which import the originals themselves: Lightning's ``TensorBoardLogger``,
     Ray Tune's ``TBXLoggerCallback``, Accelerate's tracker, the Trainer's ``TensorBoardCallback``. Call it
-    before they are imported: a name that was bound to an original before stays the original's. Every process
+    before they are imported: a name that is already bound to an original keeps that meaning. Every process
     that writes calls it, or the program is started as ``python -m stepscope.compat train.py``. It imports
     nothing by itself; a second call does nothing.
     """
@@ -112,7 +112,7 @@ def _elsewhere(package: str) -> Callable[[str], Any]:
 
 
 def _hparams(package: str) -> Callable[..., tuple[Any, ...]]:
-    """Return the function ``hparams`` of a module ``summary``, for where the original cannot be imported."""
+    """Return a function ``hparams`` for the module ``summary``, in case the original cannot be imported."""
 
     def hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, ...]:
         """Return the records of the experiment, of its session's beginning and of its end."""

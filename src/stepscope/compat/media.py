@@ -1,4 +1,4 @@
-"""Pictures, films and sounds."""
+"""Images, videos and sounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepscope.record.summary_encoder import Prepared
 
 
 class Media(Base):
-    """The methods that record pictures, films and sounds."""
+    """The methods that record images, videos and sounds."""
 
     def add_image(
         self,
@@ -73,7 +73,7 @@ class Media(Base):
             rescale: Factor of the size; tensorboardX has ``dataformats`` here.
             dataformats: Of the image; tensorboardX has ``labels`` here.
             labels: One per box.
-            kwargs: Of tensorboardX; ``rescale`` and ``dataformats`` are taken, others ignored.
+            kwargs: Arguments of tensorboardX: ``rescale`` and ``dataformats`` are used, others ignored.
         """
         from stepscope.compat import boxes
 
@@ -148,7 +148,7 @@ class Media(Base):
 
 
 def _figures(figure: Any) -> Prepared:
-    """Draw figures, here and now; without alpha, as the originals."""
+    """Draw figures immediately; without alpha, like the originals."""
     import numpy as np
 
     from stepscope.compat import torch_values

@@ -1,6 +1,7 @@
-"""Models as graphs: torch's modules, ONNX and OpenVINO's XML. Of files only the structure is read, no weight.
+"""Models as graphs: torch's modules, ONNX and OpenVINO's XML.
 
-The originals' own functions make the graphs where these are installed, so that theirs is what is written.
+Only the structure of a file is read, not its weights. Where the originals are installed, their own functions
+make the graphs, so that what is written is theirs.
 """
 
 # ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
     from stepscope.integrations.torch.graph import TracedModule
 
 ONNX_READERS = ("torch.utils.tensorboard._onnx_graph", "tensorboardX.onnx_graph")
-"""Modules that have ``load_onnx_graph``; both make the same of a file."""
+"""Modules that have ``load_onnx_graph``; both return the same graph."""
 
 
 def measured(model: Any, inputs: Any, *, verbose: bool) -> TracedModule:
-    """Return our own graph of a module, with what its operations take."""
+    """Return our own graph of a module, with the costs of its operations."""
     from stepscope.integrations.torch.graph import trace
 
     found = trace(model, inputs)
@@ -50,11 +51,11 @@ def measured(model: Any, inputs: Any, *, verbose: bool) -> TracedModule:
 
 
 def own_graph(what: str, parts: Any) -> Prepared:
-    """Return a graph, or what its nodes took, as a summary; it stands where no event of a graph may.
+    """Return a graph, or the costs of its nodes, as a summary, for places where no graph event may be.
 
     Args:
         what: "graph" or "costs".
-        parts: Its nodes, or their costs.
+        parts: The nodes, or their costs.
     """
     stored = Tensor(STRING, Shape(), string_val=[serialized(what, parts)])
     about = Metadata.of(GRAPHS if what == "graph" else RUN_METADATA)
@@ -62,7 +63,7 @@ def own_graph(what: str, parts: Any) -> Prepared:
 
 
 def onnx_graph(file: str | os.PathLike[str]) -> bytes:
-    """Return the graph of an ONNX file as the originals make it; without the package onnx our own.
+    """Return the graph of an ONNX file as the originals make it; without the package onnx, our own.
 
     Raises:
         RefusalError: The file is none.
@@ -96,7 +97,7 @@ class OnnxNode(Message):
 @message
 @dataclass
 class OnnxValue(Message):
-    """onnx.ValueInfoProto, and onnx.TensorProto as far as its name goes."""
+    """onnx.ValueInfoProto, and onnx.TensorProto reduced to its name."""
 
     name: str = wire(1, "string")
 
@@ -166,7 +167,7 @@ def onnx_nodes(file: str | os.PathLike[str]) -> list[Node]:
 
 
 def openvino_graph(file: str | os.PathLike[str]) -> bytes:
-    """Return the graph of an OpenVINO model, from its XML: as tensorboardX, a node for each edge's end.
+    """Return the graph of an OpenVINO model from its XML: like tensorboardX, a node for each end of an edge.
 
     Raises:
         RefusalError: The file is none.
@@ -187,5 +188,5 @@ def openvino_graph(file: str | os.PathLike[str]) -> bytes:
 
 
 def unique(nodes: list[Node]) -> list[Node]:
-    """Return nodes of which none has the name of another."""
+    """Return the nodes under unique names."""
     return list({node.name: node for node in nodes}.values())

@@ -1,4 +1,4 @@
-"""``SummaryWriter`` of tensorboardX, where it writes something else than torch's: see ``docs/compat.md``."""
+"""``SummaryWriter`` of tensorboardX, which differs from torch's in what it writes: see ``docs/compat.md``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class SummaryWriter(_Writer):
     Args:
         logdir: The run's directory; by default ``runs/<time>_<host><comment>``.
         comment: End of the default directory's name.
-        purge_step: Say that what earlier attempts recorded from this step on is void.
-        max_queue: Taken and not needed: no call waits for a queue.
-        flush_secs: The longest that a value waits; beyond 1 s it is 1 s.
+        purge_step: Records of earlier attempts from this step on become void.
+        max_queue: Accepted and not needed: no call waits for a queue.
+        flush_secs: The longest that a value waits, at most 1 s.
         filename_suffix: End of the event file's name.
         write_to_disk: Whether anything is written.
         log_dir: As ``logdir``.
-        comet_config: Not supported; anything but disabled is one warning.
+        comet_config: Not supported; anything but disabled leads to one warning.
         kwargs: Other arguments, which are ignored with one warning.
     """
 
@@ -68,8 +68,8 @@ class FileWriter(OwnFile):
 
     Args:
         logdir: The run's directory.
-        max_queue: Taken and not needed: no call waits for a queue.
-        flush_secs: The longest that an event waits; beyond 1 s it is 1 s.
+        max_queue: Accepted and not needed: no call waits for a queue.
+        flush_secs: The longest that an event waits, at most 1 s.
         filename_suffix: End of the file's name.
     """
 
@@ -86,7 +86,7 @@ class FileWriter(OwnFile):
 
     @contextmanager
     def use_metadata(self, *, global_step: Any = None, walltime: float | None = None) -> Iterator[FileWriter]:
-        """Give step and time to what is added within and has none."""
+        """Set step and time of what is added in this block without them."""
         with self._writer.use_metadata(global_step=global_step, walltime=walltime):
             yield self
 
@@ -96,19 +96,19 @@ _making = threading.Lock()
 
 
 class GlobalSummaryWriter:
-    """One writer of a process that counts the steps of each tag by itself, for code in many places.
+    """The one writer of a process, which counts the steps of each tag by itself; for code in many places.
 
     Args:
         logdir: The run's directory; other arguments are those of ``SummaryWriter``.
-        comment: Of ``SummaryWriter``, as those that follow.
+        comment: As for ``SummaryWriter``, like those that follow.
         purge_step: Likewise.
         max_queue: Likewise.
         flush_secs: Likewise.
         filename_suffix: Likewise.
         write_to_disk: Likewise.
         log_dir: Likewise.
-        coalesce_process: Taken; a forked child has to make a writer of its own, as with ``SummaryWriter``.
-        kwargs: Of ``SummaryWriter``.
+        coalesce_process: Accepted; a forked child has to make a writer of its own, as with ``SummaryWriter``.
+        kwargs: As for ``SummaryWriter``.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class GlobalSummaryWriter:
 
     @staticmethod
     def getSummaryWriter() -> GlobalSummaryWriter:  # noqa: N802  the original's name
-        """Return the one of this process, made at the first call."""
+        """Return the writer of this process, which the first call creates."""
         global _made
         with _making:
             if _made is None or _made.smw is None:
@@ -200,7 +200,7 @@ class GlobalSummaryWriter:
 
     @property
     def file_writer(self) -> OwnFile:
-        """The object that takes protocol buffers."""
+        """The object that accepts protocol buffers."""
         return self.smw._get_file_writer()
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 STRING = 7
 SAMPLES = 32_768.0
-"""A sound's full scale, as ``tf.audio.encode_wav`` has it."""
+"""The full scale of a sound, as in ``tf.audio.encode_wav``."""
 
 
 def scalar(value: Any) -> Prepared:
@@ -43,7 +43,7 @@ def scalar(value: Any) -> Prepared:
 
 
 def array(value: Any, metadata: Metadata | None) -> Prepared:
-    """Return a tensor, of numbers or of texts, with what says which plugin shows it."""
+    """Return a tensor of numbers or of texts, with metadata that names the plugin that shows it."""
     if isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "x") in "OSU":
         text = tensors.tensor(np.asarray(value))
         return Prepared(lambda tag: [Value(tag, tensor=text, metadata=metadata)], 1024)
@@ -54,7 +54,7 @@ def array(value: Any, metadata: Metadata | None) -> Prepared:
 
 
 def text(value: Any) -> Prepared:
-    """Return a text, or an array of some."""
+    """Return a text, or an array of texts."""
     about = Metadata.of("text")
     if not isinstance(value, str | bytes):
         return array(np.asarray(value, object) if isinstance(value, list | tuple) else value, about)
@@ -63,7 +63,7 @@ def text(value: Any) -> Prepared:
 
 
 def histograms(values: Any, buckets: int | None) -> Prepared:
-    """Return how values are distributed; of NaN and infinite ones there is no bucket."""
+    """Return the distribution of values; NaN and infinities are in no bucket."""
     count = 30 if buckets is None else max(buckets, 0)
     if count:
         checked_buckets(count)
@@ -81,7 +81,7 @@ def histograms(values: Any, buckets: int | None) -> Prepared:
 
 
 def images(values: Any) -> Prepared:
-    """Return images [n, height, width, channels], or one of them, as PNGs with their size."""
+    """Return images [n, height, width, channels], or a single one, as PNGs with their size."""
     held = snapshot(values, "images")
     shape = (1, *held.shape) if len(held.shape) == 3 else held.shape
     if len(shape) != 4 or shape[3] not in (1, 2, 3, 4) or 0 in shape[1:]:
@@ -98,10 +98,10 @@ def images(values: Any) -> Prepared:
 
 
 def saturated(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels as ``tf.image.convert_image_dtype(…, saturate=True)`` makes uint8 of them.
+    """Return pixels as ``tf.image.convert_image_dtype(…, saturate=True)`` converts them to uint8.
 
     Raises:
-        RefusalError: They are of no type that it takes.
+        RefusalError: It does not accept their type.
     """
     kind = pixels.dtype
     if kind == np.uint8:
@@ -119,7 +119,7 @@ def saturated(pixels: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def audio(sound: Any, sample_rate: int) -> Prepared:
-    """Return sounds [n, frames, channels] as WAVs of 16 bits; what is beyond -1 to 1 is clipped."""
+    """Return sounds [n, frames, channels] as WAVs of 16 bits, clipped to -1 to 1."""
     held = snapshot(sound, "samples")
     if len(held.shape) != 3 or 0 in held.shape:
         raise refused(f"sounds of shape {held.shape}", "pass [n, frames, channels]")
@@ -135,7 +135,7 @@ def audio(sound: Any, sample_rate: int) -> Prepared:
 
 
 def whole_samples(samples: NDArray[Any]) -> NDArray[np.int16]:
-    """Return samples with 16 bits, rounded half away from zero; int16 stays what it is."""
+    """Return samples with 16 bits, rounded half away from zero; int16 is returned unchanged."""
     if samples.dtype == np.int16:
         return samples
     scaled = samples.astype(np.float32) * np.float32(SAMPLES)
@@ -149,11 +149,11 @@ def whole_samples(samples: NDArray[Any]) -> NDArray[np.int16]:
 
 
 def session_start(given: Mapping[str, Any] | Sequence[Any], now: float) -> Value:
-    """Return the value that records hyper-parameters; sessions of equal ones are a group.
+    """Return the value that records hyper-parameters; sessions with equal ones form a group.
 
     Args:
         given: Nested mappings and lists.
-        now: The time in seconds since the epoch.
+        now: The present time, in seconds since the epoch.
     """
     found = {name: _plain(value) for name, value in sorted(flattened(given).items())}
     words = json.dumps(found, sort_keys=True, separators=(",", ":"))
@@ -165,7 +165,7 @@ def session_start(given: Mapping[str, Any] | Sequence[Any], now: float) -> Value
 
 
 def flattened(values: Mapping[str, Any] | Sequence[Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings and lists as one, names of what they hold between dots; None is empty text."""
+    """Return nested mappings and lists as one mapping, with keys joined by dots; None becomes empty text."""
     items = values.items() if hasattr(values, "items") else enumerate(values)
     found: dict[str, Any] = {}
     for name, value in items:
@@ -177,7 +177,7 @@ def flattened(values: Mapping[str, Any] | Sequence[Any], prefix: str = "") -> di
 
 
 def _plain(value: Any) -> bool | int | float | str:
-    """Return what a hyper-parameter can be; what has one element is that, and anything else its text."""
+    """Return a hyper-parameter that can be recorded: the element of an array of one, the text of others."""
     if not isinstance(value, bool | int | float | str) and getattr(value, "size", 0) == 1:
         value = value.item()
     return value if isinstance(value, bool | int | float | str) else str(value)

@@ -1,7 +1,7 @@
-"""How torch's ``SummaryWriter`` turns what it is given into pixels, buckets and frames.
+"""How torch's ``SummaryWriter`` turns its arguments into pixels, buckets and frames.
 
-The same numbers come out as of ``torch.utils.tensorboard.summary`` and ``_utils``; they run on the background
-thread.
+The results are those of ``torch.utils.tensorboard.summary`` and ``_utils``; the functions run on the
+background thread.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stepscope.record.summaries.snapshot import Snapshot, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 COLUMNS = 8
-"""Of a grid of images."""
+"""Columns of a grid of images."""
 
 
 def default_bins() -> list[float]:
-    """Return the edges that torch calls "tensorflow": a tenth apart, from 1e-12 to 1e20, and negative."""
+    """Return the edges that torch calls "tensorflow": 10 % apart, from 1e-12 to 1e20, and negative."""
     edge, edges = 1e-12, []
     while edge < 1e20:
         edges.append(edge)
@@ -35,7 +35,7 @@ def default_bins() -> list[float]:
 
 
 def clipped(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels as torch does: uint8 as they are, anything else times 255, clipped and cut off."""
+    """Return pixels as torch does: uint8 unchanged, anything else times 255, clipped and truncated."""
     if array.dtype == np.uint8:
         return np.asarray(array, np.uint8)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN is black there
@@ -44,7 +44,7 @@ def clipped(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def run_over(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels as tensorboardX does: anything but uint8 times 255, and what is beyond begins again."""
+    """Return pixels as tensorboardX does: anything but uint8 times 255, wrapping around beyond 255."""
     if array.dtype == np.uint8:
         return np.asarray(array, np.uint8)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -67,7 +67,7 @@ def grid(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def picture(array: NDArray[Any], order: str) -> NDArray[Any]:
-    """Return what a user logged as one picture; of grey ones the originals make RGB."""
+    """Return what a user logged as one picture; grey ones become RGB, as with the originals."""
     found = grid(ordered(array, order))
     return np.repeat(found, 3, 2) if found.shape[2] == 1 else found
 
@@ -90,7 +90,7 @@ def _prepare_image(held: Snapshot, dataformats: str, pixels: Pixels) -> Prepared
 
 
 def prepare_images(images: Any, dataformats: str, pixels: Pixels = clipped) -> Prepared:
-    """Return several images as a grid; a list of some has the order of dimensions of each."""
+    """Return several images as a grid; for a list, the order of dimensions is that of each image."""
     if isinstance(images, list | tuple) and str(dataformats).upper() in ("CHW", "HWC"):
         parts = [snapshot(each, "an image") for each in images]
         if not parts or len({each.shape for each in parts}) > 1:
@@ -105,7 +105,7 @@ def prepare_images(images: Any, dataformats: str, pixels: Pixels = clipped) -> P
 
 
 def layout(held: Snapshot, dataformats: str) -> str:
-    """Return the order of dimensions, checked."""
+    """Check the order of dimensions and return it."""
     if not isinstance(dataformats, str):
         raise refused(f"dataformats={dataformats!r:.60}", "text, as in CHW or NHWC")
     order = layout_of(held, dataformats, batch=len(held.shape) == 4)
@@ -118,7 +118,7 @@ def layout(held: Snapshot, dataformats: str) -> str:
 
 
 def prepare_video(frames: Any, fps: float, dataformats: str = "NTCHW", pixels: Pixels = clipped) -> Prepared:
-    """Return videos side by side, as one GIF."""
+    """Return videos side by side as one GIF."""
     held = snapshot(frames, "the frames of a video")
     order = str(dataformats).upper()
     if len(held.shape) != 5 or sorted(order) != sorted("NTCHW") or 0 in held.shape:
@@ -154,7 +154,7 @@ def side_by_side(videos: NDArray[Any]) -> NDArray[Any]:
 
 
 def prepare_histogram(values: Any, bins: Any, max_bins: int | None) -> Prepared:
-    """Return an old-style histogram; minimum, maximum and sum are NaN or infinite where values are."""
+    """Return an old-style histogram; minimum, maximum and sum are NaN or infinite if values are."""
     held = snapshot(values, "an array of numbers")
     if not held.size:
         raise refused(f"an empty array of shape {held.shape}", "log nothing where there are no values")
@@ -169,7 +169,7 @@ def prepare_histogram(values: Any, bins: Any, max_bins: int | None) -> Prepared:
 
 
 def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> Histogram:
-    """Count values in bins, of which the empty ones at both ends are left out."""
+    """Count values in bins; empty bins at both ends are left out."""
     try:
         counts, limits = np.histogram(values, bins=bins)
     except (TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> H
 
 
 def coarser(counts: NDArray[Any], limits: NDArray[Any], by: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Join so many bins each."""
+    """Join this many bins at a time."""
     rest = len(counts) % by
     if rest:
         counts = np.pad(counts, [[0, by - rest]])
@@ -205,12 +205,12 @@ def coarser(counts: NDArray[Any], limits: NDArray[Any], by: int) -> tuple[NDArra
 
 
 def prepare_raw_histogram(numbers: Sequence[Any], bucket_limits: Any, bucket_counts: Any) -> Prepared:
-    """Return an old-style histogram that is counted already.
+    """Return an old-style histogram from counts.
 
     Args:
         numbers: Minimum, maximum, count, sum and sum of squares.
         bucket_limits: Right edges.
-        bucket_counts: As many.
+        bucket_counts: One per bucket.
     """
     limits, counts = snapshot(bucket_limits, "limits"), snapshot(bucket_counts, "counts")
     if limits.size != counts.size:

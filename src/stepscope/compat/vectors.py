@@ -1,4 +1,4 @@
-"""Embeddings as torch's ``add_embedding`` lays them out: files in a folder per step and tag, no event."""
+"""Embeddings as torch's ``add_embedding`` stores them: files in a folder per step and tag, not events."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def prepare(
     header: Sequence[str] | None,
     label_img: Any,
 ) -> Prepared:
-    """Return vectors, whose files are written on the background thread.
+    """Return vectors whose files are written on the background thread.
 
     Args:
-        directory: Of the run.
+        directory: Directory of the run.
         tag: Part of the folder's name, escaped so that no two tags share one.
-        step: Likewise.
+        step: Part of the folder's name.
         mat: [points, dimensions].
         metadata: A label per point, or several with ``header``.
         header: Names of several columns of labels.
@@ -54,7 +54,7 @@ def prepare(
 
 
 def _colours(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return pixels as RGB, of grey ones too."""
+    """Return pixels as RGB, also from grey ones."""
     found = clipped(array)
     return np.repeat(found, 3, -1) if found.shape[-1] == 1 else found
 

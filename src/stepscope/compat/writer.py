@@ -26,20 +26,20 @@ _GRAPH_HINT = "pass the module and an example of what it is called with, on its 
 class SummaryWriter(NumberMethods, Media, Curves):
     """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
 
-    Scripts run with another import, and what is written is what torch writes, record for record;
-    ``stepscope.compat.tensorboardx`` has the writer that writes as tensorboardX does. What differs is said in
-    ``docs/compat.md``: nothing waits for a queue, ``flush`` drains.
+    Scripts only change their import, and what is written is what torch writes, record for record;
+    ``stepscope.compat.tensorboardx`` has the writer that writes as tensorboardX does. ``docs/compat.md`` says
+    what differs: nothing waits for a queue, and ``flush`` writes everything.
 
     Args:
         log_dir: The run's directory; by default ``runs/<time>_<host><comment>``.
         comment: End of the default directory's name.
-        purge_step: Say that what earlier attempts recorded from this step on is void.
-        max_queue: Taken and not needed: no call waits for a queue.
-        flush_secs: The longest that a value waits; beyond 1 s it is 1 s.
+        purge_step: Records of earlier attempts from this step on become void.
+        max_queue: Accepted and not needed: no call waits for a queue.
+        flush_secs: The longest that a value waits, at most 1 s.
         filename_suffix: End of the event file's name.
         write_to_disk: Whether anything is written.
-        logdir: tensorboardX's word for ``log_dir``.
-        comet_config: Not supported; anything but disabled is one warning.
+        logdir: tensorboardX's name for ``log_dir``.
+        comet_config: Not supported; anything but disabled leads to one warning.
         kwargs: Other arguments of tensorboardX, which are ignored with one warning.
     """
 
@@ -50,15 +50,15 @@ class SummaryWriter(NumberMethods, Media, Curves):
     ) -> None:
         """Record the graph of a torch module, as ``torch.jit`` sees it.
 
-        Where it cannot be traced so, or TensorBoard is not installed, the graph is of ``torch.export``'s
-        operations, else of modules. With ``own_file=True`` that one, with what each operation takes, is
-        recorded beside.
+        If it cannot be traced so, or TensorBoard is not installed, the graph is that of ``torch.export``'s
+        operations, or else of the modules. With ``own_file=True`` that graph, with the cost of each
+        operation, is recorded as well.
 
         Args:
             model: The module.
             input_to_model: A tensor or a tuple of tensors to call it with.
             verbose: Also print the graph.
-            use_strict_trace: As of ``torch.jit.trace``.
+            use_strict_trace: See ``torch.jit.trace``.
         """
         self._run.event(_nothing, 0, tag="add_graph")  # tells of a closed run before the work
         try:
@@ -81,7 +81,7 @@ class SummaryWriter(NumberMethods, Media, Curves):
                 self._prepared(OWN_COSTS, 0, None, lambda: models.own_graph("costs", found.costs))
 
     def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
-        """Record the graph of an ONNX file; without the package onnx what can be read of it without."""
+        """Record the graph of an ONNX file; without the package onnx, as much as can be read."""
         from stepscope.compat import models
 
         self._add_file_graph(lambda: models.onnx_graph(prototxt))
@@ -108,16 +108,16 @@ class SummaryWriter(NumberMethods, Media, Curves):
         global_step: Any = None,
         name: str | None = None,
     ) -> None:
-        """Record hyper-parameters and what came of them, in a run of their own below this one.
+        """Record hyper-parameters and their results, in a run of their own below this one.
 
         Args:
             hparam_dict: Hyper-parameters by name.
             metric_dict: Numbers by tag.
             hparam_domain_discrete: The values that a hyper-parameter can have; tensorboardX has ``name``
                 here.
-            run_name: Of the run below, by default the time; "." is this one. tensorboardX has
+            run_name: Name of the run below, by default the time; "." is this run. tensorboardX has
                 ``global_step`` here.
-            global_step: Of the numbers, by default 0.
+            global_step: Step of the numbers, by default 0.
             name: As ``run_name``.
         """
         if isinstance(hparam_domain_discrete, str):
@@ -161,7 +161,7 @@ class SummaryWriter(NumberMethods, Media, Curves):
     def add_custom_scalars_marginchart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Record that three tags are a value and the bounds around it."""
+        """Record that three tags are a value and its bounds."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
 
@@ -170,8 +170,8 @@ class FileWriter(OwnFile):
 
     Args:
         log_dir: The run's directory.
-        max_queue: Taken and not needed: no call waits for a queue.
-        flush_secs: The longest that an event waits; beyond 1 s it is 1 s.
+        max_queue: Accepted and not needed: no call waits for a queue.
+        flush_secs: The longest that an event waits, at most 1 s.
         filename_suffix: End of the file's name.
     """
 

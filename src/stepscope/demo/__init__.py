@@ -1,1 +1,1 @@
-"""A real training to look at: handwritten digits, three learning rates, in whichever framework is there."""
+"""A real training to look at: handwritten digits, three learning rates, in any framework installed."""

@@ -18,7 +18,7 @@ EVALUATED_IMAGES = 360
 
 
 def require() -> None:
-    """Check that the images are there, without the seconds that their import takes.
+    """Check that the images are installed, without importing them, which takes seconds.
 
     Raises:
         UsageError: scikit-learn, which carries them, is not installed.
@@ -54,8 +54,8 @@ class Loader:
     Attributes:
         images: [n, 8, 8], float32.
         labels: [n].
-        size: Images in a batch; what does not fill one is left out.
-        epoch: Which order and which moves: the same epoch gives the same batches.
+        size: Images in a batch; an incomplete last batch is left out.
+        epoch: Determines the order and the moves: the same epoch gives the same batches.
     """
 
     images: npt.NDArray[np.float32]
@@ -79,10 +79,10 @@ SLOW_S = 0.025
 
 @dataclass(frozen=True)
 class SlowDisk:
-    """The same batches from a disk that answers slowly after some of them, as one that others use too.
+    """The same batches from a disk that becomes slow after some of them, as one that others use too.
 
     Attributes:
-        loader: Where they come from.
+        loader: The source of the batches.
         after: How many come quickly.
     """
 
@@ -100,7 +100,7 @@ class SlowDisk:
 
 
 def read_from_a_busy_disk() -> None:
-    """Take as long as a disk under load: what the fourth run of the demo waits for."""
+    """Take as long as a disk under load: the fourth run of the demo waits for this."""
     time.sleep(SLOW_S)
 
 

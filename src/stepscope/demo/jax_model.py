@@ -29,7 +29,7 @@ class Classifier:
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
         """Train on one batch; return loss, accuracy and gradient norm as arrays.
 
-        They are waited for: a step lasts as long as its work, and not as long as handing it over.
+        It waits for them: a step lasts as long as its work, not as long as its dispatch.
         """
         self.steps += 1
         self.weights, self.moments, loss, accuracy, norm = train_step(
@@ -49,7 +49,7 @@ class Classifier:
         return found
 
     def watch(self, run: object) -> None:
-        """Do nothing: ``tensors`` are recorded by the loop."""
+        """Do nothing: the loop records ``tensors``."""
 
     def record_graph(self, run: Run, images: Any) -> None:
         """Record the graph of a batch."""

@@ -1,4 +1,4 @@
-"""A dense network in numpy, for where no framework is installed."""
+"""A dense network in numpy, for machines without a framework."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Classifier:
         return chances, layers[-1]
 
     def watch(self, run: object) -> None:
-        """Do nothing: ``tensors`` are recorded by the loop."""
+        """Do nothing: the loop records ``tensors``."""
 
     def record_graph(self, run: object, images: Any) -> None:
         """Do nothing: numpy has no graph."""

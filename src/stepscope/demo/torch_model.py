@@ -36,7 +36,7 @@ class Classifier:
         self.optimizer = torch.optim.Adam(self.model.parameters())
 
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
-        """Train on one batch; return loss and accuracy as tensors, not waited for: the run sees the norm."""
+        """Train on one batch; return loss and accuracy as tensors at once. The run measures the norm."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         loss, accuracy = self._forward(images, labels)
@@ -59,11 +59,11 @@ class Classifier:
         return self.model[-1](hidden).softmax(1).cpu().numpy(), hidden.cpu().numpy()
 
     def tensors(self) -> dict[str, Any]:
-        """Return nothing: the run watches gradients, weights and updates by itself."""
+        """Return nothing: the run records gradients, weights and updates by itself."""
         return {}
 
     def watch(self, run: Run) -> None:
-        """Have the run look at every gradient, weight and update."""
+        """Have the run record every gradient, weight and update."""
         watch(self.model, self.optimizer, run)
 
     def record_graph(self, run: Run, images: Any) -> None:

@@ -29,7 +29,7 @@ SHOWN_IMAGES = 12
 
 
 class Trainer(Protocol):
-    """A model with its optimizer. Losses and the like stay what the framework returns: logging copes."""
+    """A model with its optimizer. Losses stay as the framework returns them: logging accepts that."""
 
     name: str
     parameters: int
@@ -37,7 +37,7 @@ class Trainer(Protocol):
     def step(self, images: Any, labels: Any, learning_rate: float) -> tuple[Any, Any, Any]:
         """Train on one batch; return mean loss in nats, accuracy and the gradient's norm.
 
-        The norm is None if the run watches it, and the learning rate, by itself.
+        The norm is None if the run records it, and the learning rate, by itself.
         """
 
     def evaluate(self, images: Any, labels: Any) -> tuple[Any, Any]:
@@ -47,20 +47,20 @@ class Trainer(Protocol):
         """Return the probability of each number, [n, 10], and the last hidden layer, [n, units]."""
 
     def tensors(self) -> dict[str, Any]:
-        """Return its weights by name, where the run does not watch them by itself."""
+        """Return its weights by name, unless the run records them by itself."""
 
     def watch(self, run: Run) -> None:
-        """Have the run watch the model, where there is something to watch it with."""
+        """Have the run watch the model, if the framework has something to watch it with."""
 
     def record_graph(self, run: Run, images: Any) -> None:
-        """Record the model's graph and what its operations take, where that is known."""
+        """Record the model's graph and the costs of its operations, if known."""
 
 
 def choose(wanted: str) -> str:
     """Return the framework to train with.
 
     Raises:
-        UsageError: The wanted one is not installed.
+        UsageError: The requested one is not installed.
     """
     if wanted == "auto":
         return next(name for name in FRAMEWORKS if find_spec(name))
@@ -88,10 +88,10 @@ def train(
         framework: One of FRAMEWORKS.
         learning_rate: Its peak, after a linear warm-up; it falls to 0 along a cosine.
         epochs: Passes over the training data.
-        slow_from: Step from which on its data come from a slow disk; None: never.
+        slow_from: First step whose data comes from a slow disk; None: never.
 
     Returns:
-        Accuracy on the images held out, 0 to 1.
+        Accuracy on the held-out images, 0 to 1.
     """
     (images, labels), held_out = digits.split()
     trainer = make_trainer(framework)
@@ -131,15 +131,15 @@ def train(
 
 
 def steps_per_epoch() -> int:
-    """Return how many batches one pass over the training data has."""
+    """Return the number of batches in one pass over the training data."""
     (images, labels), _ = digits.split()
     return len(digits.Loader(images, labels, BATCH_SIZE, 0))
 
 
 def hooks(framework: str, *, slow: bool = False) -> list[Hook]:
-    """Return what takes part in the demo: speed, system, health, and profiles where there is a profiler.
+    """Return the hooks of the demo: speed, system, health, and profiles if there is a profiler.
 
-    The run that gets slow has steps captured when that is noticed, with the lines of Python that they are in.
+    Of the run that becomes slow, steps are captured when that is noticed, with their lines of Python.
     """
     profiled = framework != "numpy"
     health = HealthHook(capture=slow and profiled)
@@ -152,7 +152,7 @@ def hooks(framework: str, *, slow: bool = False) -> list[Hook]:
 
 
 def show_guesses(run: Run, trainer: Trainer, held_out: digits.Batch, *, last: bool) -> None:
-    """Record how sure it is of each number, and in the end where the images lie in its last hidden layer."""
+    """Record its confidence in each digit, and at the end the images' places in its last hidden layer."""
     images, labels = held_out
     chances, hidden = (np.asarray(each, np.float32) for each in trainer.chances(images))
     for number in range(10):
@@ -167,7 +167,7 @@ def show_guesses(run: Run, trainer: Trainer, held_out: digits.Batch, *, last: bo
 
 
 def show_mistakes(run: Run, guesses: Any, held_out: digits.Batch) -> None:
-    """Record the first images that it takes for another number."""
+    """Record the first images that it mistakes for another digit."""
     images, labels = held_out
     wrong = np.flatnonzero(guesses != labels)[:SHOWN_IMAGES]
     if len(wrong):
@@ -178,7 +178,7 @@ def show_mistakes(run: Run, guesses: Any, held_out: digits.Batch) -> None:
 
 
 def schedule(step: int, total: int) -> float:
-    """Share of the peak learning rate: up along a line, down along a cosine."""
+    """Return the share of the peak learning rate: up along a line, down along a cosine."""
     if step < WARMUP_STEPS:
         return (step + 1) / WARMUP_STEPS
     return 0.5 * (1 + math.cos(math.pi * (step - WARMUP_STEPS) / max(1, total - WARMUP_STEPS)))

@@ -1,7 +1,7 @@
-"""A trace as folded stacks, ``outer;inner;innermost value`` per line, as flamegraph.pl and many more read.
+"""A trace as folded stacks, ``outer;inner;innermost value`` per line, for flamegraph.pl and many others.
 
-- ``host``: self time of host events in nanoseconds, by what they are nested in
-- ``device``: time of device work in nanoseconds, by what the call that launched it is nested in; work whose
+- ``host``: self time of host events in nanoseconds, by the events around them
+- ``device``: time of device work in nanoseconds, by the events around the call that launched it; work whose
   launch was not recorded stands alone
 
 The first frame is the thread or, for several ranks, the rank and the thread. ``host`` adds up to the time
@@ -34,10 +34,10 @@ def write_folded(
         trace: Of any number of ranks.
         path: Compressed where the name ends in ``.gz``.
         time: ``host`` or ``device``.
-        scrubbed: Take secrets and user names in paths out of names.
+        scrubbed: Remove secrets, and user names in paths, from names.
 
     Returns:
-        How many different stacks were written.
+        Number of different stacks written.
 
     Raises:
         UsageError: Another ``time``.
@@ -74,7 +74,7 @@ def folded_stacks(trace: Trace, *, time: str = "host", scrubbed: bool = True) ->
 
 
 def _frame(name: str) -> str:
-    """Return a name that cannot be taken for several frames or lines."""
+    """Return a name that cannot be mistaken for several frames or lines."""
     return " ".join(name.replace(";", ":").split()) or "(no name)"
 
 

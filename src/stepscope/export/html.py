@@ -47,7 +47,7 @@ def write_html(facts: Facts, path: str | os.PathLike[str], *, title: str) -> Non
 
 
 def report(facts: Facts, *, title: str) -> str:
-    """Return the page. A section whose data were not recorded says so instead of being left out."""
+    """Return the page; a section without recorded data says so and is not left out."""
     sections = [f"<h1>{page.escape(title)}</h1>"]
     if facts.profile is not None:
         sections += _profile_sections(facts.profile, advise(facts))

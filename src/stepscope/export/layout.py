@@ -19,7 +19,7 @@ class RowLayout:
     """Rows of a viewer; two events of one row nest or lie apart, never overlap in part."""
 
     track: npt.NDArray[np.int32]
-    """Row of each event, a number into ``tracks``; -1 for what no row of its lane could take."""
+    """Row of each event, as an index into ``tracks``; -1 for an event that fits on no row of its lane."""
     parent: npt.NDArray[np.int32]
     """The innermost event around each on its row, -1 for none."""
     tracks: tuple[tuple[int, int], ...]
@@ -32,7 +32,7 @@ class RowLayout:
 
 
 def layout(trace: Trace) -> RowLayout:
-    """Split each lane into as few rows as nesting needs; most need one."""
+    """Split each lane into as few rows as nesting requires; most need one."""
     count = len(trace)
     level, parent = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
     levels.lay_out(

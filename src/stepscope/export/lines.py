@@ -1,4 +1,4 @@
-"""Events as lines of JSON, put together from columns of text."""
+"""Events as lines of JSON, assembled from columns of text."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CATEGORIES = {
     Kind.DATA_LOADING: "user_annotation", Kind.ANNOTATION: "user_annotation", Kind.STEP: "user_annotation",
     Kind.SYNC: "cuda_sync", Kind.OVERHEAD: "overhead",
 }  # fmt: skip
-"""Category of each kind, as PyTorch's profiler has it."""
+"""Category of each kind, under the name that PyTorch's profiler uses."""
 
 _ON_HOST = {Kind.KERNEL: "cpu_op", Kind.COLLECTIVE: "cpu_op", Kind.SEND_RECV: "cpu_op"}
 _ON_DEVICE = {Kind.ANNOTATION: "gpu_user_annotation", Kind.STEP: "gpu_user_annotation"}
 
 
 class LineTexts:
-    """Texts that events are put together from, by number, so that no Python runs per event."""
+    """The texts, by number, that events are assembled from, so that no Python runs per event."""
 
     def __init__(self, trace: Trace, place: RowLayout, pid_of_lane: list[int], scrubbed: bool) -> None:
         self.trace, self.place = trace, place
@@ -138,7 +138,7 @@ def counter_lines(
         names: JSON strings.
         pids: Process of each.
         time_ns: Of each.
-        values: Names and values of what is counted; the values as JSON, null for none.
+        values: Names and values of the counters; the values as JSON, null for none.
     """
     parts: list[Part] = [
         pl.lit('{"ph":"C","name":'), names, pl.lit(',"pid":'), pl.Series(pids).cast(pl.String),
@@ -153,7 +153,7 @@ def counter_lines(
 
 
 def quoted(texts: list[str], scrubbed: bool) -> pl.Series:
-    """Return texts as JSON strings, without secrets where they are to be scrubbed."""
+    """Return texts as JSON strings, without secrets if they are to be scrubbed."""
     shown = scrub_texts(texts) if scrubbed else texts
     encode = msgspec.json.encode
     return pl.Series([encode(_encodable(text)).decode() for text in shown], dtype=pl.String)
@@ -164,7 +164,7 @@ def _encodable(text: str) -> str:
 
 
 def _valid_json(texts: pl.Series) -> pl.Series:
-    """Return texts that look like JSON arrays as they are, and others as JSON strings."""
+    """Return texts that look like JSON arrays unchanged, and others as JSON strings."""
     made = [text if _is_json(text) else msgspec.json.encode(_encodable(text)).decode() for text in texts]
     return pl.Series(made, dtype=pl.String)
 
@@ -222,7 +222,7 @@ def _micros(nanoseconds: Ints) -> pl.Series:
 
 
 def _joined(parts: Sequence[Part], count: int) -> pl.Series:
-    """Put texts together row by row; expressions stand for one text in every row."""
+    """Join texts row by row; an expression stands for the same text in every row."""
     columns = {f"c{n}": part for n, part in enumerate(parts) if isinstance(part, pl.Series)}
     order = [pl.col(f"c{n}") if isinstance(part, pl.Series) else part for n, part in enumerate(parts)]
     if not count:

@@ -1,4 +1,4 @@
-"""Pieces of a self-contained HTML page: no script, no request to anywhere, readable in light and dark."""
+"""Parts of a self-contained HTML page: no script, no request to anywhere, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _row(row: Sequence[str]) -> str:
 
 
 def tree(heads: Sequence[str], branches: Sequence[PageRow], *, open_depth: int = 2) -> str:
-    """Return lines that fold; those above ``open_depth`` start unfolded."""
+    """Return lines that can be folded; those above ``open_depth`` start unfolded."""
     parts = ['<div class="tree">', _line("leaf soft", None, heads, "name")]
     open_details: list[int] = []
     for index, branch in enumerate(branches):

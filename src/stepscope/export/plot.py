@@ -29,7 +29,7 @@ class PlotLine:
         value: float64 [points]; NaN breaks the line.
         low: float64 [points] or None: the least value that each point stands for.
         high: float64 [points] or None: the greatest.
-        dashed: As for evaluation beside training.
+        dashed: Whether it is dashed, as evaluation is beside training.
     """
 
     name: str
@@ -76,7 +76,7 @@ def chart(title: str, lines: Sequence[PlotLine]) -> str:
 
 
 def scale_of(lines: Sequence[PlotLine]) -> Scale | None:
-    """Return what the axes span; None if nothing is finite."""
+    """Return the range of the axes; None if nothing is finite."""
     ok = [(line, np.isfinite(line.x) & np.isfinite(line.value)) for line in lines]
     x = np.concatenate([line.x[there] for line, there in ok] or [np.empty(0)])
     bounds = [bound for line in lines for bound in (line.value, line.low, line.high) if bound is not None]
@@ -110,7 +110,7 @@ def ink(line: PlotLine) -> str:
 
 
 def drawn(line: PlotLine, scale: Scale) -> list[str]:
-    """Return a line, below it the range that its points stand for."""
+    """Return a line, and below it the range that its points stand for."""
     colour, shapes = ink(line), []
     if line.low is not None and line.high is not None:
         there = np.isfinite(line.low) & np.isfinite(line.high) & np.isfinite(line.x)
@@ -140,7 +140,7 @@ def pieces(line: PlotLine, scale: Scale) -> list[tuple[NDArray[np.float64], NDAr
 
 
 def points(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
-    """Return points as SVG writes them."""
+    """Return points in SVG's notation."""
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
 
 

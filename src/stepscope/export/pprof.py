@@ -1,8 +1,8 @@
 """pprof profiles of any view, for ``go tool pprof`` and everything that reads its format.
 
-The format is profile.proto of https://github.com/google/pprof, gzipped. Every shown node is
-one sample whose stack is the node and its shown ancestors. Its values are what no shown node below it has,
-so that pprof's cumulative numbers are the view's totals.
+The format is profile.proto of https://github.com/google/pprof, gzipped. Every shown node is one sample whose
+stack is the node and its shown ancestors. Its values exclude those of the shown nodes below it, so that
+pprof's cumulative numbers are the view's totals.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StackSample:
 
 
 def write_pprof(shown: TfprofReport | Answer, path: str | os.PathLike[str]) -> None:
-    """Write what a view shows.
+    """Write the nodes that a view shows.
 
     Raises:
         UsageError: Nothing selected is a number, or the file cannot be written.
@@ -129,7 +129,7 @@ def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[StackSample]
 
 
 def _place(name: str) -> StackEntry:
-    """Take ``file.py:12:function`` apart; other names are functions. Secrets are taken out of both."""
+    """Split ``file.py:12:function``; other names are functions. Secrets are removed from both."""
     name = scrub_text(name)
     found = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
     if not found:

@@ -1,7 +1,7 @@
-"""Secrets are taken out of what leaves: traces carry environment dumps, command lines and paths.
+"""Secrets are removed from everything exported: traces carry environment dumps, command lines and paths.
 
-A value goes when its key names a secret, when the key is that of an environment dump, or when it has the
-shape of a secret; user names go out of home directories.
+A value is removed if its key names a secret, if the key is that of an environment dump, or if it has the
+shape of a secret; user names are removed from home directories.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _SECRET_KEY = re.compile(
 )
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
 _NAME = re.compile(r"(?<![\w-])([\w-]+)\s*[=:]\s*")
-"""A name that is given a value. Whether it is a secret's is looked at apart: one pattern for both would begin
-again at each letter of a long name."""
+"""A name that is given a value. A second pattern decides whether it is a secret's: one pattern for both would
+start again at each letter of a long name."""
 _SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|api_?key|access_?key|token")
 _VALUE = re.compile(r"[^\s,;&'\"]{6,}")
 _HOME = re.compile(r"(?<![\w.])/(home|Users|fsx/home|root/home)/[^/\s:'\"]+")
 
 
 def scrub_text(text: str) -> str:
-    """Return a text without what has the shape of a secret, and without user names in paths."""
+    """Return a text without anything that has the shape of a secret, and without user names in paths."""
     text = shapes.scrub_text(text)
     return _HOME.sub("~", _without_assigned(text))
 
@@ -44,7 +44,7 @@ def _without_assigned(text: str) -> str:
 
 
 def scrub_texts(texts: list[str]) -> list[str]:
-    """Return texts without secrets; those without any are the same objects."""
+    """Return texts without secrets; texts that have none are returned as the same objects."""
     suspicious = re.compile(
         r"(?i)home/|/Users/|://|bearer|basic|passw|secret|key|token|hf_|gh[pousr]_|github_|glpat|sk-|AKIA|ASIA"
         r"|AIza|xox|eyJ"
@@ -53,7 +53,7 @@ def scrub_texts(texts: list[str]) -> list[str]:
 
 
 def scrub(value: Any) -> Any:
-    """Return metadata of a profile without secrets; environment dumps go whole."""
+    """Return metadata of a profile without secrets; environment dumps are removed as a whole."""
     if isinstance(value, dict):
         return {key: _member(str(key), member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
 """A trace for https://www.speedscope.app: one profile per thread and stream.
 
 Format: speedscope's own file format, "evented" profiles, https://www.speedscope.app/file-format-schema.json.
-Speedscope wants openings and closings in order and properly nested, so a lane whose events overlap in part
+Speedscope requires openings and closings in order and properly nested, so a lane whose events overlap in part
 becomes several profiles.
 """
 
@@ -32,10 +32,10 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bo
     Args:
         trace: Of any number of ranks.
         path: Compressed where the name ends in ``.gz``.
-        scrubbed: Take secrets and user names in paths out of names.
+        scrubbed: Remove secrets, and user names in paths, from names.
 
     Returns:
-        How many events were written.
+        Number of events written.
 
     Raises:
         OSError: The file cannot be written.
@@ -73,7 +73,7 @@ def _profiles(trace: Trace, place: RowLayout) -> Iterator[dict[str, Any]]:
 
 
 def _profile(trace: Trace, place: RowLayout, rows: Ints, name: str) -> dict[str, Any]:
-    """Return one profile of rows in pre-order: an Euler tour gives openings and closings in order."""
+    """Return one profile of rows in pre-order: an Euler tour yields openings and closings in order."""
     at = np.full(len(trace) + 1, -1, np.int32)  # the last entry serves -1
     at[rows] = np.arange(len(rows))
     parent = np.ascontiguousarray(at[place.parent[rows]])

@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: a name of others is text, never a formula that would run."""
+"""CSV for spreadsheets: names from elsewhere are text, never formulas that would run."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a spreadsheet knows a formula."""
+"""The first characters by which a spreadsheet recognises a formula."""
 
 
 def guarded(text: str) -> str:
-    """Return a text so that a spreadsheet takes it for one."""
+    """Return a text in a form that a spreadsheet does not take for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def guarded_frame(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with every text column guarded likewise."""
+    """Return a table with every text column guarded in this way."""
     import polars as pl
 
     texts = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Categorical, pl.Enum)]

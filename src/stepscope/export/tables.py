@@ -18,16 +18,16 @@ FORMATS = ("csv", "parquet")
 def write_table(
     trace: Trace, path: str | os.PathLike[str], *, table: str = "events", scrubbed: bool = True
 ) -> int:
-    """Write one table to a file, whose name's ending says the format.
+    """Write one table to a file; the ending of its name determines the format.
 
     Args:
         trace: Of any number of ranks.
         path: Ends in ``.csv`` or ``.parquet``.
         table: ``events``, or a table of :data:`stepscope.trace.tables.TABLES`.
-        scrubbed: Take secrets and user names in paths out of text columns.
+        scrubbed: Remove secrets, and user names in paths, from text columns.
 
     Returns:
-        How many rows were written.
+        Number of rows written.
 
     Raises:
         UsageError: An unknown table or ending.
@@ -42,7 +42,7 @@ def write_table(
 def write_tables(
     trace: Trace, directory: str | os.PathLike[str], file_format: str = "parquet", *, scrubbed: bool = True
 ) -> dict[str, Path]:
-    """Write every table that has rows into a directory, which is made where there is none.
+    """Write every table that has rows into a directory, which is created if there is none.
 
     Returns:
         The file of each table.
@@ -88,7 +88,7 @@ def _write(frame: pl.DataFrame, path: Path, scrubbed: bool) -> int:
 
 
 def _scrubbed(column: pl.Series) -> pl.Series:
-    """Return a column without secrets; each distinct text is looked at once."""
+    """Return a column without secrets; each distinct text is examined once."""
     distinct = column.unique().drop_nulls().to_list()
     changed = {old: new for old, new in zip(distinct, scrub_texts(distinct), strict=True) if old != new}
     return column.replace(changed) if changed else column

@@ -41,11 +41,10 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
     Args:
         trace: Of any number of ranks; each rank's processes and devices are processes of the viewer.
         path: Compressed where the name ends in ``.gz``.
-        scrubbed: Take secrets, environment dumps and user names in paths out.
+        scrubbed: Remove secrets, environment dumps and user names in paths.
 
     Returns:
-        How many events were written, those of kinds ``X``, ``C`` and ``i``; flows and names of rows not
-        counted.
+        Number of events of kinds ``X``, ``C`` and ``i`` written; flows and names of rows are not counted.
 
     Raises:
         OSError: The file cannot be written.
@@ -81,7 +80,7 @@ def _pieces(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[bytes]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only when it is complete."""
+    """Open a file that gets its name only when it is complete."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         if path.suffix == ".gz":
@@ -98,7 +97,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _head(trace: Trace, place: RowLayout, scrubbed: bool) -> bytes:
-    """Return everything up to the opening of the events: what viewers ignore and other readers want."""
+    """Return everything before the events: viewers ignore it, other readers need it."""
     facts: dict[str, Any] = {"displayTimeUnit": "ms"}
     if len(trace.sources) == 1 and trace.format == "kineto":
         own = trace.sources[0].facts
@@ -157,7 +156,7 @@ def _meta(name: str, pid: int, tid: int, arguments: dict[str, Any]) -> dict[str,
 
 
 def _lines(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[pl.Series]:
-    """Yield the events as lines of JSON, some hundred thousand at a time."""
+    """Yield the events as lines of JSON, about a hundred thousand at a time."""
     yield _encoded(_names(trace, place, scrubbed))
     of_lane, processes = _processes(trace)
     columns = LineTexts(trace, place, of_lane, scrubbed)
@@ -180,7 +179,7 @@ def _lines(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[pl.Series
 
 
 def _first_backward(trace: Trace) -> Ints:
-    """Return the outermost host rows of each backward operator: those whose parent has another forward."""
+    """Return the outermost host rows of each backward operator: their parent belongs to another forward."""
     rows = np.flatnonzero((trace.forward >= 0) & (trace.device < 0))
     above = trace.parent[rows]
     same = (above >= 0) & (trace.forward[above] == trace.forward[rows])

@@ -1,9 +1,8 @@
 """Compiled code: loops over typed columns, and the work done for every point and every step of a run.
 
-Each module is Cython in pure-Python mode. A build compiles it next to its source; without that the same
-source runs as plain Python, rightly but slowly, and says so once. In a checkout, where sources change beneath
-what was compiled from them, a module that was compiled from another source is passed over, and that is said,
-too.
+Each module is Cython in pure-Python mode. A build compiles it next to its source. Without a build the
+same source runs as plain Python, correctly but slowly, and warns once. In a checkout, where a source may have
+changed since it was compiled, an outdated compiled module is ignored, with a warning.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from typing import Any
 
 COMPILED = (".so", ".pyd")
 STAMP = "build-inputs.sha256"
-"""A line per compiled module: the digest of what it was compiled from, and its name."""
+"""Name of the file that has a line for each compiled module: the digest of its sources, and its name."""
 _told: set[str] = set()
-"""Modules of which it is said already that they are not compiled."""
+"""Modules whose users have been warned already."""
 
 
 def digest(source: Path) -> str:
-    """Return the digest of what a module is compiled from: its source, all declarations and headers."""
+    """Return a digest of what a module is compiled from: its source, all declarations and headers."""
     found = hashlib.sha256()
     for path in (source, *sorted((*source.parent.glob("*.pxd"), *source.parent.glob("*.h")))):
         found.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
@@ -34,19 +33,19 @@ def digest(source: Path) -> str:
 
 
 def write_stamp(sources: list[Path]) -> None:
-    """Note beside modules what they were compiled from."""
+    """Write the digests of the sources next to the compiled modules."""
     lines = [f"{digest(source)}  {source.stem}\n" for source in sources]
     (sources[0].parent / STAMP).write_text("".join(lines))
 
 
 def is_current(source: Path) -> bool:
-    """Return whether a module was compiled from its present source; False where the build noted nothing."""
+    """Return whether a module was compiled from its present source; False if the build left no digest."""
     stamp = source.with_name(STAMP)
     return stamp.exists() and f"{digest(source)}  {source.stem}" in stamp.read_text().splitlines()
 
 
 def warn_if_uncompiled(module: ModuleType) -> None:
-    """Say once that a kernel runs as plain Python."""
+    """Warn once that a kernel runs as plain Python."""
     if not str(module.__file__).endswith(COMPILED) and module.__name__ not in _told:
         _warn(f"{module.__name__} is not compiled", stacklevel=4)
 
@@ -61,7 +60,7 @@ def _warn(what: str, *, stacklevel: int) -> None:
 
 
 class _FromSource(SourceFileLoader):
-    """Loads the source of a module that was compiled from another one."""
+    """Loads a module from its source, because it was compiled from another version of it."""
 
     def exec_module(self, module: ModuleType) -> None:
         what = f"{module.__name__} was compiled from another source"

@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 # Annotations are Cython types here; the compiler checks them.
-"""Reduce values to what a plot shows of them: per bucket first, minimum, maximum, last and non-finite count.
+"""Reduce values to what a plot shows: for each bucket first, minimum, maximum, last and non-finite count.
 
 Minimum and maximum are of finite values only. ``first_at`` and ``last_at`` are positions of the first and
-last finite value in recorded order, -1 where there is none. Arrays are contiguous, outputs given and filled.
+last finite value in recorded order, -1 where there is none. Arrays are contiguous; the caller allocates the
+outputs.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def scatter(
     count: cython.uint[::1],
     nonfinite: cython.uint[::1],
 ) -> None:
-    """Reduce points whose x is in no order.
+    """Reduce points whose x is in any order.
 
     Bucket b holds ``starts[b] <= x < starts[b + 1]``, the last one ``starts[b] <= x <= top``. A NaN x lies in
     no bucket. Outputs start as for ``spans``.
@@ -154,7 +155,7 @@ def climb(
     high_out: Value[::1],
     nonfinite_out: cython.uint[::1],
 ) -> None:
-    """Take from one level what does not fill whole blocks of the next, and leave the rest to it.
+    """Reduce what does not fill whole blocks of the next level, and leave the rest to that level.
 
     ``lo`` and ``hi`` are block numbers of this level on entry and of the next on return; at the ``top``
     everything is taken. For the lowest level pass the values as ``low`` and ``high``, and no ``nonfinite``.

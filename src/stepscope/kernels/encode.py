@@ -1,6 +1,7 @@
-"""Encode scalars as records of an event file, and histograms as values of one.
+"""Encode scalars as records of an event file, and histograms as the values of an event.
 
-Neighbours with the same wall time and step become one event with several values, as one call logged them.
+Neighbouring points with the same wall time and step become one event with several values: one call logged
+them.
 """
 
 from __future__ import annotations
@@ -61,21 +62,21 @@ def scalars(
     ends: cython.const[cython.int][::1],
     out: cython.uchar[::1],
 ) -> tuple[int, int, int]:
-    """Encode points in their order, as far as they go.
+    """Encode points in their order, as far as there is room.
 
-    It stops where ``out`` is full, and at a value that is finite but no float32.
+    It stops where ``out`` is full, and at a finite value that is beyond the range of float32.
 
     Args:
         tags: Number of each point's tag.
         values: Written as float32.
         steps: Step of each point.
         walls: Wall time in seconds.
-        fields: For each tag what stands in a Summary.Value before the four bytes of the float, all in a row.
+        fields: For each tag the bytes of its Summary.Value that precede the float's four, all in a row.
         ends: Where each tag's part of ``fields`` ends.
         out: Filled with records.
 
     Returns:
-        Number of points encoded, of bytes filled, and of points whose step is not that of the one before.
+        Number of points encoded, of bytes filled, and of points whose step differs from the one before.
     """
     n: cython.Py_ssize_t = len(values)
     room: cython.Py_ssize_t = len(out)
@@ -146,13 +147,13 @@ def histograms(
     metadata: cython.const[cython.uchar][::1],
     out: cython.uchar[::1],
 ) -> int:
-    """Encode histograms as values of a summary; those that count nothing are left out.
+    """Encode histograms as values of a summary; empty ones are left out.
 
     A histogram is a tensor of left edge, right edge and count: the span that holds counts, each bucket with
     a count a row, each empty stretch between them one.
 
     Args:
-        counts: [n, m] counts by bucket, more than ``edges`` tell are ignored.
+        counts: [n, m] counts by bucket, those beyond ``edges`` are ignored.
         edges: [k + 1], rising.
         tags: For each histogram Value.tag as it is encoded, all in a row.
         ends: [n] where each one's part of ``tags`` ends.

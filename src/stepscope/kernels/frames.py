@@ -1,9 +1,10 @@
-"""The stacks of other threads, taken while these run on.
+"""The stacks of other threads, taken while they run.
 
-CPython 3.11 makes the object of a frame when it is asked for, and making an object may start the garbage
-collector, which may run a finalizer, in which another thread may go on: what the new object is then tied to
-is a frame that has been left, and the next look at it is a segmentation fault (python/cpython#97002 has the
-same origin). So a stack is taken with the collector resting: compiled, no other thread sees it rest.
+CPython 3.11 creates the object of a frame when it is first asked for. Creating an object may start the
+garbage collector, which may run a finalizer, during which another thread may continue. The new object may
+then belong to a frame that has already returned, and using it ends in a segmentation fault
+(python/cpython#97002 has the same cause). So the collector is switched off while a stack is taken; compiled,
+no other thread notices that.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ else:
     import gc
 
     def PyGC_Disable() -> bool:  # noqa: N802 - the name it has in C
-        """Let the collector rest; returns whether it was at work."""
+        """Switch the collector off; return whether it was on."""
         was = gc.isenabled()
         gc.disable()
         return was
@@ -40,15 +41,15 @@ def stacks(
     most: cython.Py_ssize_t = MOST_CALLS,
     without: Collection[int] = frozenset(),
 ) -> tuple[int, dict[int, list[Call]]]:
-    """Return when it looked, and the stacks of threads that run Python, innermost call first.
+    """Return the time, and the stacks of threads that run Python at that time, innermost call first.
 
-    Compiled, no other thread runs Python between the stacks and the time; had the caller to read the clock,
-    a thread might have gone on for as long as it holds the interpreter's lock.
+    Compiled, no other thread runs Python between taking the stacks and reading the clock. If the caller read
+    the clock, a thread might have run in between, for as long as it holds the interpreter's lock.
 
     Args:
         clock: Returns ns.
         most: Innermost calls that are kept.
-        without: Threads of which none is wanted.
+        without: Threads whose stacks are not wanted.
     """
     found: dict[int, list[Call]] = {}
     was = PyGC_Disable()
@@ -69,7 +70,7 @@ def stack(thread: int, around: FrameType | None = None, most: cython.Py_ssize_t 
 
     Args:
         thread: Its identity.
-        around: A call that it is in: only what this has called is returned, nothing where it has returned.
+        around: Only calls made within this one are returned; nothing if it has returned.
         most: Innermost calls that are kept.
     """
     was = PyGC_Disable()
@@ -84,7 +85,7 @@ def stack(thread: int, around: FrameType | None = None, most: cython.Py_ssize_t 
 def outward(
     frame: FrameType | None, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS
 ) -> list[Call]:
-    """Return the calls from a frame outwards, of the thread that calls this; the others as in ``stack``."""
+    """Return the calls of the calling thread, from a frame outwards; other arguments as in ``stack``."""
     found: list[Call] = []
     while frame is not None and frame is not around:
         if len(found) < most:

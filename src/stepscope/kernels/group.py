@@ -12,7 +12,7 @@ def slots(key: cython.const[cython.uint][::1], ends: cython.longlong[::1], slot:
     """Find the place of each row.
 
     Args:
-        key: Of each row, less than the number of ``ends``.
+        key: Key of each row, less than the length of ``ends``.
         ends: Filled with the place after the last row of each key.
         slot: Filled with the place of each row.
     """

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False
 """Sets of intervals: half-open, in integer nanoseconds, sorted by start.
 
-Each function fills arrays that it is given, long enough for the worst case, and returns how many entries it
-wrote.
+Each function fills the arrays that it is given, which have room for the worst case, and returns how many
+entries it wrote.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def subtract(
     out_start: cython.longlong[::1],
     out_end: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Return what one set of disjoint intervals covers and another does not.
+    """Return the parts of one set of disjoint intervals that another does not cover.
 
     Args:
         start: n, ascending.
@@ -93,7 +93,7 @@ def intersect(
     out_start: cython.longlong[::1],
     out_end: cython.longlong[::1],
 ) -> cython.Py_ssize_t:
-    """Return what two sets of disjoint intervals both cover; arguments as of :func:`subtract`."""
+    """Return what two sets of disjoint intervals have in common; arguments as for :func:`subtract`."""
     i: cython.Py_ssize_t = 0
     j: cython.Py_ssize_t = 0
     n: cython.Py_ssize_t = 0
@@ -173,7 +173,7 @@ def paint(
     out_row: cython.int[::1],
     out_layer: cython.int[::1],
 ) -> cython.Py_ssize_t:
-    """Give every instant to the row that is open then in the lowest layer; within a layer one is at a time.
+    """Give every instant to the row that is open then in the lowest layer, which has one at a time.
 
     Args:
         time: Boundaries in ascending order; the order among equal times does not matter.

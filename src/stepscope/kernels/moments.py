@@ -54,7 +54,7 @@ if not cython.compiled:
 
 
 IMPLEMENTATION = setup(False).decode()
-"""How it is computed: avx2, plain, or python where this module is not compiled."""
+"""The loops in use: avx2, plain, or python where this module is not compiled."""
 
 
 def choose(plain: bool) -> str:
@@ -74,11 +74,12 @@ def add(
 ) -> None:
     """Add the moments of parts of memory to the rows that they belong to.
 
-    Sums are those of float64. NaN is neither least nor most; whatever is not finite shows in sum and squares.
+    Sums are computed in float64. NaN counts neither as least nor as most; non-finite values show in sum and
+    squares.
 
     Args:
         addresses: Where each part begins. The caller keeps the memory alive and unchanged meanwhile.
-        sizes: Its number of elements, next to each other.
+        sizes: Number of its elements, which are contiguous.
         types: Its element type, see ``TYPES``.
         rows: Its row of ``out`` and ``counts``.
         out: [rows, 7], see ``COLUMNS``; least and most begin as inf and -inf.

@@ -1,7 +1,7 @@
 """Nesting on a timeline: which row contains which, in one pass over sorted rows.
 
-Rows are sorted by (lane, start, longest first), so that a container comes before what it contains. Outputs
-are given and filled.
+Rows are sorted by (lane, start, longest first), so that a container comes before what it contains. The caller
+allocates the outputs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def flatten(
     """Cut nested rows into the stretches in which each is the innermost; return how many there are.
 
     The stretches of a lane are disjoint and in ascending order. Where rows overlap without nesting, the time
-    that they share is the later one's.
+    that they share belongs to the later one.
 
     Args:
         lane: Lane of each row.

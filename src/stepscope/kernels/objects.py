@@ -2,7 +2,7 @@
 
 Keys that are wanted are given beforehand. Equal texts become one number (interning), decimal numbers become
 integers of a smaller unit, exactly. One nested object, such as the ``args`` of a trace event, is descended
-into; everything else is skipped over. Strings are bounded by their quotes alone, so bytes that are no UTF-8
+into; everything else is skipped over. Strings are bounded by their quotes alone, so bytes that are not UTF-8
 and raw control characters do no harm.
 """
 
@@ -138,7 +138,7 @@ def space_end(p, at, end):
 
 
 def number(p, at, end, scale, out):
-    """Parse a decimal number times ten to the ``scale``; return the offset after it, -1 if it is none.
+    """Parse a decimal number times ten to the ``scale``; return the offset after it, -1 if it is no number.
 
     ``out[0]`` is the number, ``out[1]`` is 1 where it does not fit and was saturated.
     """

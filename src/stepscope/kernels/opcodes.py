@@ -1,19 +1,19 @@
 # cython: boundscheck=False, wraparound=False
-"""Walk over the opcodes of a pickle without doing what they say."""
+"""Walk over the opcodes of a pickle without executing them."""
 
 from __future__ import annotations
 
 import cython
 
 LINE, LENGTH_1, LENGTH_4, LENGTH_8, TWO_LINES, UNKNOWN = -1, -2, -3, -4, -5, -9
-"""How long an argument is that has no fixed size: to the end of the line, or as a number before it says."""
+"""How an argument without a fixed size says its length: by the end of its line, or by a number before it."""
 
 
 def first_wrong(data: cython.const[cython.uchar][::1], argument: cython.const[cython.short][::1]) -> int:
-    """Return where the first opcode stands that asks for more than the pickle can hold; -1 where none does.
+    """Return the offset of the first opcode that asks for more than the pickle can hold; -1 if there is none.
 
     An opcode asks for too much where its argument is longer than what is left, or where it puts an object at
-    a place of the memo beyond the bytes read so far, of which each can have put one at the most.
+    a place of the memo beyond the number of bytes read so far: each byte can have put at most one object.
 
     Args:
         data: The pickle.

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""Take payloads apart that begin with a head of a fixed size and go on with rows."""
+"""Split payloads that begin with a head of a fixed size, followed by rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def split(
     heads: cython.uchar[:, ::1],
     body: cython.uchar[::1],
 ) -> None:
-    """Copy heads below each other and what follows them behind each other.
+    """Copy the heads into one table and the bytes after them into one array.
 
     Args:
         data: Where the payloads lie.
         starts: Their offsets.
-        lengths: Their bytes, no fewer than those of a head.
+        lengths: Their lengths in bytes, at least that of a head.
         heads: Filled; a row per payload, as long as a head.
-        body: Filled; as long as what is left of all payloads.
+        body: Filled; as long as all payloads without their heads.
     """
     size: cython.Py_ssize_t = heads.shape[1]
     out: cython.Py_ssize_t = 0

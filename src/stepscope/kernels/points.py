@@ -1,7 +1,7 @@
 """Points on their way from the threads that log to the one that writes: columns of numbers, no objects.
 
-Compiled, a method runs from its beginning to its end while the interpreter's lock is held, and where there is
-none under the object's own; signal handlers run before or after it.
+Compiled, a method holds the interpreter's lock from beginning to end, or the object's own lock in an
+interpreter without one; signal handlers run before or after it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if not cython.compiled:
 
 ROOM = 1024
 UNUSUAL = 30
-"""So many times what a call usually takes and more is an interruption, less may be a cold cache."""
+"""A call that takes at least this many times the usual was interrupted; below that it may be a cold cache."""
 
 
 @cython.final
@@ -39,23 +39,23 @@ class Points:
 
     Args:
         clock: Gives the wall time in seconds; by default the system's.
-        every: One call of ``put`` in so many is timed and stands for all of them.
-        steady: Gives the time in seconds for that; by default the system's.
+        every: One call of ``put`` in this many is timed and stands for all of them.
+        steady: The clock for that, in seconds; by default the system's.
 
     Attributes:
         names: Tags by number.
         numbers: Number of each tag.
         known: Number of each tag that ``put`` takes.
-        readers: By type, what makes a value that is not a float or int a float at once; a value for which it
-            returns something else, or raises, is not taken.
+        readers: By type, a function that turns a value that is not a float or int into a float at once. If it
+            returns something else, or raises, the value is not taken.
         step: The current step, for points without one of their own; only where ``stepping``.
         mark: ``put`` takes no more than this many.
-        gated: ``put`` takes nothing, as the caller has to ask first which points are recorded.
+        gated: ``put`` takes nothing, because the caller must ask first which points are recorded.
         spent: Seconds spent in ``put`` so far, estimated from the calls that were timed.
-        usual: Seconds that a timed call usually takes. One that the system interrupted tells nothing of the
-            others: it counts for itself, and for them what is usual.
+        usual: Seconds that a timed call usually takes. A call that the system interrupted says nothing about
+            the others: it counts once, and the usual time stands for the others.
         count: Points held.
-        taking: Whether the run takes points at all; for those who ask, ``put`` does not.
+        taking: Whether the run takes points at all. For callers; ``put`` does not look at it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Points:
         self._grow(ROOM)
 
     def put(self, tag, value, step=None, wall=-1.0):
-        """Append a point if nothing about it is unusual, else change nothing and return False.
+        """Append a point if nothing about it is unusual; otherwise change nothing and return False.
 
         Args:
             tag: Text, among ``known``.
@@ -126,7 +126,7 @@ class Points:
         return True
 
     def admit(self, tag: str) -> int:
-        """Return the number of a tag, new or not, which ``put`` takes from now on."""
+        """Return the number of a tag, which may be new; ``put`` takes it from now on."""
         with critical_section(self):
             number = self.numbers.get(tag)
             if number is None:
@@ -143,7 +143,7 @@ class Points:
         self._store(number, value, step, wall)
 
     def pair(self, number, value, other, second, step):
-        """Append two points of this moment, the second unless it is negative, if ``put`` would take them.
+        """Append two points of this moment if ``put`` would take them; the second only if it is not negative.
 
         Args:
             number: Number of the first tag.
@@ -162,7 +162,7 @@ class Points:
         return True
 
     def take(self) -> tuple[int, array[int], array[float], array[int], array[float]]:
-        """Take every point away: their number, and columns of tags, values, steps and walls from them on."""
+        """Remove all points; return their number, and columns with tags, values, steps and walls in front."""
         count: cython.Py_ssize_t
         fresh = made(ROOM)
         tags: cython.int[::1] = fresh[0]
@@ -203,7 +203,7 @@ class Points:
         self._left = self._every
 
     def _grow(self, room):
-        """Get columns of at least some length, with what is held."""
+        """Get columns of at least some length, with the points that are held."""
         count: cython.Py_ssize_t
         fresh = made(room)
         tags: cython.int[::1] = fresh[0]
@@ -225,8 +225,8 @@ class Points:
 def made(room: int) -> tuple[array[int], array[float], array[int], array[float]]:
     """Return empty columns of tags, values, steps and walls.
 
-    Allocating may run the garbage collector, and with it code that lets other threads go on. So columns are
-    made before they are swapped, and swapping them allocates nothing.
+    Allocating may run the garbage collector, and with it code that lets other threads run. So columns are
+    created before they are swapped, and swapping them allocates nothing.
     """
     return (
         array("i", bytes(4 * room)),

@@ -51,15 +51,16 @@ else:
 
 @cython.cclass
 class Reader:
-    """Sums the squares of parts of memory on a thread that runs ``serve``, while another goes on.
+    """Sums the squares of parts of memory on a thread that runs ``serve``, while other threads run.
 
-    Compiled, neither the thread nor who asks it holds the interpreter's lock meanwhile: asking is a wake-up.
+    Compiled, neither that thread nor the one that asks holds the interpreter's lock meanwhile: asking only
+    wakes the thread.
 
     Args:
-        buckets: As for ``moments.add``.
+        buckets: See ``moments.add``.
 
     Attributes:
-        busy: Whether it was asked and not waited for yet.
+        busy: Whether something was asked for that nobody has waited for yet.
     """
 
     _work: PyThread_type_lock
@@ -85,7 +86,7 @@ class Reader:
         PyThread_free_lock(self._done)
 
     def serve(self) -> None:
-        """Do what is asked for until ``close`` is called; for a thread of its own."""
+        """Answer requests until ``close`` is called; for a thread of its own."""
         i: cython.Py_ssize_t
         with cython.nogil:
             while True:
@@ -114,7 +115,7 @@ class Reader:
         """Have parts read into the first row of ``out``; the caller keeps all of it alive until ``wait``.
 
         Raises:
-            RuntimeError: What was asked before has not been waited for.
+            RuntimeError: Nobody has waited for the request before.
         """
         if self.busy:
             raise RuntimeError("asked twice without waiting")
@@ -123,7 +124,7 @@ class Reader:
         PyThread_release_lock(self._work)
 
     def wait(self) -> None:
-        """Return when what was asked for is there."""
+        """Wait for what was asked for."""
         if self.busy:
             if not PyThread_acquire_lock(self._done, NOWAIT_LOCK):
                 with cython.nogil:
@@ -131,7 +132,7 @@ class Reader:
             self.busy = False
 
     def close(self) -> None:
-        """End ``serve``, behind what was asked for."""
+        """End ``serve`` once it has done what was asked for."""
         self.wait()
         self._over = True
         PyThread_release_lock(self._work)

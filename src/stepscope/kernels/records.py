@@ -49,7 +49,7 @@ if not cython.compiled:
 def choose(*, by_table: bool = False) -> str:
     """Choose how checksums are computed and return its name: sse4.2, armv8, table, or python if not compiled.
 
-    Importing this module chooses the best; ``by_table`` is for comparing.
+    Importing this module chooses the best; ``by_table`` is for comparison.
     """
     return _crc_setup(by_table).decode()
 
@@ -70,7 +70,8 @@ def scan(
         lengths: Filled with its bytes.
 
     Returns:
-        Number of records, offset after the last one, and what is there: INCOMPLETE, also at the very end,
+        Number of records, the offset after the last one, and what is found there: INCOMPLETE, also at the
+            very end,
         BAD_HEADER, BAD_PAYLOAD, or FULL where there was no room for more.
     """
     size: cython.Py_ssize_t = len(data)
@@ -99,8 +100,8 @@ def scan(
 def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available: cython.longlong) -> int:
     """Return the offset of the first header of a record at or after an offset, -1 where there is none.
 
-    Whether a record with a right checksum follows is for the caller to find out: where somebody wrote many
-    such headers, that of one may be within that of another.
+    The caller has to check that a record with a valid checksum follows: in data made to contain many headers,
+    one record may lie within another.
 
     Args:
         data: Some bytes of a file.

@@ -1,6 +1,6 @@
-"""Draw a stretch of a timeline: events that are wider than a pixel one by one, narrower ones merged.
+"""Draw a stretch of a timeline: events wider than a pixel one by one, narrower ones merged.
 
-A track is a (lane, depth): its events do not overlap, other than siblings that the recorder made overlap.
+A track is a (lane, depth): its events do not overlap, except siblings that were recorded so.
 Within a track, positions are in start order.
 """
 
@@ -44,7 +44,7 @@ def accumulate(
     reach: cython.longlong[::1],
     busy: cython.longlong[::1],
 ) -> None:
-    """Fill in the latest end so far in each track, and the time that its events took so far."""
+    """Compute at each position the latest end so far in its track, and the time that events took so far."""
     t: cython.Py_ssize_t
     k: cython.Py_ssize_t
     furthest: cython.longlong
@@ -67,7 +67,7 @@ def longest(
     block: cython.int[::1],
     length: cython.longlong[::1],
 ) -> None:
-    """Fill in position and duration of the longest event of each 16 positions, or blocks of the one below."""
+    """Find position and duration of the longest event of each 16 positions, or blocks of the level below."""
     b: cython.Py_ssize_t
     k: cython.Py_ssize_t
     best: cython.int
@@ -128,7 +128,8 @@ def draw(
         begin: Start of the window.
         end: End of the window.
         pixel: Width of a pixel, at least 1.
-        left: Filled with starts; like all outputs as long as there is room.
+        left: Filled with starts. Like all outputs, as long as the number of rectangles for which there is
+            room.
         right: Filled with ends.
         row: Filled with rows.
         count: Filled with numbers of events.

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""When each node of a graph happens, given how long it takes from one node to the next."""
+"""Compute when each node of a graph happens, given how long it takes from one node to the next."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ordered(
     waits: cython.int[::1],
     order: cython.int[::1],
 ) -> cython.Py_ssize_t:
-    """Put every node after those that it waits for (Kahn, 1962); return how many could be.
+    """Put every node after those that it waits for (Kahn, 1962); return how many were placed.
 
     Args:
         source: As for :func:`replay`.
@@ -57,7 +57,7 @@ def ordered(
         after: The node at which each edge ends; edges are in order of the node at which they begin.
         first_after: Place of each node's first edge in ``after``.
         waits: Scratch, one per node.
-        order: Filled with the nodes. Fewer than all: some wait for each other in a circle.
+        order: Filled with the nodes; not all of them if some wait for each other in a circle.
     """
     n: cython.Py_ssize_t
     e: cython.Py_ssize_t

@@ -1,11 +1,11 @@
-"""Decode the events in a block of records: scalars to rows, the rest to notes that say where it is.
+"""Decode the events in a block of records: scalars to rows, everything else to notes of its position.
 
-This is a decoder of protocol buffers for Event, Summary, Summary.Value and TensorProto, by hand: it takes the
-fields in any order, skips those it does not know, and of a field given twice keeps the last.
+This is a decoder of protocol buffers for Event, Summary, Summary.Value and TensorProto, by hand: it takes
+fields in any order, skips unknown ones, and keeps the last value of a field that occurs twice.
 
-Most events are not decoded at all. Tags follow each other as they did before, and all bytes of a summary but
-those of its number are as they were the last time: so the next tag is guessed, and where the bytes around the
-number are those of its pattern, the number is read. A pattern is learned from an event that was decoded.
+Most events are not decoded at all. Tags usually recur in the same order, and a summary usually differs from
+the one before in its number alone. So the next tag is guessed, and if the bytes around the number match the
+pattern of that tag, the number is read directly. A pattern is learned from an event that was decoded.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _zeros(size: int, dtype: Any) -> Any:
 
 
 def _longer(array: Any, more: int | None = None) -> Any:
-    """Return an array with that many zeros after it, as many as it holds where nothing is said."""
+    """Return an array with that many zeros appended; by default as many as it holds."""
     zeros = np.zeros(len(array) if more is None else more, np.asarray(array).dtype)
     return memoryview(np.concatenate([array, zeros]))
 
@@ -117,7 +117,7 @@ class Rows:
         count: Rows filled; so many of ``tag`` … ``position`` count.
         noted: Notes filled, each NOTE numbers of ``notes`` and one of ``note_wall``.
         low_step: Least step of a row; high_step: greatest.
-        low_wall: Earliest wall time of an event; high_wall: latest; of those that are dates.
+        low_wall: Earliest wall time of an event; high_wall: latest; only valid dates count.
         needed: After a decode that stopped early: bytes for the tag that had no room, 0 where it was a row or
             a note.
     """
@@ -335,7 +335,7 @@ def _values(p, at, end, position, step, wall, index, tags, rows):
 
 
 def _value(p, at, end, position, step, wall, index, tags, rows):
-    """Decode one value; return 0, -1 where there was no room, -2 where it is none."""
+    """Decode one value; return 0, -1 where there was no room, -2 if malformed."""
     kind = 0
     name_at = name_size = body_at = body_end = metadata_at = metadata_size = 0
     number = 0.0
@@ -394,7 +394,7 @@ def _value(p, at, end, position, step, wall, index, tags, rows):
 
 
 def _uneven(p, at, end, rows):
-    """Tell whether an old-style histogram has another number of limits than of counts."""
+    """Return whether an old-style histogram has different numbers of limits and counts."""
     more = 0
     while at < end:
         packed = p[at] & 7 == 2
@@ -445,7 +445,7 @@ def _note(rows, kind, tag, step, wall, position, index, start, length):
 
 
 def _undo(count, noted, tags, rows):
-    """Take back the rows and notes of an event, and that the metadata in it was seen."""
+    """Remove the rows and notes of an event, and forget the metadata in it."""
     rows.count = count
     while rows.noted > noted:
         rows.noted -= 1
@@ -664,14 +664,14 @@ def _number_in_list(p, at, end, field, kind, rows):
 
 
 def _half_or_float(bits, kind):
-    """PyTorch writes the bits of a float32 where those of a half belong."""
+    """Decode a half that may be stored as the bits of a float32, as PyTorch does."""
     if bits > 0xFFFF:
         return _f4_of_bits(bits)
     return _f4_of_bits(bits << 16) if kind == 14 else _half(bits)
 
 
 def _plugin_flag(p, at, end, rows):
-    """Return IS_SCALARS or NO_NUMBERS, for the plugin that metadata names, 0 where numbers may be in it."""
+    """Return IS_SCALARS or NO_NUMBERS for the plugin that metadata names; 0 if it may hold numbers."""
     while at < end:
         if p[at] == 0x0A:
             at = _size(p, at + 1, end, rows)
@@ -740,7 +740,7 @@ def _size(p, at, end, rows):
 
 
 def _skip(p, at, end, rows):
-    """Skip a field; return the offset after it, -1 where it is none.
+    """Skip a field; return the offset after it, -1 if it is malformed.
 
     Leaves its number in ``rows.field``, 0 where it is a group, and where its value begins in ``rows.body``.
     """

@@ -18,13 +18,14 @@ def average(
     """Smooth values in recorded order: ``last = last * w + (1 - w) * v; out = last / (1 - w**n)``.
 
     Non-finite values pass through and leave the state alone. Source: ``line_chart_v2/data_transformer.ts`` of
-    TensorBoard. A constant series is not recognised here; the caller shows it as it is, as TensorBoard does.
+    TensorBoard. A constant series gets no special treatment here; the caller shows it unsmoothed, as
+    TensorBoard does.
 
     Args:
         value: New values.
         weight: w, 0 <= w < 1.
-        state: ``last`` and ``w**n`` after the values before these; 0 and 1 at the beginning. Updated.
-        out: One smoothed value each.
+        state: ``last`` and ``w**n`` after the values so far; 0 and 1 at the beginning. Updated.
+        out: Filled with the smoothed values.
     """
     i: cython.Py_ssize_t
     last: cython.double = state[0]

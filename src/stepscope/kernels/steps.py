@@ -1,7 +1,7 @@
-"""The boundary of a step: what every step of a training pays, after work that left nothing in the caches.
+"""The boundary of a step: what every step of a training pays, after work that emptied the caches.
 
-There, each function of Python that is called, and each object that is looked into, costs microseconds. So a
-boundary is one call that is compiled; Python is called where a hook is due, or where something is unusual.
+There each Python function called and each object read costs microseconds. So a boundary is one compiled call,
+which calls Python only where a hook is due or something is unusual.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ else:
     from stepscope.kernels.points import Points
 
 PAST = 128
-"""Steps of which it is known what was measured."""
+"""Number of steps whose measurements are kept."""
 LONGEST = PAST // 2
-"""Steps after which a hook that rests has to look at what came, at the latest."""
+"""Number of steps after which a resting hook has to look at the measurements, at the latest."""
 MOST_STAGES = 16
-"""Stages of a step that are told apart, the rest among them; time of further ones counts to it."""
+"""Number of stages of a step, the rest included; the time of further ones counts as the rest."""
 ROWS_KEPT = 100_000
-"""Steps whose stages wait to be taken."""
+"""Number of steps whose stages are kept until they are taken."""
 MOST = 1 << 62
 """More steps than any run takes."""
 NOT_MADE = "this run was not made: a subclass of Run calls super().__init__() before it logs"
 STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
-"""Numbers of two tags where points wait, as every run admits them first."""
+"""Numbers of two tags among the points: every run admits them first."""
 
 
 def _nobody() -> None:
-    """Return no owner."""
+    """Return None: there is no owner."""
 
 
 @cython.cclass
 class Spent:
-    """Time that recording takes the threads that log.
+    """The time that recording costs the threads that log.
 
     Attributes:
-        seconds: All of it, but for ordinary calls.
-        theirs: Seconds in the user's own functions that hooks called; no part of ``seconds``.
+        seconds: All of it, without ordinary calls.
+        theirs: Seconds in the user's own functions that hooks called; not part of ``seconds``.
         steps: Steps recorded.
     """
 
@@ -56,15 +56,15 @@ class Spent:
 @cython.final
 @cython.cclass
 class Rest:
-    """How long a hook need not be called. Any thread may end it, by ``on``.
+    """How long a hook need not be called. Any thread may end the rest, through ``on``.
 
     Attributes:
         on: Whether the hook rests. Otherwise it is called at every boundary.
-        left: Steps that it still rests, at most; no more than ``LONGEST`` for one that looks at the past.
+        left: Steps that it still rests, at most; no more than ``LONGEST`` for a hook that looks at the past.
         low: The least number of a step ...
         high: ... and the one that ends the range in which it rests.
         when: Steady time in seconds at which the rest ends.
-        above_s: A step that took longer ends it, too.
+        above_s: A step that took longer also ends the rest.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Rest:
         self.on = left > 0
 
     def _holds(self, step, now, seconds):
-        """Count a step, and say whether the hook rests on."""
+        """Count a step, and return whether the hook continues to rest."""
         if self.on:
             self.left -= 1
             self.on = (
@@ -101,22 +101,22 @@ class Rest:
 class Stages:
     """How long each stage of the running step has taken so far, by the clock of the host alone.
 
-    At any time one stage runs; marking another ends it. Stage 0 is the rest: what nobody marked. Only the
-    thread that began the step marks.
+    One stage runs at any time; marking another ends it. Stage 0 is the rest: time that nobody marked. Only
+    the thread that began the step marks.
 
     Args:
         steady: Gives the time in seconds; by default ``time.perf_counter``.
 
     Attributes:
         names: Of the stages, by number.
-        order: Numbers of the stages in the order in which they ran first, without the rest.
+        order: Numbers of the stages in the order in which they first ran, without the rest.
         running: Number of the stage that runs.
         first: Number of the stage in which a step begins, once its data is there.
         since: When the running stage began.
         on: Whether a step runs.
         keep: Whether somebody takes the rows.
-        group: What the steps work on, as text, where ranks do different work; None where it is the same.
-        device: Told of the same moments, to time them on a device; must not raise. None for nobody.
+        group: Name of the work of these steps, where ranks do different work; None where it is the same.
+        device: Is called at the same moments, to time them on a device; must not raise. None for nobody.
     """
 
     def __init__(self, steady: Callable[[], float] | None = None) -> None:
@@ -134,7 +134,7 @@ class Stages:
             self._spent[at] = 0.0
 
     def number(self, name: str) -> cython.int:
-        """Return the number of a stage, that of the rest where there are too many."""
+        """Return the number of a stage; that of the rest if there are too many."""
         if name in self.names:
             return self.names.index(name)
         if len(self.names) == MOST_STAGES:
@@ -143,7 +143,7 @@ class Stages:
         return len(self.names) - 1
 
     def mark(self, number: cython.int) -> cython.int:
-        """Begin a stage, and end the one that ran; return its number. Nothing happens between steps."""
+        """Begin a stage, which ends the running one; return its number. Between steps nothing happens."""
         before: cython.int = self.running
         now: cython.double
         if not self.on or number == before or self._thread != get_ident():
@@ -158,12 +158,12 @@ class Stages:
         return before
 
     def take(self) -> list[tuple[int, tuple[float, ...]]]:
-        """Return number and seconds by stage of each step that ended since the last call."""
+        """Return the number and the seconds by stage of each step that ended since the last call."""
         found, self._rows = self._rows, []
         return found
 
     def drop(self) -> None:
-        """Forget the running step: it did not come to its end."""
+        """Forget the running step: it did not complete."""
         self.on = False
         if self.device is not None:
             self.device.drop()
@@ -211,22 +211,22 @@ class Steps:
 
     Attributes:
         points: Where a step's times are recorded; None for nowhere.
-        stages: Told when a step begins and ends; None for nobody.
+        stages: Is called when a step begins and ends; None for nobody.
         spent: The account of what recording costs; None for none.
-        owner: Returns what sees to the unusual, or None: ``accept_times`` where the points are full,
-            ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to go.
+        owner: Returns what handles the unusual, or None: ``accept_times`` where the points are full,
+            ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to be removed.
         hooks: Calls hooks: ``call(chosen, step)``.
-        before: What hooks do when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes of
-            the others.
+        before: The calls of hooks when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes
+            of the others.
         after: Likewise when it ends.
-        flush: Has everything written soon, ``every`` so many steps, 0 for never.
+        flush: Has everything written soon, ``every`` this many steps; 0 for never.
         stopping: A stop was requested.
-        withdrawing: Hooks are to go.
+        withdrawing: Hooks are to be removed.
         next: Number of the step that begins next.
         done: Steps ended.
         running: Whether a step has begun and not ended.
-        asked: Steady time in seconds at which the data of the running step was asked for, or it began.
-        looping: Whether the data of the next step is asked for as soon as the running one has ended.
+        asked: Steady time in seconds at which the data of the running step was requested, or the step began.
+        looping: Whether the data of the next step is requested as soon as the running one has ended.
         on_leave: Called when a loop over data is over, all its steps whole; they must not raise.
     """
 
@@ -262,7 +262,7 @@ class Steps:
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the running step waited for its data; None where nobody measured that."""
+        """Seconds that the running step waited for its data; None if not measured."""
         return None if self._waited < 0 else self._waited
 
     @waited.setter
@@ -274,11 +274,11 @@ class Steps:
 
     @property
     def last(self) -> tuple[int, float, float | None] | None:
-        """Number, seconds and wait for data of the last step that came to its end; None before that."""
+        """Number, seconds and data wait of the last complete step; None before the first."""
         return self._past(self.done - 1) if self.done else None
 
     def since(self, done: cython.longlong) -> list[tuple[int, float, float | None]]:
-        """Return number, seconds and wait of each step after so many were done, of at most ``PAST``."""
+        """Return number, seconds and data wait of the steps after the first ``done``, at most ``PAST``."""
         first: cython.longlong = max(done, self.done - PAST, 0)
         return [self._past(each) for each in range(first, self.done)]
 
@@ -304,7 +304,7 @@ class Steps:
         return self._end(now)
 
     def abandon(self) -> None:
-        """Drop the running step unmeasured: it did not come to its end."""
+        """Drop the running step unmeasured: it did not complete."""
         self.running = False
         if self.stages is not None:
             self.stages.drop()
@@ -324,7 +324,7 @@ class Steps:
 
         Args:
             owner: Whose loop it is; lives as long as the loop.
-            items: Of which there are ...
+            items: The items, of which there are ...
             left: ... so many, or below 0 where that is not known.
         """
         number: cython.longlong = -1
@@ -411,7 +411,7 @@ class Steps:
         return 0
 
     def _ended(self, step, now, seconds):
-        """Count a step for those that rest, and say whether anybody is to be called."""
+        """Count a step for the hooks that rest, and return whether any hook is due."""
         rest: Rest
         due: cython.bint = False
         for entry in self.after:
@@ -425,7 +425,7 @@ class Steps:
         return due
 
     def _due(self, chosen):
-        """Say whether anybody is to be called, as not everybody rests."""
+        """Return whether any hook is due: not all of them rest."""
         rest: Rest
         for entry in chosen:
             found = entry[0]
@@ -439,7 +439,7 @@ class Steps:
     # --- the unusual ----------------------------------------------------------------------------------
 
     def _stops(self):
-        """Have what a request to stop carries raised; say whether the loop ends."""
+        """Raise what a request to stop carries; return whether the loop ends."""
         owner = self.owner()
         return owner is not None and bool(owner.ends_loop())
 
@@ -464,10 +464,10 @@ class Steps:
         return found
 
     def _charge(self, begun, spent, theirs):
-        """Count the time since then as the run's own, and return what time it is.
+        """Count the time since then as the run's own, and return the present time.
 
-        What hooks logged meanwhile has been counted already, and functions of the user's that they called are
-        no cost of the run's.
+        What hooks logged meanwhile has been counted already, and the user's functions that they called do not
+        count as a cost of the run.
         """
         done: cython.double = self._now()
         if self.spent is not None:
@@ -481,7 +481,7 @@ class Step:
     """One step as a context: it ends with the block, and is not measured where the block raises.
 
     Args:
-        steps: Of which the running one is meant.
+        steps: The steps whose running one is meant.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -504,13 +504,12 @@ class Step:
 class HotCalls:
     """The two calls of a run that a training loop makes most.
 
-    A run inherits them, so they are found as any method is: a subclass or a patch may put others in their
-    place.
+    A run inherits them, so they are found like any other method: a subclass or a patch may replace them.
 
     Args:
         points: Where points wait.
         steps: The steps of the run.
-        unusual: Called with tag, value and step of a point that ``points`` does not take.
+        unusual: Is called with tag, value and step of a point that ``points`` does not take.
     """
 
     def __init__(self, points: Points, steps: Steps, unusual: Callable[[Any, Any, Any], object]) -> None:
@@ -520,10 +519,10 @@ class HotCalls:
         """Record one number.
 
         Args:
-            tag: Its series, as ``train/loss``: what stands before the slash groups, a unit may end it
+            tag: Its series, such as ``train/loss``: the part before the slash groups, a unit may end it
                 (``_ms``, ``_bytes``, ``_ratio``, ``_per_second``).
             value: A Python number, or a numpy, torch, JAX or TensorFlow array of one element. One on a device
-                is snapshotted without waiting for the device: later in-place changes do not reach it, and no
+                is copied without waiting for the device: later in-place changes do not affect it, and no
                 autograd graph is kept. NaN and infinities are recorded as such.
             step: By default the current step of ``steps()`` or ``step()``; where neither is used, the points
                 of a tag are numbered from 0.
@@ -541,7 +540,7 @@ class HotCalls:
             while not run.should_stop:
                 run.step()
 
-        As a context, where what lies between two steps, an evaluation say, belongs to none::
+        As a context, so that what lies between two steps, such as an evaluation, belongs to neither::
 
             with run.step() as number:
 
@@ -557,10 +556,10 @@ class HotCalls:
 class HotWriter:
     """The call of a drop-in writer that scripts make most.
 
-    A writer inherits it, so that it may be overridden and patched as any method.
+    A writer inherits it, so that it may be overridden and patched like any other method.
 
     Attributes:
-        _direct: The run that takes usual numbers at once; None where each needs a further look.
+        _direct: The run that takes ordinary numbers at once; None where each needs a further look.
     """
 
     def __init__(self) -> None:
@@ -621,5 +620,5 @@ class HotWriter:
         display_name: str,
         summary_description: str,
     ) -> None:
-        """Record what ``add_scalar`` is given and the points do not take; its arguments."""
+        """Record a number that the points do not take; the arguments are those of ``add_scalar``."""
         raise NotImplementedError

@@ -58,7 +58,7 @@ def outermost(
     label: cython.const[cython.int][::1],
     outer: cython.uchar[::1],
 ) -> None:
-    """Mark the rows that no ancestor shares its label with, so that recursion is counted once.
+    """Mark the rows whose label no ancestor has, so that recursion is counted once.
 
     A row without a label (-1) is never marked.
     """
@@ -95,8 +95,8 @@ def walk(
     """Follow a graph back from a node to the first one at or before a time; return how many nodes that are.
 
     Args:
-        before: The node that each one is reached from, -1 where a path begins.
-        time: Of each node, never later than that of the nodes that are reached from it.
+        before: The node from which each node is reached, -1 where a path begins.
+        time: Time of each node, never later than that of the nodes reached from it.
         node: Where to begin.
         until: Where to stop.
         path: Filled with the nodes, the latest first; as long as there are nodes.

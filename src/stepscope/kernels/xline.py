@@ -62,7 +62,7 @@ def events(
         begin: Start of the message.
         end: End of the message.
         field: Number of the field that is an event.
-        wanted: Whether to keep a stat, by its metadata id; ids beyond it are not kept.
+        wanted: Whether to keep a stat, by its metadata id; larger ids are not kept.
         metadata: Metadata id of each event.
         offset: Field 2 of each event.
         duration: Field 3 of each event.

@@ -2,7 +2,7 @@
 
 A point lies where the other tag was at its step: exactly there if it was recorded at that step, otherwise on
 the straight line between the steps around it. A point before the other tag's first step or after its last has
-no place; both kinds are counted, so that whoever draws can say so.
+no place; both kinds are counted, so that a chart can say so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepscope.store.series import Series
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The x of a series' points, in recorded order.
+    """The x values of a series' points, in recorded order.
 
     Attributes:
         x: NaN for points without a place.
@@ -37,8 +37,8 @@ def across(series: Series, other: list[Series]) -> Across:
     """Place a series' points on another tag's values.
 
     Args:
-        series: What is to be placed.
-        other: The series of the other tag; none where the run does not have it.
+        series: The series whose points are placed.
+        other: The series of the other tag; empty if the run does not have it.
     """
     step = series.points.columns.step
     column = column_of(belonging(series, other))
@@ -56,9 +56,9 @@ def across(series: Series, other: list[Series]) -> Across:
 
 
 def belonging(series: Series, other: list[Series]) -> list[Series]:
-    """Return those of another tag's series that tell of the same steps.
+    """Return those of another tag's series that cover the same steps.
 
-    Those of the same writer and attempt, else all of one writer.
+    These are the series of the same writer and attempt, or else all of one writer.
     """
     own = [each for each in other if each.writer == series.writer and each.attempt == series.attempt]
     return own or [each for each in other if each.writer == other[0].writer]

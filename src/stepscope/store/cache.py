@@ -1,4 +1,4 @@
-"""The cache of a log directory, so that the next opening reads next to nothing.
+"""The cache of a log directory, so that opening it again reads next to nothing.
 
 It lies in ``$XDG_CACHE_HOME/stepscope/logs`` (``~/.cache/stepscope/logs``), one folder per log directory,
 named by a hash of its real path, and never in the log directory: that is often read-only, shared,
@@ -40,7 +40,7 @@ from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
 
 WORTH_BYTES = 1 << 20
-"""Bytes below which reading event files is faster than managing a cache."""
+"""Size below which reading event files is faster than managing a cache."""
 WORTH_RATIO = 1 / 8
 STRAY_SECONDS = 600
 """Age at which unreferenced blobs are deleted: another process may be about to reference a younger one."""
@@ -80,7 +80,7 @@ class Cache:
         return path[len(self.log_dir) + 1 :]
 
     def is_due(self, sources: Iterable[FollowedFile]) -> bool:
-        """Return whether so much has been read beyond the cache that writing it is worth it."""
+        """Return whether enough has been read beyond the cache to be worth writing."""
         new = total = 0
         for source in sources:
             size, known = source.size, source.entry.size if source.entry else 0
@@ -180,7 +180,7 @@ def stored_records(records: Records, blob: BlobWriter) -> StoredRecords:
 
 
 def prune_folders(home: Path, mine: Path) -> None:
-    """Delete caches that nobody has used for long, and the least recently used beyond the limit."""
+    """Delete caches that have not been used for long, and the least recently used beyond the limit."""
     used: list[tuple[float, int, Path]] = []
     for folder in home.iterdir():
         with suppress(OSError):  # being written or deleted by somebody else

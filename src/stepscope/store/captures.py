@@ -29,7 +29,7 @@ REQUESTS, REQUEST, PLAN = "capture", ".request.json", ".plan.json"
 MOST_STEPS = 100
 MAX_SUMMARY_BYTES = 4 << 20
 MOST_NUMBER = 1e300
-"""An integer beyond what a float holds is nothing that a run wrote."""
+"""No run writes an integer beyond the range of a float."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Capture:
 
     Attributes:
         facts: As the run wrote them; see ``docs/capture.md``.
-        summary: Of the side process; None while there is none.
+        summary: The summary by the side process; None until there is one.
     """
 
     facts: dict[str, Any]
@@ -72,7 +72,7 @@ def captures(run: StoredRun, directory: Path) -> list[Capture]:
 
 
 def recorded(run: StoredRun) -> list[dict[str, Any]]:
-    """Return what the event files say."""
+    """Return the captures that the event files mention."""
     try:
         series = run.record(TAG)
     except UnknownTagError:
@@ -81,7 +81,7 @@ def recorded(run: StoredRun) -> list[dict[str, Any]]:
 
 
 def beside(directory: Path) -> list[dict[str, Any]]:
-    """Return what lies beside the profiles."""
+    """Return the captures that files beside the profiles describe."""
     return [
         facts for path in sorted((directory / FOLDER).glob(f"*{ENDING}")) if (facts := read(path)) is not None
     ]
@@ -116,7 +116,7 @@ def number(value: Any) -> float:
 
 
 def listens(directory: Path) -> bool:
-    """Return whether a hook of the run has looked for requests, ever."""
+    """Return whether a hook of the run has ever looked for requests."""
     return (directory / REQUESTS).is_dir()
 
 
@@ -133,13 +133,13 @@ def ask(
     """Ask a running program for a capture and return the request's id.
 
     Args:
-        directory: The run's.
+        directory: The run's directory.
         ranks: "chief", "all" or numbers.
-        num_steps: Steps to record; 0 for as many as its hook records.
+        num_steps: Steps to record; 0 for the number that its hook is set to.
         at_step: The step to begin with; None for the next that all ranks can reach.
         memory: Also take a snapshot of the device's memory.
         stacks: Also record Python stacks, which say in which line time goes; steps take longer meanwhile.
-        by: Who asks, for the page.
+        by: Who requests it, shown on the page.
 
     Raises:
         UsageError: A number out of range.

@@ -22,7 +22,7 @@ UNITS = {
     "_bytes": "bytes",
     "_ratio": "ratio",
 }
-"""Units by the ending of a tag, the longest first."""
+"""Units by the ending of a tag, longest ending first."""
 KEPT_IN_TITLE = {"_per_second", "_ratio"}
 """Endings without which the rest would mean something else."""
 TOP, OWN = "metrics", "stepscope"
@@ -47,7 +47,7 @@ class Chart:
         id: Its first tag, that of training if there is one; the same when a tag joins later.
         section: The metric's path up to the first slash.
         unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
-        kind: What the metric is; it decides how it is drawn.
+        kind: Kind of the metric, which decides how it is drawn.
     """
 
     id: str

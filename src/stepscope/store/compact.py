@@ -55,8 +55,8 @@ class Task:
 
     Attributes:
         path: The event file, on this machine.
-        folder: Of the run where it goes to: a path, or a URL.
-        size: Bytes that it had when it was listed; more is taken, too.
+        folder: Folder of the run that it is written to: a path, or a URL.
+        size: Its size when it was listed; bytes added since are included.
     """
 
     path: str
@@ -69,9 +69,9 @@ class Done:
     """The outcome of a task.
 
     Attributes:
-        points: How many points were written, and read back.
+        points: Number of points written and read back.
         read_bytes: Size of the event file.
-        written_bytes: Of all that takes its place.
+        written_bytes: Size of everything that replaces it.
         stamp: Size and time of the event file, when it was read.
         error: Why it was not compacted; empty if it was.
     """
@@ -102,7 +102,7 @@ def compact_file(task: Task) -> Done:
 
 
 def _write(source: FollowedFile, folder: Path, place: CompactFolder) -> tuple[CompactedIndex, int]:
-    """Write what takes the place of an event file, the index last; return it, and how many bytes."""
+    """Write what replaces an event file, the index last; return the index and the number of bytes."""
     stem = stem_of(source.name)
     rows: dict[tuple[int, str], list[Extent]] = {}
     points: list[PackedFile] = []
@@ -222,7 +222,7 @@ def check_points(path: Path, batch: Rows) -> None:
     """Read points back, and compare them bit by bit.
 
     Raises:
-        LogDirectoryError: They are not what was to be written.
+        LogDirectoryError: They differ from what should have been written.
     """
     start = 0
     for _, tag, columns in batch:
@@ -247,10 +247,10 @@ def bits(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def copy_records(source: FollowedFile, path: Path) -> tuple[dict[int, int], Path | None]:
-    """Copy the records that hold other values than points, as they are.
+    """Copy the records that hold values other than points, unchanged.
 
     Returns:
-        Where each of them was, and where it is; the file, None if there is no such record.
+        The old and the new place of each of them; the file, None if there is no such record.
 
     Raises:
         LogDirectoryError: The event file has changed meanwhile.
@@ -290,7 +290,7 @@ class CompactFolder:
     """A folder on a disk or in a store, to put files into.
 
     Args:
-        folder: A path, or a URL; it is made.
+        folder: A path, or a URL; it is created.
     """
 
     def __init__(self, folder: str) -> None:

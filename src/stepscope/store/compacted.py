@@ -6,7 +6,7 @@ An event file ``events.out.tfevents.X`` becomes, in the same folder of the run,
   number in this file), ``tag``, ``step``, ``wall``, ``value``. Any reader of Parquet opens them.
 - ``events.out.compacted.X.records``: the records that hold anything else, byte for byte as they were.
 - ``events.out.compacted.X.index``: which rows are which series, what the file says of its run, and the
-  checksum of each of the others. It is written last: where it is, all of it is there.
+  checksum of each of the others. It is written last: if it exists, everything else does.
 
 No name holds "tfevents", so no reader of event files takes one for an event file.
 """
@@ -45,7 +45,7 @@ ROW_COLUMNS = ("step", "wall", "value")
 PLACES = ("<i8", "<f8", "<i8", "<i4")
 """Types of step, wall time, position and number in the event."""
 COLUMN_TYPES = ("<i4", "<i8", "<f4", "<f8")
-"""Types that the columns of an event file have, of which a series may have had any."""
+"""Types that the columns of an event file may have."""
 MOST_INDEX_BYTES = 1 << 30
 ROW_BYTES = 24
 """Memory that one row takes where it is read."""
@@ -104,7 +104,7 @@ class CompactedIndex(msgspec.Struct, array_like=True):
         name: Of the event file.
         size: Its bytes.
         written: When it was last written, seconds since the epoch.
-        ending: When its process ended cleanly, where that was noted; NaN if the time is not known.
+        ending: When its process ended cleanly, if that was noted; NaN if the time is unknown.
         points: The Parquet files.
         others: The file of records; None if there are none.
     """
@@ -162,7 +162,7 @@ def load_index(path: Path) -> CompactedIndex:
 
 
 def contradiction(index: CompactedIndex) -> str:
-    """Return what in an index cannot be so, nothing where all can be: its checksum may be its author's."""
+    """Return what is impossible in an index, nothing if all is possible: its checksum may be forged."""
     for name in (index.name, *(piece.name for piece in index.pieces)):
         if name != os.path.basename(name) or name in ("", ".", "..") or "\0" in name:  # noqa: PTH119  text alone
             return f"{name!r:.100} is not the name of a file beside it"
@@ -187,7 +187,7 @@ def contradiction(index: CompactedIndex) -> str:
 
 
 class CompactedFile(FollowedFile):
-    """A compacted event file, in the place of the event file that it was: it has its name.
+    """A compacted event file, in place of the original event file, whose name it has.
 
     Args:
         path: The index.
@@ -228,7 +228,7 @@ class CompactedFile(FollowedFile):
         return str(place)
 
     def is_due(self, stat: os.stat_result) -> bool:
-        """Return whether the index is new or another one."""
+        """Return whether the index is new or has been replaced."""
         return self.seen is None or identity(stat) != identity(self.seen)
 
     def follow(self, stat: os.stat_result) -> set[str] | None:
@@ -246,7 +246,7 @@ class CompactedFile(FollowedFile):
             return gone | {tag for part in self.parts for tag in (*part.tags, *part.records)}
 
     def _missing(self) -> str | None:
-        """Return which of the files that the index names is not there as it was written."""
+        """Return which of the files that the index names is missing or not as it was written."""
         assert self._index is not None
         for piece in self._index.pieces:
             found = self._size_of(piece)
@@ -333,10 +333,10 @@ class CompactedFile(FollowedFile):
         return SeriesColumns(step.astype(series.types[0], copy=False), wall, value.astype(series.types[1]))
 
     def _ready(self, piece: PackedFile, rows: Extent) -> Path:
-        """Return a Parquet file in which some rows are sound.
+        """Return a Parquet file in which some rows are intact.
 
         Raises:
-            LogDirectoryError: They are not, or cannot be read.
+            LogDirectoryError: They are damaged, or cannot be read.
         """
         if self._store is None or (self._folder / piece.name).exists():
             return self._sound(piece)
@@ -356,7 +356,7 @@ class CompactedFile(FollowedFile):
         return ranged.local
 
     def _sound(self, piece: PackedFile) -> Path:
-        """Return a Parquet file whose checksum is right; it is looked at once.
+        """Return a Parquet file whose checksum is correct; it is checked once.
 
         Raises:
             LogDirectoryError: It is wrong: a flipped bit must not become a wrong number.
@@ -406,7 +406,7 @@ def places_of(stored: CompactedRecords) -> Records:
 
 
 def memory_bytes() -> int:
-    """Return how much memory this machine has; where it does not say, as much as there can be."""
+    """Return the memory of this machine; if unknown, the largest possible number."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -31,7 +31,7 @@ class Compaction:
         skipped: Runs that were left as they are, and why.
         copied: Other files that went with the runs.
         removed: Event files that were deleted.
-        kept: Event files that were to be deleted and are there, and why.
+        kept: Event files that should have been deleted and were kept, and why.
     """
 
     done: list[Done] = field(default_factory=list)
@@ -59,11 +59,11 @@ def compact(
 
     Args:
         log_dir: A directory or a URL.
-        to: Where the runs go to, likewise; it may be the same.
-        runs: Regular expression; runs in whose name it is found.
-        processes: How many work at once; by default one per processor.
+        to: Directory or URL for the compacted runs; it may be the same.
+        runs: Regular expression, searched for in the names of runs.
+        processes: Number of processes at a time; by default one per processor.
         ray: Have a Ray cluster do it. Its machines must see the log directory under the same path.
-        remove: Delete each event file that was compacted, where it is still as it was read.
+        remove: Delete each event file that was compacted, if it has not changed since.
 
     Raises:
         LogDirectoryError: A log directory that cannot be listed.
@@ -123,16 +123,16 @@ def still_written(files: Files) -> str:
 
 
 def same_place(log_dir: str, to: str) -> bool:
-    """Return whether runs are compacted where they are."""
+    """Return whether runs are compacted in place."""
     if is_url(log_dir) or is_url(to):
         return log_dir.rstrip("/") == to.rstrip("/")
     return os.path.realpath(log_dir) == os.path.realpath(to)
 
 
 def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> int:
-    """Copy the files of a run that are not event files: profiles, files of ranks, what people said of it.
+    """Copy the files of a run that are not event files: profiles, files of ranks, annotations.
 
-    Weights and folders of checkpoints are left out, as wherever a log is copied.
+    Weights and folders of checkpoints are left out, as whenever a log is copied.
     """
     top = root if run == "." else root / run
     below = {str(root / name) for name in runs if name not in (run, ".")}
@@ -151,7 +151,7 @@ def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> in
 
 
 def is_other(path: str) -> bool:
-    """Return whether a file goes with a run as it is."""
+    """Return whether a file of a run is copied unchanged."""
     name = path.rpartition("/")[2]
     return not (is_event_file(name) or is_compacted(name) or name.startswith(".")) and is_recording(path)
 

@@ -1,9 +1,9 @@
 """Series computed from others by an expression, aligned on steps.
 
-A point exists at every step that all tags of the expression have recorded; nothing is interpolated. Where a
-step was recorded twice the newer value counts. ``hold(tag)`` stands for the newest value at or before each
-step instead, for tags that are recorded rarely. A result is a series like any other: it can be drawn,
-smoothed, bucketed and saved.
+A point exists at every step that all tags of the expression have recorded; nothing is interpolated. If a step
+was recorded twice, the newer value counts. ``hold(tag)`` stands for the newest value at or before each step
+instead, for tags that are recorded rarely. A result is a series like any other: it can be drawn, smoothed,
+bucketed and saved.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
 
 
 def _plain(node: Node) -> set[str]:
-    """Return the tags that occur outside ``hold`` somewhere."""
+    """Return the tags that occur anywhere outside ``hold``."""
     if isinstance(node, Tag):
         return set() if node.axis else {node.name}
     if isinstance(node, Call) and node.name != "hold":
@@ -95,7 +95,7 @@ def _derived(
 
 
 def _why_empty(found: dict[str, list[Series]]) -> str:
-    """Return which steps the tags have, of which none is common."""
+    """Return, for the note, which steps each tag has if they have none in common."""
     said = []
     for name, series in found.items():
         steps = series[0].step[:2].tolist()
@@ -106,7 +106,8 @@ def _why_empty(found: dict[str, list[Series]]) -> str:
 def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series]:
     """Return which series of a tag belong to one of the leading tag.
 
-    That of the same writer and attempt; else all attempts of another writer, as of a process that evaluates.
+    These are those of the same writer and attempt, or else all attempts of another writer, such as a process
+    that evaluates.
     """
     same = [each for each in series if each.writer == first.writer]
     if not same:

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SteppedValues:
-    """Values at ascending steps, each step once.
+    """Values at ascending steps, each step occurring once.
 
     Attributes:
         held: Each value holds until the next one, instead of for its own step only.
@@ -123,7 +123,7 @@ def _elementwise(function: Callable[..., Any], arguments: list[Value], start: fl
 
 
 def common_steps(columns: list[SteppedValues]) -> NDArray[np.int64]:
-    """Return the steps that every column has; one that is held has all from its first on."""
+    """Return the steps that every column has; a held column has all steps from its first on."""
     plain = [each.step for each in columns if not each.held]
     step = plain[0] if plain else np.unique(np.concatenate([each.step for each in columns]))
     for other in plain[1:]:
@@ -166,7 +166,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
 
 
 def ema(column: SteppedValues, weight: float) -> SteppedValues:
-    """Smooth as the page does: bias-corrected, over the points, values that are not finite left alone."""
+    """Smooth as the page does: bias-corrected, over the points, leaving non-finite values alone."""
     if not 0 <= weight < 1:
         raise UsageError(f"ema with weight {weight:g}", hint="use a weight from 0 to below 1")
     average = np.empty(len(column.value), np.float32)
@@ -175,9 +175,9 @@ def ema(column: SteppedValues, weight: float) -> SteppedValues:
 
 
 def mean(column: SteppedValues, points: float) -> SteppedValues:
-    """Average the last points, at the beginning as many as there are.
+    """Average the last points; at the beginning, as many as there are.
 
-    It is NaN if one of them is not finite.
+    The result is NaN if one of them is not finite.
     """
     if points < 1 or points != int(points):
         raise UsageError(f"mean over {points:g} points", hint="use a whole number from 1 on")
@@ -191,7 +191,7 @@ def mean(column: SteppedValues, points: float) -> SteppedValues:
 
 
 def diff(column: SteppedValues) -> SteppedValues:
-    """Return the change from each point to the next, at the latter."""
+    """Return the change of each point from the one before."""
     return SteppedValues(column.step[1:], column.wall[1:], np.diff(column.value), column.held)
 
 

@@ -9,8 +9,8 @@
     atom     = number | name | "quoted name" | function "(" sum {"," sum} ")" | "(" sum ")"
 
 A slash, dot, colon or @ between two letters, digits or underscores belongs to a name: ``eval/loss`` is a
-tag and ``loss / 2`` a division. Quotes hold any other name. Nothing is ever handed to Python's own
-evaluation.
+tag and ``loss / 2`` a division. Quotes hold any other name. Nothing is ever passed to
+Python's own evaluation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stepscope.tokens import ARITHMETIC, Token, tokens
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40
 AXES = ("step", "elapsed")
-"""Names without quotes that are the place of a point: its step, and seconds since the run began."""
+"""Unquoted names that stand for the place of a point: its step, and seconds since the run began."""
 FUNCTIONS: dict[str, tuple[int, int | None, str]] = {
     "abs": (1, 1, "abs(x)"),
     "sqrt": (1, 1, "sqrt(x)"),
@@ -63,7 +63,7 @@ class Tag:
 
     @property
     def axis(self) -> bool:
-        """True if it is the place of a point and not a tag."""
+        """True if it stands for the place of a point and is not a tag."""
         return not self.quoted and self.name in AXES
 
 
@@ -83,7 +83,7 @@ def parse(text: str) -> Node:
     """Return the tree of an expression.
 
     Raises:
-        ExpressionError: It is not one; with the place of the first wrong part.
+        ExpressionError: It is not an expression; the error has the place of the first wrong part.
     """
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(

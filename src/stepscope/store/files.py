@@ -31,11 +31,11 @@ class RunFiles:
 
     @property
     def have_config(self) -> bool:
-        """True if any of them says what the run was made with."""
+        """True if any of them holds the configuration of the run."""
         return any(each.config or (each.info and each.info.config) for each in self.sources.values())
 
     def hparams(self, info: RunInfo | None) -> dict[str, Any]:
-        """Return hyper-parameters that were recorded as such, by files that say no more or said this.
+        """Return hyper-parameters that were recorded as such.
 
         What Stepscope knows of a run it also writes for TensorBoard, under names with dots: not twice here.
         """
@@ -59,7 +59,7 @@ class RunFiles:
         return max((wall for wall in found if wall == wall), default=None)
 
     def holds(self, sources: dict[str, FollowedFile]) -> bool:
-        """Return whether these are the files that the run is made of."""
+        """Return whether the run consists of these files."""
         return self.sources == sources
 
     def adopt(self, sources: dict[str, FollowedFile]) -> set[str]:
@@ -94,7 +94,7 @@ class RunFiles:
 
 
 def dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all that a configuration holds, those of nested parts between dots."""
+    """Yield the names of everything in a configuration, nested ones joined by dots."""
     for name, value in config.items():
         if isinstance(value, dict) and value:
             yield from dotted(value, f"{prefix}{name}.")

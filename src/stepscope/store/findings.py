@@ -32,14 +32,14 @@ class WrittenFinding:
         step: The step at which it was noticed.
         wall: When, seconds since the epoch.
         closed_step: The step at which it was over; None: it was not.
-        since_step: The step since which it holds, if the rule could tell that better than by ``step``.
-        stack: Where the training thread was, for a stall.
+        since_step: The step since which it holds, if the rule knows that better than by ``step``.
+        stack: Stack of the training thread, for a stall.
         also: Further layers in which the same was found.
         causes: Where it began and what grew first, as sentences.
-        batches: What the steps in question were computed from, each with its ``step``.
+        batches: The batches of the steps in question, each with its ``step``.
         rewind: How to go back to before it, as sentences.
-        number: Findings of the rule before it; of older files not known.
-        attempt: Of the run, from 1.
+        number: Number of earlier findings of the rule; unknown in older files.
+        attempt: Number of the run's attempt, from 1.
     """
 
     rule: str
@@ -113,7 +113,7 @@ def texts(values: Any) -> tuple[str, ...]:
 
 
 def read_findings(values: FindingValues, attempt: int) -> Iterator[WrittenFinding]:
-    """Return the findings among the newest values of a series; what cannot be read is left out."""
+    """Return the findings among the newest values of a series, leaving out unreadable ones."""
     for at in range(max(0, len(values) - MOST), len(values)):
         with suppress(EventFileError, OSError):
             found = parse_finding(values[at], attempt)

@@ -24,7 +24,7 @@ class Grid:
 
     Attributes:
         starts: int64 for whole numbers, else float64.
-        middles: Of the whole numbers in a bucket, or of its range.
+        middles: Middle of the whole numbers in each bucket, or of its range.
     """
 
     starts: Array
@@ -44,7 +44,7 @@ class Grid:
 
 
 def place(x: Array, at: float, side: Literal["left", "right"]) -> int:
-    """Return how many elements of an ascending column are below ``at``, or with "right" not above it."""
+    """Return how many elements of an ascending column are below ``at``; with "right", not above it."""
     if x.dtype.kind == "f":
         return int(np.searchsorted(x, at, side))
     limits = np.iinfo(x.dtype)

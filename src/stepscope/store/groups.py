@@ -1,10 +1,10 @@
 """Several runs as one line: their mean, and a band around it.
 
-Where few enough points are in view every run counts with its own values at every x that any run of the
-chart has; a run without a point there counts with the straight line between its neighbours, never beyond
-its first and last. Where there are more, every run counts with the mean of its points in each bucket, a
-bucket between two others likewise. How many places were filled in so is counted. Values that are not finite
-are left out and counted, as is what a restart went over again.
+Where few enough points are in view every run counts with its own values at every x that any run of the chart
+has; a run without a point there counts with the straight line between its neighbours, never beyond its first
+and last. Where there are more, every run counts with the mean of its points in each bucket, a bucket between
+two others likewise. The places filled in like this are counted. Values that are not finite are left out and
+counted, as are those that a restart recorded again.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def group_line(
 
 
 def reduced(member: Member, x: Floats, grid: Grid | None) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return where a member has points, and mean, minimum and maximum there; of equal x the newest counts."""
+    """Return the places of a member's points with mean, minimum and maximum; of equal x the newest counts."""
     if grid is None:
         newest = np.append(member.x[1:] != member.x[:-1], True)[: len(member.x)]
         at, value = member.x[newest], member.value[newest]
@@ -207,7 +207,7 @@ def reduced(member: Member, x: Floats, grid: Grid | None) -> tuple[Floats, Float
 
 
 def statistics(values: Floats, least: Floats, most: Floats, band: Band) -> dict[str, Array]:
-    """Return mean, band and count over the first axis; of one run the band is the mean itself."""
+    """Return mean, band and count over the first axis; for a single run the band is the mean itself."""
     here = ~np.isnan(values)
     count = here.sum(axis=0)
     some = np.maximum(count, 1)

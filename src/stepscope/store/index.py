@@ -1,7 +1,7 @@
-"""The small file of the cache that is read whole: what every event file held, and where its columns are.
+"""The small file of the cache that is read as a whole: what each event file held, and where its columns are.
 
-Nothing in it is trusted beyond its checksum and version. A file is recognized by inode, size and times; if
-those changed, by its first and last bytes. Whatever does not fit is read from the event file again.
+Nothing in it is trusted but for its checksum and version. A file is recognized by inode, size and times; if
+those changed, by its first and last bytes. Whatever does not match is read from the event file again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StoredFile(msgspec.Struct, array_like=True):
     Attributes:
         blob: Name of the file with its columns; empty if it holds no points.
         size: Bytes of the event file that are accounted for here.
-        state: Of its reader, to go on from.
+        state: State of its reader, from which reading continues.
         samples: Checksums of the first and of the last bytes of that size.
     """
 
@@ -93,7 +93,7 @@ _decoder = msgspec.msgpack.Decoder(Index)
 
 
 def sealed(magic: bytes, value: msgspec.Struct) -> bytes:
-    """Return a value as a file holds it: behind the version of its layout and a checksum."""
+    """Return a value as stored in a file: after the version of its layout and a checksum."""
     data = msgspec.msgpack.encode(value)
     return magic + isal_zlib.crc32(data).to_bytes(CRC_BYTES, "little") + data
 
@@ -120,7 +120,7 @@ def load_index(path: Path) -> Index | None:
 
 
 def save_index(path: Path, index: Index) -> None:
-    """Write an index, all of it or nothing.
+    """Write an index, completely or not at all.
 
     Raises:
         OSError: It cannot be written.
@@ -141,7 +141,7 @@ def samples_of(path: str, size: int) -> tuple[int, int] | None:
 
 
 def is_same(entry: StoredFile, stat: os.stat_result) -> bool:
-    """Return whether a file is surely the one of the entry, unchanged."""
+    """Return whether a file is certainly the one of the entry, unchanged."""
     return (entry.inode, entry.size, entry.mtime_ns, entry.ctime_ns) == (
         stat.st_ino,
         stat.st_size,

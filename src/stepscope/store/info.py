@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 GONE_SECONDS = 3.0
-"""Seconds to wait after a process has gone: it may have written how it ended, which readers see by then."""
+"""Seconds to wait after a process has gone, until readers see what it wrote about its end."""
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
 
@@ -18,7 +18,7 @@ GONE_MARGIN_S = 1.0
 """Seconds by which the clocks of a file system and of this machine may differ."""
 
 MOST_BYTES = 16 << 20
-"""Of what a run says of itself."""
+"""Largest size of what a run says about itself."""
 
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 
@@ -32,7 +32,7 @@ class RunInfo:
         labels: The user's words about the run.
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
-        log_bytes: How long its event files were when it ended, by name.
+        log_bytes: Sizes of its event files when it ended, by name.
     """
 
     recorded: bool = False
@@ -98,10 +98,10 @@ def state_of(
     """Return the state of a run and the reason for it.
 
     Args:
-        info: What it said last.
+        info: The facts that it recorded last.
         written: When its newest file was last written, seconds since the epoch.
         now: The present, likewise.
-        alive: Whether its process lives; None if that cannot be known, as on another host.
+        alive: Whether its process is alive; None if that is unknown, as on another host.
     """
     quiet = now - written
     if info.status == "running":
@@ -124,7 +124,7 @@ def age(seconds: float) -> str:
 
 
 def process_alive(info: RunInfo) -> bool | None:
-    """Return whether the process of a run on this host lives; None on another host.
+    """Return whether the process of a run on this host is alive; None on another host.
 
     A process that started after the run is a different one with the same number.
     """
@@ -147,12 +147,12 @@ class ProcessWatch:
         self._gone_at: float | None = None
 
     def alive(self, info: RunInfo, now: float, written: float) -> bool | None:
-        """Return whether it lives; None also where it continues to write although no such process is seen.
+        """Return whether it is alive; None also if it continues to write although no such process is seen.
 
         Containers may share the name of the host and not its processes.
 
         Args:
-            info: What the run says of itself.
+            info: The facts that the run recorded.
             now: Seconds since the epoch.
             written: When any of its files was last written, likewise.
         """
@@ -166,7 +166,7 @@ class ProcessWatch:
 
 
 def process_began(pid: int) -> float | None:
-    """Return when a process started, seconds since the epoch; None if the system does not tell."""
+    """Return when a process started, seconds since the epoch; None if the system does not say."""
     try:
         ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         lines = Path("/proc/stat").read_text().splitlines()

@@ -13,16 +13,16 @@ __all__ = ["ABOUT_THE_RUN", "BEFORE_A_SESSION", "Kind", "decode", "kind_of"]
 ABOUT_THE_RUN = ("stepscope", "hparams")
 """Kinds that describe the run and are not results of a step."""
 BEFORE_A_SESSION = (*ABOUT_THE_RUN, "graph", "run_metadata", "keras_model")
-"""Kinds that a writer may record before its session's start: the Estimator writes the graph there."""
+"""Kinds that a writer may record before its session starts: the Estimator writes the graph then."""
 
 
 def decode(kind: Kind, event: Event, index: int) -> Any:
-    """Return a value as its kind's own type; what those are stands in ``StoredRun.record``.
+    """Return a value in the type of its kind; ``StoredRun.record`` lists these types.
 
     Args:
-        kind: Of the tag.
-        event: That holds it.
-        index: Of the value in the event.
+        kind: Kind of the tag.
+        event: The event that holds it.
+        index: Index of the value in the event.
 
     Raises:
         EventFileError: It is not what its plugin says.

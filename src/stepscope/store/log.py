@@ -30,13 +30,13 @@ THREADS = max(2, min(32, os.cpu_count() or 1))
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes that a look at the log directory found.
+    """The changes found in a log directory.
 
     Attributes:
         added: Runs that appeared.
         removed: Runs that are gone.
         changed: Per run the tags with new points, or with points that are gone.
-        complete: Whether everything there is has been read; if not, look again at once.
+        complete: Whether everything has been read; if not, look again at once.
     """
 
     added: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of what was found has been read."""
+    """How much of what was found has been read so far."""
 
     files_done: int
     files_total: int
@@ -65,10 +65,10 @@ class Log:
 
     Args:
         path: The directory.
-        cache: Whether to keep, and use, what was read in the user's cache directory.
+        cache: Whether to use the user's cache directory, and to keep there what was read.
 
     Attributes:
-        mirror: The copy of a directory in a store, which may lack profiles that are there; else None.
+        mirror: The copy of a directory in a store, which may lack profiles of the original; otherwise None.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache: bool = True) -> None:
@@ -94,7 +94,7 @@ class Log:
 
     @property
     def is_remote(self) -> bool:
-        """True if this is a copy of a directory elsewhere, which changes here would not reach."""
+        """True if this is a copy of a directory elsewhere, which changes here would not affect."""
         return self.mirror is not None
 
     def runs(self) -> list[StoredRun]:
@@ -133,7 +133,7 @@ class Log:
         return log_frame(self.select(tags=tags, runs=runs))
 
     def select(self, *, tags: str = "", runs: str = "") -> list[Series]:
-        """Return the series whose tag and run match, as ``frame`` takes them, run by run and tag by tag."""
+        """Return the series whose tag and run match, as in ``frame``, run by run and tag by tag."""
         wanted, of = compile_pattern(tags, "tags"), compile_pattern(runs, "runs")
         return [
             series
@@ -146,7 +146,7 @@ class Log:
 
     @property
     def problems(self) -> list[Problem]:
-        """Problems of listing and caching, apart from those of runs."""
+        """Problems of listing and caching, other than those of runs."""
         found = [
             Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
             for name, error in self._tree.errors.items()
@@ -249,7 +249,7 @@ class Log:
         )
 
     def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
-        """Make what has been read visible in the runs, and return what that changed."""
+        """Make what has been read visible in the runs, and return the changes."""
         result = Changes(complete=not self._reading)
         runs: dict[str, StoredRun] = {}
         for name, files in found.items():
@@ -277,7 +277,7 @@ class Log:
         return result
 
     def _save(self) -> None:
-        """Write the cache, if that is worth it, on a thread that the end of the process waits for."""
+        """Write the cache, if worthwhile, on a thread that the process waits for before it ends."""
         cache, sources = self._cache, [source for source in self._sources.values() if source.seen]
         if cache and not (self._saving and self._saving.is_alive()) and cache.is_due(sources):
             self._saving = threading.Thread(target=cache.save, args=(sources,), name="stepscope-cache")
@@ -343,7 +343,7 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
 
 
 def directory_error(path: Path, error: OSError) -> LogDirectoryError:
-    """Return what a user should read when a log directory cannot be listed."""
+    """Return the error for the user when a log directory cannot be listed."""
     if isinstance(error, FileNotFoundError):
         text, hint = "no such log directory", "check the path, or start the run that will create it"
     elif isinstance(error, NotADirectoryError):

@@ -154,7 +154,7 @@ def _of_part(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
 
 
 def _measured(part: str, unit: str | None) -> MetricKind | None:
-    """Return what is counted, timed or weighed."""
+    """Return the kind of a metric that counts, times or weighs something."""
     if _LATENCY.search(part):
         return "latency"
     if _NONFINITE.search(part):
@@ -169,7 +169,7 @@ def _measured(part: str, unit: str | None) -> MetricKind | None:
 
 
 def _judged(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
-    """Return what says how good something is, and what is left."""
+    """Return the kind of a metric that says how good something is, or of the rest."""
     if _SCORE.search(part) and not _STD.search(part):
         return "score"
     if _COEFFICIENT.search(part):

@@ -1,4 +1,4 @@
-"""Event files in pieces in a directory, as a mounted bucket shows them: each is put together in the cache."""
+"""Event files in pieces in a directory, as a mounted bucket shows them: each is assembled in the cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COPY_BYTES = 8 << 20
 
 
 class Assembler:
-    """Keeps whole files beside a log directory that holds them in pieces.
+    """Assembles the files of a log directory that holds them in pieces.
 
     Args:
         root: The log directory.
@@ -26,7 +26,7 @@ class Assembler:
         self._folder = home / "pieces" / key if home else None
 
     def whole(self, found: dict[str, Files]) -> dict[str, Files]:
-        """Return the same event files, with one file in the place of all pieces of it.
+        """Return the same event files, with one file in place of all its pieces.
 
         Raises:
             OSError: The cache cannot be written, or a piece cannot be read.
@@ -57,7 +57,7 @@ class Assembler:
         return whole
 
     def _assembled(self, path: str, held: dict[Piece, str], files: Files) -> str:
-        """Add to a file in the cache what has come, and return its path."""
+        """Append the new pieces to a file in the cache, and return its path."""
         assert self._folder is not None
         folder = self._folder / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True)

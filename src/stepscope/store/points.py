@@ -144,14 +144,14 @@ def last_of(columns: SeriesColumns) -> Last:
 
 
 def fits(room: SeriesColumns, more: SeriesColumns, size: int) -> bool:
-    """Return whether the room holds that many points and every value of the new ones."""
+    """Return whether the columns have room for that many points and types for all new values."""
     return len(room.step) >= size and all(
         np.can_cast(new.dtype, old.dtype) for old, new in zip(room, more, strict=True)
     )
 
 
 def make_room(now: SeriesColumns, more: SeriesColumns, size: int) -> SeriesColumns:
-    """Return a copy of the columns with half as much space again behind them."""
+    """Return a copy of the columns with half as much space again at the end."""
     used, capacity = len(now.step), max(64, size + size // 2)
     room = SeriesColumns._make(
         np.empty(capacity, np.result_type(a, b)) for a, b in zip(now, more, strict=True)

@@ -27,7 +27,7 @@ MAX_FILE_BYTES = 2 << 30
 WRITE_ANEW = "write it with torch's SummaryWriter.add_embedding, or with TensorBoard's visualize_embeddings"
 """The next action where a projector's config cannot be read."""
 MAX_NUMBERS = 1 << 28
-"""Numbers of one matrix: 1 GiB as float32."""
+"""Most numbers of one matrix: 1 GiB as float32."""
 MAX_TEXTS = 1 << 24
 """Labels of all points in all columns: each is an object of Python, of a hundred bytes."""
 BLOCK_BYTES, MAX_LINE_BYTES = 256 << 10, 64 << 20
@@ -44,7 +44,7 @@ class Embedding:
     """One embedding of a run, as its config names it.
 
     Attributes:
-        name: Of its tensor.
+        name: Name of its tensor.
         folder: Where the config lies; relative paths count from there.
         tensor_path: Rows of numbers between tabs, or float32 as bytes; empty: in a checkpoint.
         metadata_path: A label a line, or columns between tabs below a line of their names; empty: none.
@@ -128,16 +128,16 @@ def whole(values: list[Any]) -> list[int]:
 
 
 def parse(text: str) -> dict[str, list[Any]]:
-    """Return a message in protobuf's text format: by the names of fields lists of texts and of such messages.
+    """Return a message in protobuf's text format: for each field a list of texts and of such messages.
 
     Raises:
-        EventFileError: It is not one.
+        EventFileError: It is not in that format.
     """
     return fields_of(list(tokens_of(text))[::-1], None, 0)
 
 
 def tokens_of(text: str) -> Iterator[tuple[str, str]]:
-    """Return words, texts and marks."""
+    """Return words, texts and punctuation."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -222,7 +222,7 @@ def file_of(root: Path, folder: Path, name: str) -> Path:
     """Return a file that a config names.
 
     Raises:
-        EventFileError: It lies elsewhere, or is not a file.
+        EventFileError: It is outside the log directory, or not a file.
     """
     try:
         path = (folder / name).resolve()
@@ -326,9 +326,9 @@ def from_lines(data: bytes, name: str) -> NDArray[np.float32]:
 
 
 def line_blocks(data: bytes, name: str) -> Iterator[bytes]:
-    """Yield whole lines, some at a time, without blocks of nothing but empty ones.
+    """Yield whole lines in blocks, without blocks of empty lines only.
 
-    All at once would keep every other thread of a server from its work for half a minute.
+    All lines at once would block every other thread of a server for half a minute.
     """
     at = 0
     while at < len(data):
@@ -352,7 +352,7 @@ def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
     As in TensorBoard, a first line names the columns where there is more than one.
 
     Raises:
-        EventFileError: They cannot be read, or are of other points.
+        EventFileError: They cannot be read, or belong to other points.
     """
     if not embedding.metadata_path:
         return Labels()

@@ -1,7 +1,7 @@
 """Minimum, maximum and non-finite count of every 16, 256, 4096 … points, for far views.
 
-Only complete blocks exist, so growth never changes a block. What a bucket covers beyond whole blocks is read
-from the level below, down to the values: the answer is exactly that of reading every value.
+Only complete blocks exist, so growth never changes a block. The rest of a bucket is read from the level
+below, down to the values: the answer is exactly that of reading every value.
 """
 
 from __future__ import annotations

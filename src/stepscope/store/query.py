@@ -25,8 +25,8 @@ XAxis = Literal["step", "wall", "relative", "tag"]
 Array = NDArray[Any]
 
 RAW_ROWS_PER_BUCKET = 4
-"""Raw points are sent while all lines together have at most this many different x per bucket asked for:
-whoever draws them joins them on one x column."""
+"""Raw points are sent while all lines together have at most this many different x per requested bucket: the
+chart joins them on one x column."""
 DRAWN_PER_BUCKET = 4
 """First, minimum, maximum and last."""
 
@@ -38,7 +38,7 @@ class SeriesLine:
     Attributes:
         points: Points in the range.
         nonfinite: NaN and infinite values among them.
-        superseded_from: From this x on a later attempt recorded it again; None: it did not.
+        superseded_from: The x from which a later attempt recorded it again; None: it did not.
         columns: Raw: ``x value``, by ascending x. Buckets: ``first min max last`` (NaN: no finite value
             there) and ``count nonfinite``. With smoothing also ``smoothed``, in buckets that of the last
             finite value.
@@ -55,7 +55,7 @@ class View:
     """The part of all series of a chart that is shown.
 
     Attributes:
-        x0: First x asked for, else of the data; None without data.
+        x0: First x requested, or else of the data; None without data.
         x1: Last x, likewise.
         x: Middles of the buckets, or the places of means; None for raw points.
         total_points: Points in the range.
@@ -138,9 +138,9 @@ def axis_of(series: Series, x: XAxis) -> Axis:
 
 
 def extent(axes: Sequence[Axis], x0: float | None, x1: float | None) -> tuple[Any, Any]:
-    """Return the range asked for, filled in from the data; None if there is neither.
+    """Return the requested range, filled in from the data; None if there is neither.
 
-    Steps stay whole numbers, exact beyond 2**53. A range that is upside down is turned.
+    Steps stay whole numbers, exact beyond 2**53. A reversed range is turned around.
     """
     ends = [bounds for axis in axes if (bounds := bounds_of(axis)) is not None]
     begin = min((low for low, _ in ends), default=None) if x0 is None else finite(x0, "x0")
@@ -151,7 +151,7 @@ def extent(axes: Sequence[Axis], x0: float | None, x1: float | None) -> tuple[An
 
 
 def finite(x: float, name: str) -> float:
-    """Return a number of a range.
+    """Return one end of a range.
 
     Raises:
         UsageError: It is not finite.
@@ -209,7 +209,7 @@ def raw(series: Series, axis: Axis, begin: float, end: float, kind: XAxis, smoot
 
 
 def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: float) -> SeriesLine:
-    """Return what the buckets of a grid hold of a line."""
+    """Return a line reduced to the buckets of a grid."""
     value = np.ascontiguousarray(series.points.columns.value[: len(axis.x)])
     size = len(grid.starts)
     low, high = np.full(size, np.inf, value.dtype), np.full(size, -np.inf, value.dtype)
@@ -244,7 +244,7 @@ def reduced(series: Series, axis: Axis, grid: Grid, kind: XAxis, smoothing: floa
 
 
 def superseded_x(series: Series, axis: Axis, kind: XAxis) -> float | None:
-    """Return where on the x axis a later attempt took over, None if none did."""
+    """Return the x at which a later attempt took over, None if none did."""
     step = series.superseded_from
     if step is None:
         return None

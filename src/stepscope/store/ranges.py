@@ -1,7 +1,7 @@
-"""Parquet files of which only the byte ranges are fetched that hold the wanted rows and columns.
+"""Parquet files of which only the byte ranges with the wanted rows and columns are fetched.
 
-The ranges lie in a sparse file of the same size, which any reader of Parquet reads where it needs no more
-than what was fetched. Each block of the file has a checksum in the index of the compacted log.
+The ranges are kept in a sparse file of the same size, from which any Parquet reader can read what was
+fetched. Each block of the file has a checksum in the index of the compacted log.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from stepscope import mirror
 from stepscope.errors import EventFileError, LogDirectoryError
 
 BLOCK_BYTES = 256 << 10
-"""So much of a file has a checksum of its own, and is fetched at least."""
+"""Size of a block, which has its own checksum and is the least that is fetched."""
 MOST_AT_ONCE = 32
-"""Blocks of one request."""
+"""Most blocks of one request."""
 THREADS = 8
 DISK_BLOCK_BYTES = 512
 """Unit in which ``st_blocks`` counts, by POSIX."""
@@ -42,13 +42,13 @@ def block_checksums(path: Path) -> bytes:
 
 
 class RangedFile:
-    """A file in a store of which parts are here. Safe for threads.
+    """A file in a store, parts of which are kept locally. Safe for threads.
 
     Args:
-        local: The sparse file; it is made.
+        local: The sparse file; it is created.
         size: Bytes of the file.
         checksums: As :func:`block_checksums` gives them.
-        read: Gives the bytes of the file from one place to another.
+        read: Returns the bytes of the file between two places.
     """
 
     def __init__(self, local: Path, size: int, checksums: bytes, read: Callable[[int, int], bytes]) -> None:
@@ -67,7 +67,7 @@ class RangedFile:
             prune(local.parent, local)
 
     def ensure(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Have some ranges of bytes here.
+        """Fetch some ranges of bytes, unless they are here already.
 
         Raises:
             LogDirectoryError: They cannot be read, or are not what was written.
@@ -86,7 +86,7 @@ class RangedFile:
             self._sound |= wanted
 
     def ensure_rows(self, start: int, count: int, columns: Iterable[str]) -> None:
-        """Have the columns of some rows here, and what says where they are.
+        """Fetch the columns of some rows, and the footer that places them, unless they are here already.
 
         Raises:
             LogDirectoryError: They cannot be read, or are not what was written.
@@ -134,11 +134,11 @@ class RangedFile:
 
 
 def prune(folder: Path, mine: Path) -> None:
-    """Delete parts that nobody has used for 30 days, and the least recently used beyond 10 GiB on the disk.
+    """Delete parts unused for 30 days, and the least recently used beyond 10 GiB on the disk.
 
     Args:
-        folder: Holds nothing but such files.
-        mine: The one that stays.
+        folder: A folder that holds nothing but such files.
+        mine: The file that is kept.
     """
     used: list[tuple[float, int, Path]] = []
     for path in folder.iterdir():
@@ -151,7 +151,7 @@ def prune(folder: Path, mine: Path) -> None:
 
 
 def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:
-    """Yield the first and the last of blocks that lie beside each other, so many at most."""
+    """Yield the first and the last block of each stretch of adjacent blocks, limited in length."""
     at = 0
     while at < len(blocks):
         end = at
@@ -165,7 +165,7 @@ def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:
 
 
 class RowGroup(NamedTuple):
-    """Rows that are stored together: how many, and where the bytes of each column begin and end."""
+    """Rows that are stored together: their number, and where the bytes of each column begin and end."""
 
     rows: int
     columns: dict[str, tuple[int, int]]

@@ -1,6 +1,6 @@
-"""Rules that say what the steps of a profile waited for, what that costs, and what to do.
+"""Rules that find what the steps of a profile waited for, what that costs, and what to do about it.
 
-One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what it lacked, so no
+One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what is missing, so no
 finding means "looked, and found nothing". Findings that explain each other are one, with a chain.
 """
 
@@ -107,13 +107,13 @@ _VARYING = {
 
 @dataclass(frozen=True)
 class Advice:
-    """All findings, the largest gain first, and the rules that could not tell.
+    """All findings, the largest gain first, and the rules that could not judge.
 
     Attributes:
         findings: Those with a gain by its size, then the others by severity.
         abstained: Rules that lacked data.
-        judged: Rules that could tell.
-        caveats: What keeps the profile from being judged, such as a file that is cut short.
+        judged: Rules that could judge.
+        caveats: Reasons why the profile cannot be judged fully, such as a truncated file.
     """
 
     findings: list[Finding]
@@ -157,7 +157,7 @@ class Advice:
 
 
 def _together(abstained: list[Abstention]) -> str:
-    """Return the rules that could not tell, those that lacked the same together."""
+    """Return the rules that could not judge, grouped by what they lacked."""
     rules: dict[str, list[str]] = {}
     for one in abstained:
         rules.setdefault(one.missing, []).append(one.rule)
@@ -215,7 +215,7 @@ def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
 
 
 def late_rank(facts: Facts) -> Finding | None:
-    """Return the finding of a rank that the others wait for, None if there is none or nobody can tell."""
+    """Return the finding of a rank that the others wait for, None if there is none or it is unknown."""
     try:
         return next(iter(communication.slow_rank(facts)), None)
     except Abstain:
@@ -223,7 +223,7 @@ def late_rank(facts: Facts) -> Finding | None:
 
 
 def cut_short(trace: Trace) -> str:
-    """Return why a profile is not whole, ``""`` where it is.
+    """Return why a profile is incomplete, ``""`` if it is complete.
 
     What a cut removed is not known: devices' work is often written after the host's, so that shares of time,
     who waited for whom, and what was recorded at all may each differ in the whole file.
@@ -237,7 +237,7 @@ def cut_short(trace: Trace) -> str:
 
 
 def _unfit(trace: Trace) -> str:
-    """Return why nothing of a trace can be judged, ``""`` where it can."""
+    """Return why nothing in a trace can be judged, ``""`` if it can be."""
     doubt = overlapping(trace)
     return cut_short(trace) or (f"{doubt}; name one of them" if doubt else "")
 

@@ -1,4 +1,4 @@
-"""Rules for what the thread that runs the steps did instead of them.
+"""Rules for what the thread that runs the steps did instead of running them.
 
 ``input-bound``, ``preprocessing``, ``compilation``, ``checkpoint``, ``logging``: time in which the step
 waited
@@ -170,7 +170,7 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
 
 
 def _what(case: Case) -> str:
-    """Return what was compiled and how often, as far as it is known; of an evaluation, how it is known."""
+    """Return what was compiled and how often, as far as known; for an evaluation, how it was recognized."""
     evidence = case.evidence
     if evidence.get("without_gradients_ns"):
         return ", forward passes without gradients after the backward pass,"
@@ -183,7 +183,7 @@ def _what(case: Case) -> str:
 
 
 def _of_workers(case: Case) -> str:
-    """Return what to do where worker processes load, empty if none was seen."""
+    """Return what to do if worker processes load the data; empty if none was seen."""
     if "workers" not in case.evidence:
         return ""
     evidence = case.evidence
@@ -286,13 +286,13 @@ _NEXT_NS = 100_000
 
 
 def spans_of(waited: Waited, activity: Activity) -> Spans:
-    """Return the time of an activity of the training thread, or that of programs which it waits for."""
+    """Return the time of an activity of the training thread, or of programs that it waits for."""
     spans = waited.activities.spans(waited.lane, activity)
     return spans.union(_forward_passes(waited)) if activity == Activity.EVALUATING else spans
 
 
 def whole_time(spans: Spans) -> Worth:
-    """Return the worth of something whose device work would not be done either: all its time."""
+    """Return the worth of something whose device work would disappear as well: all its time."""
     return Worth(spans.measure_ns, spans.measure_ns, "bound")
 
 

@@ -1,4 +1,4 @@
-"""between-steps: time that passes after one step and before the next, in callbacks, evaluation, checkpoints.
+"""between-steps: time between one step and the next, in callbacks, evaluation, checkpoints.
 
 If most of it belongs to one activity, the finding is that of the activity's rule.
 """
@@ -39,7 +39,7 @@ _OTHERWISE = "do it every n steps, or in parallel with the steps in a thread or 
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Replay from each step's beginning to the next one's without the time in between."""
+    """Replay from the beginning of each step to that of the next, without the time in between."""
     if facts.require("steps").format in ONE_RUN_EACH:
         raise Abstain(
             "each step was recorded separately, so the time between steps also holds the recorder's own work"

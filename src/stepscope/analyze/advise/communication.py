@@ -201,14 +201,14 @@ LINE = 0.25
 
 
 def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
-    """Return the line of a rank in which it mostly was while others waited for it, in its own time."""
+    """Return the line in which a rank spent most of its own time while others waited for it."""
     spans = Spans.of(arrival - wait_ns, arrival).intersect(waited.spans)
     lines = waited.lines(spans) if waited.lane >= 0 and len(spans) else []
     return lines[0] if lines and lines[0].time_ns >= LINE * spans.measure_ns else None
 
 
 def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
-    """Return who waited how long for whom, None if it cannot be told."""
+    """Return who waited how long for whom, None if that is unknown."""
     try:
         joint = joint_collectives(trace)
     except EmptyTraceError:

@@ -121,7 +121,7 @@ def operator_types(trace: Trace, rows: Ints) -> npt.NDArray[np.int8]:
 
 
 def _types(trace: Trace) -> npt.NDArray[np.int8]:
-    """Return the same of each row by its own inputs; the last one is of no row."""
+    """Return the same for each row by its own inputs; the last element stands for no row."""
     table, texts = trace.operators, trace.strings
     types, of_text = np.full(len(trace) + 1, -1, np.int8), np.full(len(texts) + 1, -1, np.int8)
     for number in np.unique(table.types[table.types >= 0]).tolist():

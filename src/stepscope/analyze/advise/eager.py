@@ -25,7 +25,7 @@ RULE = "eager-operations"
 PER_STEP = 50
 """Operations per step from which on they are many: a compiled step has a handful of calls."""
 NEAR_NS = 1_000_000
-"""Longest gap between operations that holds only Python's way from one to the next."""
+"""Longest gap between operations that contains only the Python from one to the next."""
 LEAST = 0.1
 _CALLS = re.compile(r"^PjitFunction\(|^Eager(?:Local|Remote|Kernel)?Execute: |^TFE_Py_(?:FastPath)?Execute")
 _EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")

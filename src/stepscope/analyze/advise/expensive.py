@@ -112,7 +112,7 @@ def _action(trace: Trace, rows: Ints) -> str:
 
 
 def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
-    """Return the rank on which it takes most time, with its line if one makes up a quarter of that."""
+    """Return the rank on which it takes most time, with a line if that makes up a quarter of it."""
     rank = int(np.argmax(np.bincount(trace.rank[rows], weights=trace.duration_ns[rows])))
     waited = next((one for one in facts.waited if one.rank == rank), None)
     if waited is None:
@@ -125,7 +125,7 @@ def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
 
 
 def _view(trace: Trace, name: int) -> str:
-    """Return the view that has a name: operators, or the kernels that no operator is known of."""
+    """Return the view that lists a name: operators, or kernels whose operator is unknown."""
     shown = (trace.name == name) & np.isin(trace.kind, (Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.DATA_LOADING))
     return "op" if shown.any() else "kernel"
 
@@ -143,7 +143,7 @@ def _device_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
 
 
 def _culprits(trace: Trace, rows: Ints) -> Ints:
-    """Return the name that each piece of device work goes under: its operator's, else its own."""
+    """Return the name under which each piece of device work is listed: its operator's, else its own."""
     held = named(trace, WRAPPERS)
     wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name] & (trace.name >= 0)
     nearest = np.empty(len(trace), np.int32)

@@ -49,17 +49,17 @@ class Finding:
         evidence: Numbers, and where: JSON types; times in ns, ratios 0 to 1.
         threshold: The limits that the evidence passed.
         action: What to do.
-        cost_ns: Time of a step in which nothing but this went on; None if it costs no time.
+        cost_ns: Time of a step in which nothing else happened; None if it costs no time.
         cost_ratio: That as a share of the step.
         gain_ns: How much shorter a step would be without it, at best.
         gain_ratio: That as a share of the step.
         gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; ``ranks``
             where the steps of all ranks were replayed; empty without.
-        place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as they are known.
-        chain: What this leads to, or what it comes from: sentences, the symptom first.
+        place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as known.
+        chain: Its effects or causes, as sentences, the symptom first.
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
         command: A command that shows it, or that records what is missing.
-        withdrawn: When this would no longer be reported.
+        withdrawn: The condition under which this would no longer be reported.
     """
 
     rule: str
@@ -112,14 +112,14 @@ def _entry(entry: Any) -> str:
 
 @dataclass(frozen=True)
 class Abstention:
-    """A rule that could not tell, and what it would have needed."""
+    """A rule that could not judge, and what it would have needed."""
 
     rule: str
     missing: str
 
 
 class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves open
-    """Raised by a rule that lacks data; the message says what is not there."""
+    """Raised by a rule that lacks data; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class Facts:
     Attributes:
         trace: The profile, where it has a timeline.
         profile: tfprof's own data, where the source is one of its.
-        path: Where it was read from, for commands; by default the trace's first file.
-        ranks: The ranks whose steps are judged, all where none is named.
+        path: Path of the profile, for commands; by default the trace's first file.
+        ranks: The ranks whose steps are judged; by default all.
     """
 
     trace: Trace | None = None
@@ -143,7 +143,7 @@ class Facts:
         """The trace.
 
         Raises:
-            Abstain: There is none, or nothing in it that took time.
+            Abstain: There is none, or nothing in it took time.
         """
         if self.trace is None or not len(self.trace):
             raise Abstain("no timeline of events")
@@ -280,7 +280,7 @@ class Case:
         return f"{time(self.worth.cost_ns / self.waited.count)} of {self.per_step(self.waited.wall_ns)}"
 
     def per_step(self, ns: float) -> str:
-        """Return a time per step for people, of the whole recording where no step was marked."""
+        """Format a time per step; of the whole recording if no step was marked."""
         return f"{time(ns / self.waited.count)} {'a step' if self.waited.marked else 'of the recording'}"
 
     @property
@@ -314,13 +314,13 @@ def found(
     Args:
         rule: Its id.
         cases: At least one.
-        of: Ranks that were looked at.
-        say: Gives the sentence.
-        action: Gives what to do.
-        command: Gives the command.
-        limits: What the evidence passed.
-        withdrawn: When it would no longer be said.
-        key: The number of the evidence that is shown of the other ranks.
+        of: Number of ranks examined.
+        say: Returns the sentence.
+        action: Returns what to do.
+        command: Returns the command.
+        limits: The limits that the evidence passed.
+        withdrawn: The condition under which it would no longer be reported.
+        key: The number of the evidence that is shown for the other ranks.
     """
     ordered = sorted(cases, key=lambda case: -case.ratio)
     worst = ordered[0]
@@ -433,7 +433,7 @@ def gathered(places: list[dict[str, Any]], key: str, *, of: int, least: bool = F
     Args:
         places: Evidence of each, with ``rank`` and perhaps ``device``; at least one.
         key: The number that matters.
-        of: How many places were looked at.
+        of: Number of places examined.
         least: Whether the smallest number is the worst.
     """
     ordered = sorted(places, key=lambda place: place[key] if least else -place[key])

@@ -111,7 +111,7 @@ def _say(rule: str, case: Case) -> str:
 
 
 def _untraced(case: Case) -> bool:
-    """Return whether it is unknown what the host did in most of its time."""
+    """Return whether most of the host's time is unaccounted for."""
     evidence = case.evidence
     return "one_call" not in evidence and evidence.get("untraced_ns", 0) >= MOST * evidence.get(
         "waited_ns", 1
@@ -173,7 +173,7 @@ def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
 
 
 def _host_waiting(waited: Waited, parts: HostTime) -> Spans:
-    """Return the time in which the training thread waits, too, and no device works: nobody's own time."""
+    """Return the time in which the training thread waits and no device works: nobody's own time."""
     waits = waited.activities.waiting(waited.lane).minus(waited.activities.spans(waited.lane))
     return waits.intersect(waited.dry).minus(parts.all)
 

@@ -78,7 +78,7 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
 
 
 def _holds_others(trace: Trace, mine: Any) -> Any:
-    """Return bool[n]: rows of the backward pass that stand around one of the operators they are made of."""
+    """Return bool[n]: rows of the backward pass that enclose one of the operators that they consist of."""
     names = named(trace, _AROUND)
     holds = np.zeros(len(trace), bool)
     inner = np.flatnonzero(mine & (trace.parent >= 0))
@@ -114,7 +114,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
 
 
 def _calling(trace: Trace, tiny: Ints) -> Spans:
-    """Return the time of small operators and of what lies between two that are near each other."""
+    """Return the time of small operators and of the gaps between two that are near each other."""
     start, end = trace.start_ns[tiny], trace.end_ns[tiny]
     near = (start[1:] - end[:-1]) < NEAR_NS
     return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))

@@ -72,7 +72,7 @@ def _finding(facts: Facts, places: Places) -> Finding:
 
 
 def _allocating(trace: Trace, rank: int, device: int) -> Ints:
-    """Return the events in which a device's allocations were made, as far as they are known."""
+    """Return the events in which a device's allocations were made, as far as known."""
     table = trace.memory
     mine = (table.rank == rank) & (table.device == device) & (table.row >= 0) & (table.bytes > 0)
     found: Ints = np.unique(table.row[mine]).astype(np.int64)

@@ -11,7 +11,7 @@ from stepscope.trace.model import Trace
 
 
 def framework_of(trace: Trace) -> str:
-    """Return ``torch``, ``jax``, ``keras``, ``tensorflow`` or ``python``, as far as the profile tells."""
+    """Return ``torch``, ``jax``, ``keras``, ``tensorflow`` or ``python``, judging by the profile."""
     if trace.format in ("kineto", "execution_trace", "memory_snapshot", "flight_recorder"):
         return "torch"
     texts = trace.strings.texts()
@@ -36,7 +36,7 @@ def quoted(facts: Facts) -> str:
 
 
 def show(facts: Facts, view: str, name: str = "", *, order: str = "") -> str:
-    """Return a command that shows a view of the profile, of events of one name only where one is given."""
+    """Return a command that shows a view of the profile; only events of one name, if one is given."""
     parts = ["stepscope profile", view, quoted(facts)]
     if order:
         parts += ["-order_by", order]
@@ -51,7 +51,7 @@ def exactly(name: str) -> str:
 
 
 def open_line(facts: Facts, case: Case) -> str:
-    """Return a command that shows the line of a cause, or what took the time where no line is known."""
+    """Return a command that shows the line of a cause, or what took the time if no line is known."""
     if case.line is not None or case.waited.has_stacks:
         return f"stepscope advise {quoted(facts)} --lines --profile"
     return show(facts, "op", order="micros")

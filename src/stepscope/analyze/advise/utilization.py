@@ -58,7 +58,7 @@ def _place(facts: Facts, worst: dict[str, Any]) -> dict[str, Any]:
 
 
 def _work(facts: Facts, worst: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the longest work that the device did; tfprof's own data has no events."""
+    """Return the longest work of the device; tfprof's own data has no events."""
     if "rank" not in worst or facts.trace is None:
         return []
     trace = facts.trace

@@ -102,7 +102,7 @@ class Waited:
             spans: The time.
             around: An activity that the lines must lie around, not within.
             outside: Frames that sampled lines must lie around, where there are any, by their text.
-            most: So many are returned.
+            most: Number of lines returned, at most.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
 

@@ -1,4 +1,4 @@
-"""Hands the series of one attempt to the rules in the order of their time."""
+"""Hands the series of one attempt to the rules in chronological order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class JudgedPoints:
     """One series.
 
     Attributes:
-        rank: That recorded it; None if that is not known or there is only one.
-        run: Name of the run or part of one that it belongs to.
-        split: Of the run, for a tag that does not say.
+        rank: The rank that recorded it; None if unknown or if there is only one.
+        run: Name of the run, or part of a run, that it belongs to.
+        split: Split of the run, for a tag that names none.
         step: Integers.
         value: Numbers.
         wall: Seconds since the epoch.
@@ -90,7 +90,7 @@ def judge(
 
 
 def stretches(times: list[NDArray[np.float64]]) -> list[tuple[float, float]]:
-    """Return stretches of time that together hold everything and each not too much."""
+    """Return stretches of time that together hold everything, each of them a bounded number of points."""
     parts = -(-sum(map(len, times)) // MOST_AT_ONCE)
     ends: list[float] = []
     if parts > 1:

@@ -26,7 +26,7 @@ KINDS = ("not recorded", "too few points", "not judged")
 
 
 def lines_of_lacking(abstained: Sequence[Abstention]) -> Iterator[str]:
-    """Return the lines on what could not be told; nothing if everything could."""
+    """Return the lines about what could not be judged; nothing if everything could."""
     if not abstained:
         return
     yield f"could not tell: {len(abstained)} rules"
@@ -73,7 +73,7 @@ class HealthReport:
         attempt: The attempt that was judged.
         source: "rules" where they were applied now, "run" where the run wrote it while it trained.
         forecast: Where the training loss will end, by tag; of a run that is not done.
-        batch_size: What the gradient noise scale says, where it is recorded.
+        batch_size: What the gradient noise scale says, if it was recorded.
     """
 
     run: str

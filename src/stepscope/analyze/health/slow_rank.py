@@ -1,4 +1,4 @@
-"""A rank that holds the others up, or changing ranks that do, as a finding of a run's health."""
+"""One rank, or changing ranks, that hold the others up, as a finding of a run's health."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RECURRING = (
 def slow_ranks(
     found: Sequence[Account], *, hosts: Mapping[int, str | None], walls: Mapping[int, float]
 ) -> tuple[list[Finding], list[Abstention]]:
-    """Return what holds up groups of ranks, and what cannot be told about them.
+    """Return what holds up groups of ranks, and what is unknown about them.
 
     Args:
         found: The account of each group of ranks whose work is alike.

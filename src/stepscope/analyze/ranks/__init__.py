@@ -1,1 +1,1 @@
-"""All ranks of a job at once: who waits for whom, since when and because of what."""
+"""All ranks of a job at once: which rank waits for which, since when, and why."""

@@ -23,7 +23,7 @@ DISTINCT = 0.5
 SAMPLE = 1000
 """Number of last steps from which it is determined where ranks meet."""
 EXCHANGES = "backward"
-"""The stage in which ranks that train together wait for each other, if nothing else says."""
+"""The stage in which ranks that train together wait for each other, unless the recording says otherwise."""
 APART = 0.1
 """Ranks whose times over a window differ by more than this do not wait for each other in each step."""
 MOST_STRETCHES, FEWEST_IN_STRETCH = 20, 10
@@ -198,7 +198,7 @@ def _view(
 
 
 def named_loss(found: Frontier) -> float:
-    """Return what is lost in stages for which one rank is named.
+    """Return the loss in stages for which one rank is named.
 
     Counted from where ranks meet, a delay comes before the waiting for it. Counted from elsewhere the waiting
     comes first, and as most ranks wait, nothing lies beyond the median.

@@ -1,4 +1,4 @@
-"""The work of the last rank while the others waited for it.
+"""The work of the last rank while others waited for it.
 
 The waits of a collective are attributed to the rank that arrived last. What delayed it is read from its own
 profile between the second-to-last arrival and its own (if several arrived together, since half of the waiting
@@ -87,13 +87,13 @@ class WaitCost:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Collectives of one rank of which it is asked what kept it; rows are those of the trace that is asked.
+    """Collectives of one rank that are to be explained; rows are those of the trace that explains them.
 
     Attributes:
         row: Rows of all its joint collectives.
         number: Their numbers among those of all ranks.
-        kept_ns: For how long it is asked what kept it; -1 if it was not last.
-        own_ns: How long it had been by itself when it came; NaN if that is not known, as the next two.
+        kept_ns: How much time before its arrival is to be explained; -1 if it was not last.
+        own_ns: How long it had been by itself when it came; NaN if unknown, like the next two.
         computing_ns: How much longer than the median rank's its device had computed meanwhile.
         loading_ns: How much longer it had loaded.
     """
@@ -107,7 +107,7 @@ class Asked:
 
 
 class Doing(NamedTuple):
-    """The doing of a rank in a share of a stretch of time."""
+    """What a rank did in a share of a stretch of time."""
 
     cause: str
     name: str = ""
@@ -128,13 +128,13 @@ Doings = dict[int, list[Doing]]
 
 @dataclass(frozen=True, slots=True)
 class OwnStretches:
-    """Stretches of one rank's own time, of which it is asked what it did.
+    """Stretches of one rank's own time that are to be explained.
 
     Attributes:
         number: To tell them apart.
         start_ns: On the rank's own clock, counted from the beginning of the row.
         end_ns: Likewise.
-        row: The row of the collective that came before or after each; in rows of the trace that is asked.
+        row: The row of the collective before or after each, in rows of the trace that explains them.
     """
 
     number: Ints
@@ -144,7 +144,7 @@ class OwnStretches:
 
 
 def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
-    """Return what the rank in a column is asked, in rows of the trace that the waits are of."""
+    """Return what is to be explained of the rank in a column, in rows of the trace of the waits."""
     number = np.flatnonzero(waits.joint.row[:, at] >= 0)
     kept = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
     unknown = np.full(len(number), np.nan)
@@ -184,7 +184,7 @@ def answers_of(
 ) -> tuple[Answers, Doings]:
     """Return what kept the ranks that came last, from whole profiles of all of them.
 
-    Also what ranks did in stretches of their own time, where that is asked.
+    Also return what ranks did in stretches of their own time, if requested.
     """
     answers: Answers = {}
     doings: Doings = {}
@@ -346,7 +346,7 @@ class _Causes:
         return found
 
     def _compared(self, at: int, row: int, start: int, end: int) -> list[Doing]:
-        """Return what the rank did more of than the others; what it did last may only have begun late.
+        """Return what the rank did more of than the others; its last activity may only have begun late.
 
         If it left the previous collective too late, that one is the cause.
         """

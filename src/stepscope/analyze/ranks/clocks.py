@@ -1,4 +1,4 @@
-"""The clocks of all ranks on one, from collectives that no rank can leave before the last has arrived.
+"""The clocks of all ranks aligned to one, by collectives that no rank can leave before the last has arrived.
 
 The ranks of such a collective leave it together, so its recorded ends differ by the difference of the clocks
 and by a few microseconds. Offsets and the collectives' true ends are fitted in turn by medians (Tukey's

@@ -65,7 +65,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """The reason why a job does not go on, as far as its dumps show it."""
+    """The reason why a job does not continue, as far as its dumps show it."""
 
     ranks: tuple[int, ...]
     """Ranks whose dump was read."""
@@ -123,8 +123,8 @@ class _Groups:
 def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
     """Find the ranks that a hanging job waits for.
 
-    Where it is known when each dump was taken, one says nothing about calls that others made later: its rank
-    may have made them too since.
+    If the time of each dump is known, a dump says nothing about calls that others made later: its rank may
+    have made them since.
 
     The confidence of a suspect is ``1 - 0.5 ** n`` for the ``n`` ranks that wait for it directly, and half of
     that where the suspect itself has work that has not ended and that nobody is known to hold up. It is
@@ -172,7 +172,7 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
 
 
 def sentence(hang: Hang) -> str:
-    """Return who the job waits for in one sentence, or why that cannot be told."""
+    """Return in one sentence which ranks the job waits for, or why that is unknown."""
     if not hang.suspects:
         return hang.notes[0]
     by_reason: dict[str, list[int]] = {}
@@ -202,7 +202,7 @@ def _read(trace: Trace) -> _Groups:
 
 
 def _whole(value: object) -> int:
-    """Return a number of a dump that anybody may have written."""
+    """Return a number of a dump, which may come from anybody."""
     return value if isinstance(value, int) and not isinstance(value, bool) else _UNKNOWN
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Job:
     """The ranks of a job, as far as they are known.
 
-    What its recording cannot tell is None or empty, and ``notes`` says why.
+    What the recording does not show is None or empty, and ``notes`` says why.
 
     Attributes:
         source: ``run``, ``profiles`` or ``dumps``.
@@ -54,7 +54,7 @@ class Job:
         hosts: Host of each rank, where it was recorded.
         hang: Who is waited for, from dumps.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
-        notes: What could not be told, in sentences.
+        notes: What is unknown, in sentences.
     """
 
     source: str
@@ -118,7 +118,7 @@ class HowRead:
 
     Attributes:
         cache: Keep the columns in cache files beside them.
-        processes: How many here, by default one for each processor.
+        processes: Number of processes on this machine, by default one per processor.
         ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
         progress: Called as files are done.
         network_bytes_per_s: What a rank's network carries in one direction.
@@ -147,12 +147,12 @@ class JobParts:
 
 
 def job_of(trace: Trace, parts: JobParts | None = None, *, network_bytes_per_s: float | None = None) -> Job:
-    """Return what the profiles of all ranks, or their flight-recorder dumps, tell of a job.
+    """Return what the profiles of all ranks, or their flight-recorder dumps, say about a job.
 
     Args:
         trace: The profiles or dumps, whole, or their collectives and steps.
         parts: If only those are given, the answers of the files themselves.
-        network_bytes_per_s: What a rank's network carries in one direction, which no profile tells.
+        network_bytes_per_s: What a rank's network carries in one direction, which no profile says.
 
     Raises:
         EmptyTraceError: One rank alone, no collective that ranks share, or files that contradict each other.

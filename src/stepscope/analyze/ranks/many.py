@@ -67,12 +67,12 @@ class _Answer:
 
 
 def job_of_files(place: Path, where: HowRead, *, url: str = "") -> tuple[Job, Trace]:
-    """Return what the profiles in a directory tell of a job, and what was kept of them together.
+    """Return what the profiles in a directory say about a job, and what was kept of them.
 
     Args:
         place: The directory.
         where: How they are read.
-        url: Where the directory was fetched from, so that other machines can fetch its files too.
+        url: The source of the directory, from which other machines can fetch its files too.
 
     Raises:
         TraceError: No profile in it, or none that can be read.
@@ -223,8 +223,8 @@ def _loaded(file: _RankFile) -> Trace:
 def reduced(trace: Trace, number: int) -> Trace:
     """Return the collectives and steps of a file.
 
-    Its rows' columns ``correlation`` and ``flops``, of which nobody asks here, say which row of the file each
-    was, and of which file.
+    The columns ``correlation`` and ``flops``, which are not needed here, hold the number of each row in its
+    file and the number of the file.
     """
     keep = np.zeros(len(trace), bool)
     keep[trace.collectives.row] = True

@@ -1,4 +1,4 @@
-"""A rank's own savings before each of its collectives: a loader twice as fast, or an operator for free.
+"""What a rank could save before each of its collectives: a loader twice as fast, an operator for free.
 
 A rank works on its own from the end of one collective to the beginning of the next. A change saves of that
 time
@@ -221,7 +221,7 @@ def _operators(
 
 
 def _slack(trace: Trace, row: Ints) -> Ints:
-    """Return how long before its beginning each collective was launched; nothing known is not a bound."""
+    """Return how long before its beginning each collective was launched; if unknown, there is no bound."""
     launch = trace.launch[row].astype(np.int64)
     launched = trace.start_ns[launch] + trace.duration_ns[launch]
     unbounded = np.iinfo(np.int64).max

@@ -1,4 +1,4 @@
-"""The critical path across ranks: the chain of work and transfers, of whichever rank, that makes a step.
+"""The critical path across ranks: the chain of work and transfers, on any rank, that makes up a step.
 
 It is traced backwards from the rank that ended a step last: what it did since it left its last collective,
 that collective's transfer, and then what the last rank to arrive there did since its previous collective, and
@@ -54,7 +54,7 @@ class RanksPath:
     switches: int
     """How often the path changes from one rank to another."""
     refused: str | None = None
-    """Why it cannot be told."""
+    """Why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Walks:
         clocks: The ranks' clocks.
 
     Attributes:
-        stretches: By rank, its own time that is on the path; of these it is asked what it did.
+        stretches: By rank, its own time that is on the path and is to be explained.
         refused: Why there is no path.
     """
 

@@ -1,4 +1,4 @@
-"""The place of each rank when the steps of a job stalled, and which ranks are not where the others are."""
+"""The place of each rank when a job's steps stalled, and which ranks are elsewhere than the others."""
 
 from __future__ import annotations
 

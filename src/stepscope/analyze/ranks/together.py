@@ -1,4 +1,4 @@
-"""The profiles of all ranks as one trace on one clock, with an arrow from each wait to who was waited for."""
+"""The profiles of all ranks as one trace on one clock, with an arrow from each wait to its cause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALIGNED, AS_RECORDED, ONE_HOST = (
     "all ranks are on one host",
 )
 CLOCK_NOTES = (ALIGNED, AS_RECORDED, ONE_HOST)
-"""Beginnings of the note that says how the ranks' times were put on one clock, or why not."""
+"""The first words of the note that says how the ranks' times were put on one clock, or why not."""
 
 
 def together(trace: Trace) -> Trace:

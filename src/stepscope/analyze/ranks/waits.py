@@ -1,4 +1,4 @@
-"""Waiting and transfer, separated: what each rank lost in each collective because others came later."""
+"""Waiting separated from transfer: what each rank lost in each collective because others came later."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class RankLinks:
         )
 
     def of(self, ranks: Sequence[int]) -> DeviceLink | None:
-        """Return what joins some ranks, None if that is not known."""
+        """Return the link between some ranks, None if unknown."""
         hosts = {self._hosts.get(rank, "") for rank in ranks}
         if len(hosts - {""}) > 1:
             return self._network

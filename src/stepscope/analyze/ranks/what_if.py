@@ -1,4 +1,4 @@
-"""The time of a step if a rank, a stage or the waits were different: the ranks' collectives replayed.
+"""The time of a step with a different rank or stage, or without waits: the ranks' collectives replayed.
 
 Between two collectives a rank works by itself; a collective ends for all its ranks when the last has come and
 the transfer is done. So a step is a chain of own work and transfers, from which it is replayed: unchanged, it
@@ -149,7 +149,7 @@ def what_if(
 
 
 def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> WhatIf | None:
-    """Return what the steps would take if one rank did its own work like the median of the others.
+    """Return how long the steps would take if one rank did its own work like the median of the others.
 
     None if a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
     time before each is not a rank's own work then.

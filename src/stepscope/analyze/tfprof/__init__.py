@@ -1,7 +1,7 @@
-"""tfprof's four views and its adviser, to the character.
+"""tfprof's four views and its adviser, identical to the character.
 
 These modules reproduce what tfprof of TensorFlow 2.15 prints of its own profiles, its known defects
-included, so that numbers from old notes, scripts and papers can be met. Other sources get the views of
+included, so that numbers from old notes, scripts and papers can be reproduced. Other sources get the views of
 :mod:`stepscope.analyze.views`, which share the options and repair the defects.
 """
 

@@ -71,9 +71,9 @@ class TfprofReport:
 
     Attributes:
         view: ``scope``, ``graph``, ``op`` or ``code``.
-        options: What was asked.
+        options: The options of the view.
         root: The rows shown. The op view's root is not a row; its children are the list.
-        profile: Where the numbers come from.
+        profile: The source of the numbers.
     """
 
     view: str

@@ -35,7 +35,7 @@ class AnswerColumn:
 
 @dataclass(frozen=True)
 class AnswerLine:
-    """One shown node: its name and how deep it stands on the page."""
+    """One shown node: its name and its depth on the page."""
 
     name: str
     depth: int
@@ -48,7 +48,7 @@ class Answer:
 
     Attributes:
         view: Which one.
-        options: What was asked.
+        options: The options of the view.
         windows: How many steps (times ranks) the numbers are a mean of.
         label: The same for people.
         lines: The root first.
@@ -114,7 +114,7 @@ def view(
         name: One of :data:`VIEWS`.
         trace: Any trace.
         options: tfprof's.
-        measures: What the trace's events count for, of the step that is asked for, where it is known already.
+        measures: The measures of the trace's events for the requested step, if known already.
 
     Raises:
         UsageError: No such view or step.
@@ -160,7 +160,7 @@ def _memory_asked(options: ViewOptions) -> bool:
 
 
 def _accounted(trace: Trace, measures: Measures, options: ViewOptions) -> Bools | None:
-    """Which events count: by operator name, kind (``kernel``, ``host_op``) or device (``gpu:0``)."""
+    """Return which events count: by operator name, kind (``kernel``, ``host_op``) or device (``gpu:0``)."""
     if options.account_type_regexes == (".*",):
         return None
     named = np.array(
@@ -260,7 +260,7 @@ _REDUNDANT = ("launch_arrows",)
 
 
 def losses(trace: Trace) -> Iterator[str]:
-    """Yield what the file holds and the trace does not, and what the importer had to mend."""
+    """Yield what is in the file but not in the trace, and what the importer had to repair."""
     yield from trace.notes
     for what, count in trace.dropped.items():
         if what not in _REDUNDANT:

@@ -148,7 +148,7 @@ def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Which steps count: each event's, how many, what they are called, and how to find them."""
+    """The steps that count: that of each event, how many there are, their names, and how to find them."""
 
     window: Ints
     windows: int
@@ -221,7 +221,7 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
 
 
 def is_any(kinds: Ints, wanted: Sequence[Kind]) -> Bools:
-    """Return whether each kind is one of those wanted."""
+    """Return whether each kind is among the given ones."""
     table = np.zeros(256, bool)
     table[list(wanted)] = True
     return np.asarray(table[kinds])
@@ -268,7 +268,7 @@ def names_of(trace: Trace, owner: Ints, *, label: bool = True) -> Ints:
 
 
 _WRAPPER = "record_param_comms"
-"""PyTorch's operator around every collective; it is none itself."""
+"""PyTorch's operator around every collective; it is not a collective itself."""
 
 _COLLECTIVE = re.compile(r"c10d::|(?:nccl|gloo|rccl|xccl|ucc|mpi):")
 

@@ -36,7 +36,7 @@ _RUNTIME_WAITS = re.compile(r"wait for completion|^BufferSequencingEvent::|::Awa
 
 
 def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return bool[n]: what waits on threads that run no step.
+    """Return bool[n]: events that wait, on threads that run no step.
 
     These are frames of functions that wait, on threads that ran no step, operator or other work; and what
     XLA's runtime does to wait for what it handed on. Of a trace that holds nothing but frames, no frame:

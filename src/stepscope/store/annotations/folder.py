@@ -18,11 +18,11 @@ from stepscope.inside import inside, json_object
 LONGEST = 200
 """Characters of a file's name; longer names end in a digest."""
 MOST_BYTES = 16 << 20
-"""Of one file."""
+"""Largest size of one file."""
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file of a run or view, in which no path can be hidden."""
+    """Return the name of a run's or view's file, in a form that cannot hide a path."""
     text = quote(name, safe=" ").replace(".", "%2E")
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 65]}~{hashlib.sha256(name.encode()).hexdigest()}"
@@ -30,7 +30,7 @@ def file_name(name: str) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return what a file holds; None where it is gone, or no JSON object."""
+    """Return the content of a file; None if it is gone or is not a JSON object."""
     return json_object(path, MOST_BYTES)
 
 
@@ -38,7 +38,7 @@ def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
     """Replace a file atomically: a concurrent reader sees the old or the new content.
 
     Args:
-        root: The directory in which it has to lie.
+        root: The directory that has to contain it.
         path: The file.
         value: Its new content.
 
@@ -59,7 +59,7 @@ def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
 
 
 def remove(root: Path, path: Path) -> bool:
-    """Remove a file below a directory; whether it was there.
+    """Remove a file below a directory; return whether it existed.
 
     Raises:
         LogDirectoryError: It cannot be removed, or a link leads out of the directory.

@@ -46,7 +46,7 @@ class MetricKinds:
         return before != found
 
     def say(self, tag: str, kind: str | None) -> None:
-        """Set the kind of a tag's metric; None: as its name suggests.
+        """Set the kind of a tag's metric; None: the kind that its name suggests.
 
         Raises:
             UsageError: There is no such kind.

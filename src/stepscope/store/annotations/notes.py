@@ -41,10 +41,10 @@ class RunNote:
     Attributes:
         title: What to call it; None: its directory's name.
         note: Markdown; "" for none.
-        tags: In place of those that it recorded itself; None: as recorded.
+        tags: Tags that replace those that it recorded itself; None: as recorded.
         archived: Whether lists leave it out unless asked.
-        colour: Number of the colour that it is drawn in, from 1; None: chosen by the page.
-        steps: Notes on steps, in their order; one for a step.
+        colour: Number of the colour in which it is drawn, from 1; None: chosen by the page.
+        steps: Notes on steps, in the order of the steps; one per step.
         changed: When this last changed, seconds since the epoch.
     """
 
@@ -58,7 +58,7 @@ class RunNote:
 
     @property
     def empty(self) -> bool:
-        """True if nothing is said."""
+        """True if there are no annotations."""
         return replace(self, changed=0.0) == RunNote()
 
 
@@ -99,14 +99,14 @@ class Notes:
         return {name for name in names if before.get(name, NOTHING) != after.get(name, NOTHING)}
 
     def change(self, run: str, **changes: Any) -> RunNote:
-        """Annotate a run; what is not named stays as it is.
+        """Annotate a run; attributes that are not given stay as they are.
 
         Args:
             run: Its name, as the log has it.
             **changes: Attributes of ``RunNote``, apart from ``changed``.
 
         Raises:
-            UsageError: Text that is too long, tags that are none.
+            UsageError: Text that is too long, or invalid tags.
             LogDirectoryError: It cannot be written.
         """
         checked: dict[str, Any] = {name: CHECKS[name](value) for name, value in changes.items()}
@@ -118,10 +118,10 @@ class Notes:
         Args:
             run: Its name, as the log has it.
             step: From 0.
-            text: One sentence, in one line.
+            text: One sentence, on one line.
 
         Raises:
-            UsageError: No step, too long a text, or too many steps of this run have notes.
+            UsageError: The step is invalid, the text is too long, or too many steps of this run have notes.
             LogDirectoryError: It cannot be written.
         """
 
@@ -152,7 +152,7 @@ class Notes:
 
 
 def note_of(facts: dict[str, Any]) -> RunNote:
-    """Return what a file says, ignoring anything invalid."""
+    """Return the annotations in a file, ignoring anything invalid."""
     found = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
     changed = facts.get("changed")
     return RunNote(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
@@ -167,7 +167,7 @@ def said(name: str, facts: dict[str, Any]) -> Any:
 
 
 def title_of(value: object) -> str | None:
-    """Return a name in one line; None if there is none."""
+    """Return a name on one line; None if there is none."""
     if value is not None and not isinstance(value, str):
         raise UsageError(f"title {value!r}: expected text", hint="a name in one line, or none")
     text = " ".join(value.split()) if value else ""
@@ -203,7 +203,7 @@ def truth_of(value: object) -> bool:
 
 
 def colour_of(value: object) -> int | None:
-    """Return the number of a colour: each theme has its own of that number."""
+    """Return the number of a colour: each theme has its own colour of that number."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_COLOURS:
@@ -212,7 +212,7 @@ def colour_of(value: object) -> int | None:
 
 
 def steps_of(value: object) -> tuple[StepNote, ...]:
-    """Return notes on steps, in the order of these; of a step the last one."""
+    """Return notes on steps, in the order of the steps; for each step the last one."""
     if not isinstance(value, list | tuple):
         raise UsageError(f"steps {value!r}: expected a list", hint='[{"step": 200, "text": "rate halved"}]')
     found: dict[int, StepNote] = {}

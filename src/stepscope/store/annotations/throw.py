@@ -1,4 +1,4 @@
-"""Deleting a run of a log: what belongs to it, and whether it may be deleted."""
+"""Deletion of a run of a log: what belongs to it, and whether it may be deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def throw_run(log: Log, name: str) -> Thrown:
-    """Move a run, its evaluation and all it wrote into the trash.
+    """Move a run, its evaluation and everything it wrote into the trash.
 
     Raises:
         UnknownRunError: There is none of this name.

@@ -29,9 +29,9 @@ class Thrown:
     Attributes:
         id: Its id in the trash.
         run: Its name in the log directory.
-        when: It was thrown away, seconds since the epoch.
+        when: Time of its deletion, seconds since the epoch.
         nbytes: Its size in bytes.
-        files: How many files.
+        files: Number of its files.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Thrown:
 
 
 class Trash:
-    """The runs of a log directory that were thrown away. Safe for several processes.
+    """The deleted runs of a log directory. Safe for several processes.
 
     Args:
         log_dir: The log directory.
@@ -54,13 +54,13 @@ class Trash:
     def throw(self, run: str, files: Iterable[Path], *, others: Iterable[str]) -> Thrown:
         """Move a run into the trash.
 
-        Its whole directory goes where no other run lies below it, else its event files and the folders that
-        are its own. Its annotations stay, because it may come back.
+        Its whole directory is moved if no other run lies below it, otherwise its event files and its own
+        folders. Its annotations stay, because it may be restored.
 
         Args:
             run: Its name.
             files: Its event files.
-            others: Names of all runs that stay.
+            others: Names of all other runs.
 
         Raises:
             LogDirectoryError: Something cannot be moved, or a link leads to it from outside; then everything
@@ -114,7 +114,7 @@ class Trash:
         return str(facts["run"])
 
     def empty(self, id: str | None = None) -> int:  # noqa: A002  as the attribute
-        """Delete one run of the trash, or all, for good; return the bytes that this freed.
+        """Delete one run of the trash, or all of them, for good; return the number of bytes freed.
 
         Raises:
             UsageError: It is not in the trash.
@@ -152,7 +152,7 @@ def is_own(place: Path) -> bool:
 
 
 def thrown_of(place: Path) -> Thrown | None:
-    """Return what a folder of the trash holds; None if that does not say."""
+    """Return the run in a folder of the trash; None if the folder does not name it."""
     facts = read_json(place / "thrown.json")
     try:
         assert facts is not None

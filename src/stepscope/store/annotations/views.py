@@ -1,4 +1,4 @@
-"""Views of the page that were given a name."""
+"""Views of the page saved under a name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SavedView:
     """One view.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         hash: The part of the page's address from ``#`` on, which holds the whole view.
-        saved: When, seconds since the epoch.
+        saved: Time of saving, seconds since the epoch.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SavedViews:
         self.log_dir, self.folder = log_dir, log_dir / FOLDER / "views"
 
     def all(self) -> list[SavedView]:
-        """Return all views by name; files that are none are passed over."""
+        """Return all views by name, skipping files that hold none."""
         try:
             files = [path for path in self.folder.iterdir() if path.suffix == ".json"]
         except OSError:
@@ -49,7 +49,7 @@ class SavedViews:
         return sorted(found, key=lambda view: view.name.lower())
 
     def save(self, name: str, hash: str) -> SavedView:  # noqa: A002  that is its name in an address
-        """Keep a view under a name, in place of one that has it already.
+        """Save a view under a name, replacing one that already has it.
 
         Raises:
             UsageError: No name, or no view.
@@ -69,7 +69,7 @@ class SavedViews:
         return view
 
     def remove(self, name: str) -> None:
-        """Forget a view.
+        """Delete a view.
 
         Raises:
             UsageError: There is none of this name.
