@@ -739,7 +739,7 @@ def sync(folder: Path) -> str:
 
 
 @fault(
-    "the store stays away until the spool has reached its bound",
+    "the store is out of reach until the spool has reached its bound",
     "what found no room, and it is counted",
     all_counted,
     store=True,
