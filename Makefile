@@ -4,6 +4,7 @@
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
+# make pictures  train the demo and take the pictures of the documentation from it, into docs/images
 # make faults  play faults (signals, disks, stores, damage) and print what may be lost, and what was
 # make fuzz    feed everything that reads files of others with damaged ones, a minute each
 # make bench   print each figure as a ratio to its peer
@@ -26,7 +27,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test environments faults fuzz screenshots recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
+.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -51,6 +52,10 @@ test-keras: $(KVENV)/.test
 screenshots: $(VENV)/.test
 	scripts/browser.sh
 	$(BIN)/python scripts/screenshots.py --to screenshots
+
+pictures: $(VENV)/.test
+	scripts/browser.sh
+	$(BIN)/python scripts/screenshots.py --docs
 
 recordings:
 	$(PYTHON) scripts/recordings.py fetch

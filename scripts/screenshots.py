@@ -2,9 +2,9 @@
 
 To be looked at by a person: what overlaps, is cut, empty or says too little is seen there and in no test.
 Without a log directory it records one: a sweep, a run that diverges, and one that begins to wait for its
-data, with a graph; profiles are recordings of tests/data. ``LOGDIR --docs`` writes the pictures of the
-documentation instead, into ``docs/images``, of a run with histograms and a profile, as the demo's are. Needs
-a Chromium and the built page.
+data, with a graph; profiles are recordings of tests/data. ``--docs`` (``make pictures``) writes the pictures
+of the documentation instead, into ``docs/images``: without a log directory, of the demo, which it trains
+first. Needs a Chromium and the built page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import math
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -33,6 +34,7 @@ FLAGS = [
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SIZES = {"wide": (1920, 1080), "laptop": (1440, 900), "tablet": (1024, 768), "phone": (390, 844)}
 ONE, DIVERGED, JOB = "slow-disk", "diverged", "dlrm"
+DEMO = "torch-slow-disk"
 BEFORE, AFTER = "step100.json.gz", "step350.json.gz"
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "traces"
 VIEWS = {
@@ -68,18 +70,18 @@ def main() -> None:
     parser.add_argument(
         "--docs", action="store_true", help="the pictures of the documentation, in docs/images"
     )
-    parser.add_argument("--run", default="", help="run query of the documentation's pictures of one run")
+    parser.add_argument("--run", default=DEMO, help="run query of the documentation's pictures of one run")
     parser.add_argument("--only", default="", help="views whose names hold this")
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--themes", nargs="*", default=THEMES, choices=THEMES)
     arguments = parser.parse_args()
-    if arguments.docs and arguments.logdir is None:
-        parser.error("--docs needs a log directory; `stepscope demo` writes one")
     if arguments.docs and arguments.to == parser.get_default("to"):
         arguments.to = IMAGES
     arguments.to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        logdir = arguments.logdir or record(Path(folder) / "runs")
+        logdir = arguments.logdir or (
+            demo(Path(folder) / "demo") if arguments.docs else record(Path(folder) / "runs")
+        )
         with Server(logdir, port=0, cache=False) as server:
             shoot(server.url, arguments)
 
@@ -143,6 +145,13 @@ def picture(page: Any, path: Path, pointed: bool = False) -> None:
     beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     page.screenshot(path=path)
     print(path, f"{beyond} px beyond the screen" if beyond > 0 else "")
+
+
+def demo(folder: Path) -> Path:
+    """Train the demo's runs."""
+    command = [sys.executable, "-m", "stepscope", "demo", str(folder), "--framework", "torch", "--no-serve"]
+    subprocess.run(command, check=True)
+    return folder
 
 
 def record(folder: Path) -> Path:

@@ -54,7 +54,7 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._holder.reporter
 
     @guarded

@@ -17,7 +17,7 @@ class Guarded(Protocol):
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
 
 
 def guarded(method: F) -> F:

@@ -48,7 +48,7 @@ class RunHolder:
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems: the run, where there is one."""
+        """The reporter that receives problems: the run, if there is one."""
         run = self._given or self._open
         return self._alone if run is None else run
 

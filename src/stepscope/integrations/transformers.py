@@ -64,7 +64,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._alone if self._holder is None else self._holder.reporter
 
     @property

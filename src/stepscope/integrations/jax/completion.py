@@ -75,7 +75,7 @@ class CompletionTimer(Hook):
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._run
 
     @guarded

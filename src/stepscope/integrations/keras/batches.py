@@ -82,7 +82,7 @@ class BatchParts:
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._run
 
     @guarded

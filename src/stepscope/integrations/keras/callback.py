@@ -100,7 +100,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._holder.reporter
 
     def set_model(self, model: Any) -> None:

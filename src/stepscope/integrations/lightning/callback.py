@@ -73,7 +73,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return Problems() if self._holder is None else self._holder.reporter
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:

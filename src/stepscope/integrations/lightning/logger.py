@@ -161,7 +161,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._holder.reporter
 
     def _know(self, trainer: Any) -> None:

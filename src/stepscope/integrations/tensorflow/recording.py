@@ -56,7 +56,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         run = self._sessions[-1].run if self._sessions else None
         return self._alone if run is None else run
 

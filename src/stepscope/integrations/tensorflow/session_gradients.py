@@ -51,7 +51,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._alone if self._session is None else self._session.run
 
     @guarded

@@ -159,7 +159,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._alone if self._run is None else self._run
 
     @guarded

@@ -50,7 +50,7 @@ class Losses:
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._run
 
     @guarded

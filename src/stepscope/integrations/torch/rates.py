@@ -36,7 +36,7 @@ class LearningRates:
 
     @property
     def reporter(self) -> Reporter:
-        """The reporter that is told of problems."""
+        """The reporter that receives problems."""
         return self._run
 
     @guarded
