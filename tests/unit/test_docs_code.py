@@ -52,7 +52,7 @@ RECORDED = {
     "docs/runs.md": A_RUN.format(name="first") + A_RUN.format(name="second"),
 }
 """Programs whose runs a page reads."""
-TRACES = ("docs/advise.md", "docs/profile.md", "docs/traces.md")
+TRACES = ("docs/advise.md", "docs/clusters.md", "docs/profile.md", "docs/traces.md")
 """Pages that read profiles."""
 
 ELSEWHERE = {

@@ -1,10 +1,10 @@
 """The manifests under examples/cluster are what their readers take.
 
-Pods and the Deployment are checked against Kubernetes' own schemas (package ``kubernetes-validate``). The
-kinds around them are not in those; what of them is used is written down below, from the field lists of the
-JobSet API v1alpha2 (jobset.sigs.k8s.io/docs/reference), Kubeflow's training operator v1 (kubeflow.org/docs)
-and KubeRay v1 (ray-project.github.io/kuberay/reference/api).
-A field that is none of these is refused, as their API servers do.
+Pods and the Deployment are checked against Kubernetes' own schemas (package ``kubernetes-validate``), the
+JobSet against the models of its API that Kubeflow's trainer publishes (``kubeflow-trainer-api``). The other
+kinds around pods are in no package that the suite needs; their fields are written down below, from Kubeflow's
+training operator v1 (compared with the models in ``kubeflow-training`` 1.9.4) and KubeRay v1
+(ray-project.github.io/kuberay/reference/api). Unknown fields are refused, as their API servers do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -138,6 +138,33 @@ def test_kinds_that_kubernetes_does_not_bring_have_only_fields_that_they_know(na
     wrong["spec"]["replica"] = 3
     with pytest.raises(jsonschema.ValidationError, match="replica"):
         jsonschema.validate(wrong, SCHEMAS[name])
+
+
+def unknown(kind: Any, node: Any, place: str = "") -> list[str]:
+    """Return the places of a manifest that a pydantic model, or those of its fields, does not know."""
+    if isinstance(node, list):
+        return [found for each in node for found in unknown(kind, each, f"{place}[]")]
+    nested = (kind, *get_args(kind), *(inner for each in get_args(kind) for inner in get_args(each)))
+    model = next((each for each in nested if hasattr(each, "model_fields")), None)
+    if model is None or not isinstance(node, dict):
+        return []
+    known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    wrong = [f"{place}.{name}" for name in node if name not in known]
+    inside = [unknown(known[name], node[name], f"{place}.{name}") for name in node if name in known]
+    return wrong + [found for each in inside for found in each]
+
+
+def test_the_jobset_is_one_for_its_own_api():
+    name = "kubeflow_trainer_api.models.jobset_v1alpha2_job_set"
+    models = pytest.importorskip(name, reason="holds the models of JobSet's API")
+    manifest = read(CLUSTER / "jobset.yaml")
+    pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    del pod["containers"][0]["resources"]  # the models take no quantities such as 4Gi; the test of pods does
+    assert unknown(models.JobsetV1alpha2JobSet, manifest) == []
+    models.JobsetV1alpha2JobSet.model_validate(manifest)
+    pod["containers"][0]["images"] = ""
+    manifest["spec"]["failurePolicy"]["maxRestart"] = 3
+    assert len(unknown(models.JobsetV1alpha2JobSet, manifest)) == 2
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -107,7 +107,7 @@ class Asked:
 
 
 class Doing(NamedTuple):
-    """What a rank did in a share of a stretch of time."""
+    """The activity of a rank in a share of a stretch of time."""
 
     cause: str
     name: str = ""

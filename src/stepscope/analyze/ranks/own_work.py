@@ -1,4 +1,4 @@
-"""What a rank could save before each of its collectives: a loader twice as fast, an operator for free.
+"""The time that a rank could save before each of its collectives: loading faster, or an operator for free.
 
 A rank works on its own from the end of one collective to the beginning of the next. A change saves of that
 time
