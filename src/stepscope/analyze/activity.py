@@ -23,7 +23,7 @@ from stepscope.analyze.named import named, of_names
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.sampled import Sampled, function_of
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 
 class Activity(IntEnum):
@@ -208,15 +208,10 @@ class Activities:
         """Return the activity of each host row by its own name, -1 = none."""
         trace = self._trace
         found = self._of_name[trace.name]
-        kinds = (
-            Kind.HOST_OP,
-            Kind.PYTHON_FRAME,
-            Kind.ANNOTATION,
-            Kind.RUNTIME_CALL,
-            Kind.OTHER,
-            Kind.MODULE_SCOPE,
+        telling = among(
+            Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.ANNOTATION, Kind.RUNTIME_CALL, Kind.OTHER, Kind.MODULE_SCOPE
         )
-        found = np.where(np.isin(trace.kind, kinds) & (trace.device < 0), found, np.int8(-1))
+        found = np.where(telling[trace.kind] & (trace.device < 0), found, np.int8(-1))
         found[(trace.kind == Kind.DATA_LOADING) & (trace.device < 0)] = Activity.LOADING
         found[(trace.kind == Kind.OVERHEAD) & (trace.device < 0)] = Activity.PROFILING
         found[self.without_gradients] = Activity.EVALUATING
@@ -339,7 +334,7 @@ class Activities:
             return Spans.empty()
         inner = np.flatnonzero(
             (trace.lane == lane)
-            & np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING))
+            & among(Kind.HOST_OP, Kind.DATA_LOADING)[trace.kind]
             & ~self.waits[trace.name]
             & (trace.device < 0)
         )

@@ -24,7 +24,8 @@ from stepscope.analyze.phases import Phase, Phases, phases
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.step_tree import PARTS, StepTree, loading_lanes, step_tree
 from stepscope.analyze.windows import Windows, ranks
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "optimizer": Phase.OPTIMIZER}
 
@@ -128,13 +129,13 @@ def loading_spans(trace: Trace, rows: Ints) -> Spans:
 
 
 def _on_device(trace: Trace, rows: Ints) -> Ints:
-    return rows[(trace.device[rows] >= 0) & np.isin(trace.kind[rows], DEVICE_WORK)]
+    return rows[(trace.device[rows] >= 0) & among(*DEVICE_WORK)[trace.kind[rows]]]
 
 
 def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
     """Return the parts that one rank's rows cannot show, with the reason."""
-    kinds = set(np.unique(trace.kind[rows]).tolist())
-    seen = set(np.unique(phase.phase[rows]).tolist())
+    kinds = set(distinct(trace.kind[rows]).tolist())
+    seen = set(distinct(phase.phase[rows]).tolist())
     absent = {}
     for part, needed in _PHASES.items():
         if needed not in seen:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analyze.spans import Ints
 from stepscope.errors import UsageError
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 _PART = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
@@ -31,7 +32,7 @@ def keep_steps(trace: Trace, wanted: str) -> Trace:
     mine = _chosen(steps.number, wanted)
     if not mine.any():
         raise UsageError(f"steps {wanted} were not profiled", hint=f"steps: {_listed(steps.number)}")
-    kept = np.isin(trace.step, np.unique(steps.number[mine]))
+    kept = np.isin(trace.step, distinct(steps.number[mine]))
     columns = {name: column[mine] for name, column in steps.columns().items()}
     return replace(
         trace,
@@ -52,6 +53,6 @@ def _chosen(numbers: Ints, wanted: str) -> np.ndarray[tuple[int], np.dtype[np.bo
 
 
 def _listed(numbers: Ints) -> str:
-    every = np.unique(numbers).tolist()
+    every = distinct(numbers).tolist()
     listed = ", ".join(map(str, every[:_LISTED])) or "none"
     return listed + (", …" if len(every) > _LISTED else "")

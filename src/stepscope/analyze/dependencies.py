@@ -35,7 +35,8 @@ from stepscope.analyze.named import named
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints, Times
 from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
 
 _HOST = (Kind.HOST_OP, Kind.RUNTIME_CALL, Kind.DATA_LOADING)
 _COPYING = re.compile(r"Memcpy")
@@ -153,7 +154,7 @@ class TraceRows:
     @classmethod
     def of(cls, trace: Trace) -> TraceRows:
         """Find these facts of a trace."""
-        wanted = (trace.device < 0) & np.isin(trace.kind, _HOST)
+        wanted = (trace.device < 0) & among(*_HOST)[trace.kind]
         nearest = np.empty(len(trace), np.int32)
         tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
         host = np.flatnonzero(wanted)
@@ -290,7 +291,7 @@ class _Graph:
         main = self.main_lane = self._main_lane()
         self.main_ends = self.end[outer & (self.lane == main)]
         backward = self.rows.phase[self.host] == Phase.BACKWARD
-        others = np.unique(self.lane[outer & backward])
+        others = distinct(self.lane[outer & backward])
         joined = np.append(others[others != main], main) if len(self.host) else others
         if len(joined) < 2:
             return
@@ -441,7 +442,7 @@ class _Graph:
         known = np.flatnonzero(self.launch >= 0)
         if not len(known):
             return []
-        calls = np.unique(self._places(self.trace.launch[self.device[known]]))
+        calls = distinct(self._places(self.trace.launch[self.device[known]]))
         calls = calls[calls >= 0]
         calls = calls[self.time[self.end[calls]] - self.time[self.begin[calls]] >= SLOW_LAUNCH_NS]
         at = self.time[self.begin[calls]]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
 
 COMPUTE = (Kind.KERNEL,)
 COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
@@ -30,7 +31,7 @@ def devices(trace: Trace) -> list[DeviceRows]:
     rows = trace.device_work()
     key = trace.rank[rows].astype(np.int64) << 16 | trace.device[rows].astype(np.int64)
     return [
-        DeviceRows(int(number >> 16), int(number & 0xFFFF), rows[key == number]) for number in np.unique(key)
+        DeviceRows(int(number >> 16), int(number & 0xFFFF), rows[key == number]) for number in distinct(key)
     ]
 
 
@@ -40,7 +41,7 @@ def streams(trace: Trace, device: DeviceRows) -> Iterator[tuple[int, Ints]]:
     The number is the recorder's, else the lane's place.
     """
     lane = trace.lane[device.rows]
-    for number in np.unique(lane):
+    for number in distinct(lane):
         stream = trace.lanes[number].stream
         yield (stream if stream >= 0 else int(number)), device.rows[lane == number]
 
@@ -53,4 +54,4 @@ def rows_spans(trace: Trace, rows: Ints) -> Spans:
 
 def kind_spans(trace: Trace, rows: Ints, *kinds: Kind) -> Spans:
     """Return the union of the time of those rows that are of these kinds."""
-    return rows_spans(trace, rows[np.isin(trace.kind[rows], kinds)])
+    return rows_spans(trace, rows[among(*kinds)[trace.kind[rows]]])

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
 
 _CALLERS = (Kind.HOST_OP, Kind.MODULE_SCOPE)
 _NEVER = np.iinfo(np.int64).max
@@ -30,7 +31,7 @@ def modules_without_gradients(trace: Trace) -> Ints:
         return nothing
     scopes = np.flatnonzero((trace.kind == Kind.MODULE_SCOPE) & (trace.device < 0))
     # What an operator calls, as recomputing of activations does, is a part of it.
-    scopes = scopes[(trace.parent[scopes] < 0) | ~np.isin(trace.kind[trace.parent[scopes]], _CALLERS)]
+    scopes = scopes[(trace.parent[scopes] < 0) | ~among(*_CALLERS)[trace.kind[trace.parent[scopes]]]]
     numbered = table.row[table.sequence >= 0]
     operators = np.flatnonzero(trace.kind == Kind.HOST_OP)
     without = (_within(trace, scopes, numbered) == 0) & (_within(trace, scopes, operators) > 0)
@@ -52,10 +53,10 @@ def programs_without_gradients(trace: Trace) -> Ints:
     backward = _that(texts, "transpose(")[table.framework]
     forward = _that(texts, "jvp(")[table.framework] & ~backward
     known = (table.module >= 0) & (table.line >= 0)
-    trained = np.unique(table.module[backward & known])
-    lines = np.unique(table.line[forward & known & np.isin(table.module, trained)])
+    trained = distinct(table.module[backward & known])
+    lines = distinct(table.line[forward & known & np.isin(table.module, trained)])
     found = []
-    for module in np.unique(table.module[known]).tolist():
+    for module in distinct(table.module[known]).tolist():
         mine = table.module == module
         if (backward | forward)[mine].any():
             continue
@@ -74,7 +75,7 @@ def _that(texts: list[str], part: str) -> npt.NDArray[np.bool_]:
 def _after(trace: Trace, rows: Ints, backward: Ints) -> Ints:
     """Return the rows that come after the last work of a backward pass and before the next step."""
     found = [np.zeros(0, np.int64)]
-    for rank in np.unique(trace.rank[rows]).tolist() if len(rows) and len(backward) else ():
+    for rank in distinct(trace.rank[rows]).tolist() if len(rows) and len(backward) else ():
         mine, work = rows[trace.rank[rows] == rank], backward[trace.rank[backward] == rank]
         begins = np.sort(trace.steps.start_ns[trace.steps.rank == rank])
         # Each step's part goes on until the next one begins: what lies in between belongs to neither.
@@ -93,7 +94,7 @@ def _within(trace: Trace, around: Ints, rows: Ints) -> Ints:
     inside = np.zeros(len(trace) + 1, np.int64)
     inside[rows + 1] = 1
     count, end = np.cumsum(inside), np.empty(len(around), np.int64)
-    for lane in np.unique(trace.lane[around]).tolist():
+    for lane in distinct(trace.lane[around]).tolist():
         mine = np.flatnonzero(trace.lane[around] == lane)
         first, last = np.searchsorted(trace.lane, [lane, lane + 1])
         end[mine] = first + np.searchsorted(trace.start_ns[first:last], trace.end_ns[around[mine]])

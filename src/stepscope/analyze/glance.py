@@ -17,15 +17,18 @@ from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.memory import PeakHolder
+from stepscope.analyze.named import named
 from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
-from stepscope.trace.model import Kind
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace
 
 SCHEMA = 1
 _VERDICT = ("abstained", "judged", "caveats", "verdict")
-_STEPS = re.compile(r"ProfilerStep#|PyTorch Profiler")
+_STEPS = re.compile(r"^(?:ProfilerStep#|PyTorch Profiler)")
 """Marks around everything, whose names say nothing."""
 _BETWEEN = ("host_gap", "unknown")
 """Limits of stretches of a path whose operator or call is unknown."""
@@ -139,22 +142,37 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
     lane = facts.graphs.of(path.rank).main_lane
     pieces = path.pieces
     nameless = np.isin(pieces.bound, [BOUNDS.index(bound) for bound in _BETWEEN])
-    names = [trace.name_of(row) if row >= 0 else "" for row in pieces.row[nameless].tolist()]
-    start, length = pieces.start_ns[nameless], pieces.duration_ns[nameless]
+    start, length, row = pieces.start_ns[nameless], pieces.duration_ns[nameless], pieces.row[nameless]
     bound = pieces.bound[nameless]
-    kept = np.array([not name or bool(_STEPS.match(name)) for name in names], bool)
+    marks = named(trace, _STEPS)
+    kept = row < 0
+    if len(trace):
+        kept |= (trace.name[row] < 0) | marks[trace.name[row]]
+    begin, end, innermost_row = trace.derived(f"innermost on lane {lane}", lambda: _innermost_on(trace, lane))
+    at, until, which = start[kept], (start + length)[kept], bound[kept]
+    first, last = np.searchsorted(end, at, side="right"), np.searchsorted(begin, until, side="left")
+    count = np.maximum(last - first, 0)
+    of_piece = np.repeat(np.arange(len(at)), count)
+    place = np.arange(len(of_piece)) - np.repeat(np.cumsum(count) - count, count) + first[of_piece]
+    covered = np.minimum(end[place], until[of_piece]) - np.maximum(begin[place], at[of_piece])
+    of_row = trace.name[innermost_row[place]]
+    for number in distinct(of_row).tolist():
+        mine = of_row == number
+        name = trace.strings[number]
+        name = f"nothing recorded within {name}" if WRAPPERS.match(name) else name
+        yield name, "host_gap", int(covered[mine].sum()), int(mine.sum())
+    rest = until - at - np.bincount(of_piece, covered, len(at)).astype(np.int64)
+    for number in distinct(which).tolist():
+        mine = (which == number) & (rest > 0)
+        if mine.any():
+            yield "", BOUNDS[number], int(rest[mine].sum()), int(mine.sum())
+
+
+def _innermost_on(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
+    """Return start, end and row of the stretches in which an event of a lane is the innermost."""
     rows = np.flatnonzero((trace.lane == lane) & (trace.kind != Kind.STEP) & (trace.duration_ns > 0))
-    begin, end, row = innermost(trace, rows, trace.lane[rows])
-    for at, until, which in zip(
-        start[kept].tolist(), (start + length)[kept].tolist(), bound[kept].tolist(), strict=True
-    ):
-        first, last = np.searchsorted(end, at, side="right"), np.searchsorted(begin, until, side="left")
-        told = np.minimum(end[first:last], until) - np.maximum(begin[first:last], at)
-        for number, ns in zip(rows[row[first:last]].tolist(), told.tolist(), strict=True):
-            name = trace.name_of(number)
-            yield f"nothing recorded within {name}" if WRAPPERS.match(name) else name, "host_gap", ns, 1
-        if rest := until - at - int(told.sum()):
-            yield "", BOUNDS[which], rest, 1
+    begin, end, place = innermost(trace, rows, trace.lane[rows])
+    return begin, end, rows[place]
 
 
 def spread(values: Sequence[int]) -> dict[str, float | int | None]:

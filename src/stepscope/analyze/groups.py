@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.spans import Ints
+from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.model import Trace
 
 Floats = npt.NDArray[np.float64]
@@ -42,8 +43,7 @@ class Groups:
     @classmethod
     def by(cls, key: Ints) -> Groups:
         """Group rows by any column of numbers."""
-        values, which = np.unique(key, return_inverse=True)
-        return cls(values, which)
+        return cls(*numbered(key))
 
     @classmethod
     def by_name(cls, key: Ints) -> Groups:
@@ -113,7 +113,7 @@ def step_matrix(
         time = _sums(groups.of, value, len(groups))
         return time[:, None], np.ones((len(groups), 1), bool), 0
     # (rank, number) as one sorted key; a number that a rank recorded twice is one step.
-    known = np.unique(_key(steps.rank, steps.number))
+    known = distinct(_key(steps.rank, steps.number))
     mine = trace.step[rows] >= 0
     column = np.searchsorted(known, _key(trace.rank[rows[mine]], trace.step[rows[mine]]))
     cell = groups.of[mine] * len(known) + np.minimum(column, len(known) - 1)

@@ -20,7 +20,7 @@ from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, kind_spans, rows_spans
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import Windows, ranks, windows
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
 MODERATE_RATIO = 0.05
 HIGH_RATIO = 0.20
@@ -87,7 +87,7 @@ def _short(numbers: list[int]) -> str:
 def _rank(trace: Trace, rank: int, steps: Windows) -> RankInput:
     rows = np.flatnonzero(trace.rank == rank)
     loading = loading_spans(trace, rows)
-    device = rows[(trace.device[rows] >= 0) & np.isin(trace.kind[rows], DEVICE_WORK)]
+    device = rows[(trace.device[rows] >= 0) & among(*DEVICE_WORK)[trace.kind[rows]]]
     wall = steps.end_ns - steps.start_ns
     loaded = loading.within(steps.start_ns, steps.end_ns)
     waited = copied = None

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from stepscope.analyze.device import devices, streams
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 SLOW_CALL_NS = 50_000
@@ -84,7 +85,7 @@ def launches(trace: Trace) -> Launches:
     trace.require("launches", "how device work was launched")
     delays, queues = [], []
     work = trace.device_work()
-    for rank in np.unique(trace.rank[work]).tolist():
+    for rank in distinct(trace.rank[work]).tolist():
         delay = _delay(trace, rank, work[trace.rank[work] == rank])
         delays += [delay] if delay else []
     for device in devices(trace):

@@ -23,6 +23,7 @@ from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints, Times
 from stepscope.kernels import tree
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import MemoryAction
 
@@ -159,7 +160,7 @@ def memory(trace: Trace, *, within: tuple[int, int] | None = None) -> tuple[Devi
     table = trace.memory
     key = table.rank.astype(np.int64) << 16 | (table.device.astype(np.int64) & 0xFFFF)
     places, found = _Places.of(trace), []
-    for number in np.unique(key):
+    for number in distinct(key):
         rows = np.flatnonzero(key == number)
         if len(memory_series(trace, rows).time_ns):
             found.append(_device(trace, rows, places, within))

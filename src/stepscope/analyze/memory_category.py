@@ -28,6 +28,7 @@ import numpy.typing as npt
 from stepscope.analyze.allocations import NEVER, freed_at
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction, MemoryCategory
 
@@ -84,7 +85,7 @@ def made_in(trace: Trace, rows: Ints) -> npt.NDArray[np.int32]:
     stack = table.stack.copy()
     stack[inside] = np.where(stack[inside] < 0, trace.stack[table.row[inside]], stack[inside])
     left = rows[(found[rows] < 0) & (stack[rows] >= 0)]
-    for number in np.unique(stack[left]).tolist():
+    for number in distinct(stack[left]).tolist():
         text = trace.stacks.text(number, "\n")
         told = next((phase for phase, rule in _STACKS if rule.search(text)), -1)
         found[left[stack[left] == number]] = told

@@ -37,6 +37,7 @@ from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import windows
 from stepscope.errors import EmptyTraceError
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 _TASK = re.compile(r"/job:(?P<job>[^/]+)/replica:\d+/task:(?P<task>\d+)")
@@ -199,7 +200,7 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
     is_receive = np.zeros(len(trace), bool)
     is_receive[receiving] = True
     counted = (trace.kind == Kind.HOST_OP) | (trace.kind == Kind.DATA_LOADING) | (trace.kind == Kind.KERNEL)
-    for rank in np.unique(trace.rank).tolist():
+    for rank in distinct(trace.rank).tolist():
         mine = every.of_rank(rank)
         spans = _spans_of(trace, tasks, rank, counted, is_receive)
         for task, (rows, receive, compute) in spans.items():

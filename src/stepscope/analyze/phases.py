@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from stepscope.analyze.named import of_names
 from stepscope.kernels import tree
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 from stepscope.trace.names import Strings
 
 
@@ -73,7 +74,7 @@ def phases(trace: Trace) -> Phases:
 
 def _found(trace: Trace) -> Phases:
     own = of_names(trace, _phase_of, np.int32, -1)[trace.name] if len(trace) else np.zeros(0, np.int32)
-    own = np.where(np.isin(trace.kind, _TELLING), own, np.int32(-1))
+    own = np.where(among(*_TELLING)[trace.kind], own, np.int32(-1))
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
     own[trace.kind == Kind.DATA_LOADING] = Phase.DATA_LOADING
     own = np.ascontiguousarray(own, np.int32)
@@ -87,7 +88,7 @@ def _found(trace: Trace) -> Phases:
     _assume_forward(trace, own)
     launched = (trace.launch >= 0) & (own < 0)
     own[launched] = own[trace.launch[launched]]
-    seen = frozenset(Phase(value) for value in np.unique(own).tolist() if value >= 0)
+    seen = frozenset(Phase(value) for value in distinct(own).tolist() if value >= 0)
     return Phases(own, seen, _notes(seen))
 
 
@@ -121,7 +122,7 @@ def scope_phases(trace: Trace) -> npt.NDArray[np.int32]:
 
 
 def _assume_forward(trace: Trace, phase: npt.NDArray[np.int32]) -> None:
-    for rank in np.unique(trace.rank[phase == Phase.BACKWARD]):
+    for rank in distinct(trace.rank[phase == Phase.BACKWARD]):
         mine = (trace.rank == rank) & (phase < 0)
         operators = mine & (trace.kind == Kind.HOST_OP)
         phase[operators] = Phase.FORWARD

@@ -68,9 +68,15 @@ class Replay:
         order = np.argsort(made.edges.target, kind="stable")
         self._source, self._target = made.edges.source[order], made.edges.target[order]
         self._bound = made.edges.bound[order]
+        self._working = (
+            (self._bound == Bound.COMPUTE)
+            | (self._bound == Bound.COMMUNICATION)
+            | (self._bound == Bound.COPY)
+        )
+        self._on_host = np.flatnonzero((self._bound == Bound.HOST) | (self._bound == Bound.HOST_GAP))
         self._weight = self._weights()
         nodes = len(made.time_ns)
-        self._first = np.searchsorted(self._target, np.arange(nodes + 1)).astype(np.int64)
+        self._first = _first_of(self._target, nodes)
         self._order, self._complete = self._ordered(nodes)
         self._final = self._final_nodes()
         waits = np.diff(self._first) == 0
@@ -136,13 +142,12 @@ class Replay:
             mine = self._bound == bound
             if (mine & chosen).any():
                 usual[mine] = np.maximum(usual[mine], int(np.median(gap[mine & chosen])))
-        working = np.isin(self._bound, (Bound.COMPUTE, Bound.COMMUNICATION, Bound.COPY))
-        return np.where(chosen | working, gap, np.minimum(gap, usual)).astype(np.int64)
+        return np.where(chosen | self._working, gap, np.minimum(gap, usual)).astype(np.int64)
 
     def _ordered(self, nodes: int) -> tuple[npt.NDArray[np.int32], bool]:
         by_source = np.argsort(self._source, kind="stable")
         after = self._target[by_source].astype(np.int32)
-        first_after = np.searchsorted(self._source[by_source], np.arange(nodes + 1)).astype(np.int64)
+        first_after = _first_of(self._source, nodes)
         self._source32 = np.ascontiguousarray(self._source, np.int32)
         order, waits = np.zeros(nodes, np.int32), np.zeros(nodes, np.int32)
         count = replay.ordered(self._source32, self._first, after, first_after, waits, order)
@@ -178,17 +183,14 @@ class Replay:
 
     def _less(self, without: Without) -> Times:
         made, weight = self._made, np.array(self._weight, np.int64)
-        on_host = (self._bound == Bound.HOST) | (self._bound == Bound.HOST_GAP)
-        lane = made.lane[self._target]
         for number, spans in without.host.items():
-            mine = np.flatnonzero(on_host & (lane == number))
+            mine = self._on_host[made.lane[self._target[self._on_host]] == number]
             end = made.time_ns[self._target[mine]]
             weight[mine] -= spans.within(end - weight[mine], end)
         if len(without.device):
             places = np.flatnonzero(np.isin(made.device, without.device))
             begins = 2 * len(made.host) + 2 * places
-            working = np.isin(self._bound, (Bound.COMPUTE, Bound.COMMUNICATION, Bound.COPY))
-            mine = np.flatnonzero(working & np.isin(self._source, begins))
+            mine = np.flatnonzero(self._working & np.isin(self._source, begins))
             weight[mine] -= (weight[mine] * without.device_share).astype(np.int64)
         if len(without.waits):
             weight = self._unwaited(weight, without.waits)
@@ -203,3 +205,8 @@ class Replay:
         # An edge of this weight can never be what is waited for last.
         weight[gone] = -(1 << 60)
         return weight
+
+
+def _first_of(node: Ints, nodes: int) -> Ints:
+    """Return int64[nodes + 1], where the edges of each node begin among edges in the order of their nodes."""
+    return np.concatenate([[0], np.cumsum(np.bincount(node, minlength=nodes))]).astype(np.int64)

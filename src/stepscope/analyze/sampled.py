@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.source_lines import MOST_LINES, Share, SourceLine, is_own, line_of
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.sampled import Samples
 
 _WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -245,9 +246,9 @@ class Sampled:
         if len(other) < FEWEST:
             return frozenset()
         stacks = samples.stacks
-        there = {self._function(f) for at in np.unique(samples.stack[other]).tolist() for f in stacks[at]}
+        there = {self._function(f) for at in distinct(samples.stack[other]).tolist() for f in stacks[at]}
         found = set()
-        for at in np.unique(samples.stack[spans.within(end - 1, end) > 0]).tolist():
+        for at in distinct(samples.stack[spans.within(end - 1, end) > 0]).tolist():
             mine = (frame for frame in self._within(stacks[at]) if self._frames.own[frame])
             alone = next((name for frame in mine if (name := self._function(frame)) not in there), "")
             found |= {alone} if alone else set()

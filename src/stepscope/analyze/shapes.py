@@ -29,6 +29,7 @@ from stepscope.analyze.roofline import call_times, formats_of, require_work, use
 from stepscope.analyze.spans import Ints
 from stepscope.analyze.windows import windows
 from stepscope.kernels import tree
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 
@@ -251,7 +252,7 @@ def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
     device = device[order]
     place = trace.rank[device].astype(np.int64) << 16 | trace.device[device]
     dry = np.ones(len(device), bool)
-    for one in np.unique(place).tolist():
+    for one in distinct(place).tolist():
         mine = np.flatnonzero(place == one)
         busy = np.maximum.accumulate(trace.end_ns[device[mine]])
         dry[mine[1:]] = busy[:-1] <= trace.start_ns[trace.launch[device[mine[1:]]]]

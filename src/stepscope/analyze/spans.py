@@ -57,17 +57,23 @@ class Spans:
 
     def covered_before(self, time: Ints) -> Times:
         """Return how much lies before each time."""
-        time = np.asarray(time, np.int64)
-        if not len(self):
-            return np.zeros(len(time), np.int64)
-        whole = np.concatenate(([0], np.cumsum(self.end - self.start)))
-        at = np.searchsorted(self.start, time, side="right")
-        inside = np.maximum(0, self.end[at - 1] - time)
-        return np.where(at > 0, whole[at] - inside, 0)
+        return self._before(np.asarray(time, np.int64), self._sums())
 
     def within(self, start: Ints, end: Ints) -> Times:
         """Return how much of each window is covered; windows may overlap and be in any order."""
-        return self.covered_before(end) - self.covered_before(start)
+        sums = self._sums()
+        return self._before(np.asarray(end, np.int64), sums) - self._before(np.asarray(start, np.int64), sums)
+
+    def _sums(self) -> Times:
+        """Return how long all intervals before each are together, and before the end."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.end - self.start)])
+
+    def _before(self, time: Times, whole: Times) -> Times:
+        if not len(self):
+            return np.zeros(len(time), np.int64)
+        at = np.searchsorted(self.start, time, side="right")
+        inside = np.maximum(0, self.end[at - 1] - time)
+        return np.where(at > 0, whole[at] - inside, 0)
 
     def union(self, *others: Spans) -> Spans:
         """Return the union of the sets."""

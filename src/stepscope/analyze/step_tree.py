@@ -32,7 +32,8 @@ from stepscope.analyze.phases import Phase, Phases, phases
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.windows import Windows, ranks, windows
 from stepscope.kernels import intervals, nesting, tree
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
 PARTS = ("data_loading", "forward", "backward", "optimizer", "other", "communication", "copy", "idle")
 """Names of the parts, in the order of a step."""
@@ -122,18 +123,18 @@ def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
 def loading_lanes(trace: Trace, rows: Ints) -> Ints:
     """Return the lanes whose loading counts: of threads that run steps where these load, else all."""
     loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
-    lanes = np.unique(trace.lane[loading])
+    lanes = distinct(trace.lane[loading])
     on_step = lanes[np.isin(lanes, stepping_lanes(trace, rows))]
     return on_step if len(on_step) else lanes
 
 
 def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
     """Return the threads that run steps; where none were marked, the one with most operators' time."""
-    stepping = np.unique(trace.lane[rows[(trace.kind[rows] == Kind.STEP) & (trace.device[rows] < 0)]])
+    stepping = distinct(trace.lane[rows[(trace.kind[rows] == Kind.STEP) & (trace.device[rows] < 0)]])
     if len(stepping):
         return stepping
-    rows = rows[(trace.device[rows] < 0) & ~np.isin(trace.kind[rows], _BESIDE)]
-    operators = rows[np.isin(trace.kind[rows], (Kind.HOST_OP, Kind.RUNTIME_CALL))]
+    rows = rows[(trace.device[rows] < 0) & ~among(*_BESIDE)[trace.kind[rows]]]
+    operators = rows[among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind[rows]]]
     for mine in (operators, rows):
         if len(mine):
             return np.array([np.argmax(np.bincount(trace.lane[mine], weights=trace.self_ns[mine]))])
@@ -149,7 +150,7 @@ def _with_sampled_frames(trace: Trace, rows: Ints) -> Ints:
     host = rows[trace.device[rows] < 0]
     marked = host[np.isin(trace.lane[host], stepping)]
     frames = host[trace.kind[host] == Kind.PYTHON_FRAME]
-    if not len(frames) or not np.isin(trace.kind[marked], (Kind.STEP, Kind.DATA_LOADING)).all():
+    if not len(frames) or not among(Kind.STEP, Kind.DATA_LOADING)[trace.kind[marked]].all():
         return stepping
     return np.union1d(stepping, np.argmax(np.bincount(trace.lane[frames], weights=trace.self_ns[frames])))
 
@@ -161,7 +162,7 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
         return (np.zeros(0, np.int64),) * 5
     first, last = every.start_ns[places], every.end_ns[places]
     mine = (trace.rank == rank) & (trace.start_ns < last.max()) & (trace.end_ns > first.min())
-    rows = np.flatnonzero(mine & ~np.isin(trace.kind, _BESIDE))
+    rows = np.flatnonzero(mine & ~among(*_BESIDE)[trace.kind])
     stepping = _with_sampled_frames(trace, np.flatnonzero(trace.rank == rank))
     layer = _row_layers(trace, rank, rows, stepping, phase)
     rows = rows[layer[rows] < _NEVER]
@@ -180,19 +181,19 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
 def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phases) -> Int32:
     """Return each row's layer, the first of its own and those of what encloses it; _NEVER for other rows."""
     kind = trace.kind[rows]
-    on_device = (trace.device[rows] >= 0) & np.isin(kind, DEVICE_WORK)
-    has_device = bool(((trace.rank == rank) & (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)).any())
+    on_device = (trace.device[rows] >= 0) & among(*DEVICE_WORK)[kind]
+    has_device = bool(((trace.rank == rank) & (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]).any())
     own = np.full(len(rows), _NEVER, np.int32)
     host, main = trace.device[rows] < 0, np.isin(trace.lane[rows], stepping)
-    framed = np.isin(kind, _FRAMES)
+    framed = among(*_FRAMES)[kind]
     own[host & ~framed] = _BUSY_ELSEWHERE
     own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
         computes = host & (kind == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)
     own[computes] = _OF_PHASE[phase.phase[rows[computes]]]
-    own[np.isin(kind, COMMUNICATION)] = _COMMUNICATION
-    own[np.isin(kind, COPY)] = _COPY
+    own[among(*COMMUNICATION)[kind]] = _COMMUNICATION
+    own[among(*COPY)[kind]] = _COPY
     loading = kind == Kind.DATA_LOADING
     everything = np.flatnonzero(trace.rank == rank)
     own[loading & host & np.isin(trace.lane[rows], loading_lanes(trace, everything))] = _LOADING

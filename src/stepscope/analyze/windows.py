@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 from stepscope.trace.recorder import recorder_rows
 
 NO_STEP = -1
@@ -50,7 +51,7 @@ def windows(trace: Trace) -> Windows:
     """
     steps = trace.steps
     parts = [(steps.rank, steps.number, asked_ns(trace), steps.end_ns)]
-    present = set(np.unique(steps.rank).tolist())
+    present = set(distinct(steps.rank).tolist())
     for rank in ranks(trace):
         if rank in present:
             continue
@@ -71,8 +72,8 @@ def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
     """
     mine = trace.rank == rank
     own = recorder_rows(trace.strings, trace.name, trace.kind, trace.parent)
-    on_device = mine & (trace.device >= 0) & np.isin(trace.kind, DEVICE_WORK)
-    on_host = mine & (trace.device < 0) & np.isin(trace.kind, _WORK) & ~own
+    on_device = mine & (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]
+    on_host = mine & (trace.device < 0) & among(*_WORK)[trace.kind] & ~own
     launching = trace.launch[on_device]
     calls = launching[launching >= 0]
     on_host[calls] = ~own[calls]
@@ -102,7 +103,7 @@ def asked_ns(trace: Trace) -> Ints:
     if not len(rows) or not len(steps):
         return asked
     ends = trace.start_ns + trace.duration_ns
-    for lane in np.unique(trace.lane[steps.row[steps.row >= 0]]):
+    for lane in distinct(trace.lane[steps.row[steps.row >= 0]]):
         loads = rows[trace.lane[rows] == lane]
         loads = loads[np.argsort(ends[loads], kind="stable")]
         mine = np.flatnonzero((steps.row >= 0) & (trace.lane[steps.row] == lane))
@@ -118,4 +119,4 @@ def asked_ns(trace: Trace) -> Ints:
 
 def ranks(trace: Trace) -> list[int]:
     """Return the ranks that have events, ascending."""
-    return [int(rank) for rank in np.unique(trace.rank)]
+    return list(trace.derived("ranks", lambda: distinct(trace.rank).tolist()))

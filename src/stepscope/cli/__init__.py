@@ -62,6 +62,8 @@ def _apart(arguments: argparse.Namespace) -> int:
     from stepscope.errors import StepscopeError
     from stepscope.trace.bounds import limit_data, memory_bound
 
+    # Nothing here multiplies matrices: the threads that numpy's library starts for it only cost time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         bound = memory_bound()
     except StepscopeError as error:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.trace.distinct import distinct
 from stepscope.trace.document import MISSING, Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
@@ -97,7 +98,7 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
     lanes, (slice_lane, counter_lane), (mark_lane, arrow_lane) = find_lanes(
         document, [(slices.row, slices.variant), (counters, None)], [marks, arrows]
     )
-    strings = unescaped(document.strings, np.unique(document.name[slices.row]))
+    strings = unescaped(document.strings, distinct(document.name[slices.row]))
     draft = Draft(
         format=kind, path=path, strings=strings, lanes=lanes, name=document.name[slices.row],
         kind=np.zeros(len(slices.row), np.uint8), lane=slice_lane, start_ns=slices.start_ns,
@@ -257,8 +258,8 @@ def find_lanes(
 def _dense(values: Array, limit: int) -> tuple[Array, Array]:
     """Return the distinct values, ascending, and each value's position among them."""
     if limit > 1 << 24:
-        distinct, position = np.unique(values, return_inverse=True)
-        return distinct, position.ravel()
+        found, position = np.unique(values, return_inverse=True)
+        return found, position.ravel()
     seen = np.zeros(limit + 1, bool)
     seen[values] = True
     return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
@@ -382,7 +383,7 @@ def find_counters(document: Document, rows: Array, lane: Array, draft: Draft) ->
     args = document.column("args")[rows]
     names = document.name[rows]
     times = document.start_ns[rows]
-    parsed = {number: _json(document.strings[number]) for number in np.unique(args).tolist() if number >= 0}
+    parsed = {number: _json(document.strings[number]) for number in distinct(args).tolist() if number >= 0}
     samples: list[tuple[int, int, str, float]] = []
     texts = draft.strings
     for place, time, name, number in zip(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.trace import communication
+from stepscope.trace.distinct import distinct
 from stepscope.trace.draft import Draft
 from stepscope.trace.model import Kind, among
 from stepscope.trace.names import Strings
@@ -28,7 +29,7 @@ def add_collectives(draft: Draft) -> None:
     rows = np.flatnonzero(among(Kind.COLLECTIVE, Kind.SEND_RECV)[draft.kind])
     if not len(rows):
         return
-    names = {n: communication.operation(str(draft.strings[n])) for n in np.unique(draft.name[rows]).tolist()}
+    names = {n: communication.operation(str(draft.strings[n])) for n in distinct(draft.name[rows]).tolist()}
     table = {text: len(draft.strings) + number for number, text in enumerate(dict.fromkeys(names.values()))}
     draft.strings = Strings.of([*draft.strings.texts(), *table])
     blank = np.full(len(rows), -1)
@@ -74,7 +75,7 @@ def complete(
     if not len(table):
         return table, strings
     hosts = {
-        n for n in np.unique(name[kind != Kind.KERNEL]).tolist() if communication.HOST.match(str(strings[n]))
+        n for n in distinct(name[kind != Kind.KERNEL]).tolist() if communication.HOST.match(str(strings[n]))
     }
     shaped = np.full(len(kind), -1, np.int32)
     shaped[operators.row] = np.arange(len(operators), dtype=np.int32)

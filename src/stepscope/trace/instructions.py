@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stepscope.trace.distinct import distinct
 from stepscope.trace.draft import Array, Draft
 from stepscope.trace.hlo import Instruction, Program
 from stepscope.trace.model import Kind
@@ -194,7 +195,7 @@ def _tell_runtime(draft: Draft, rows: Array) -> None:
     """
     host = draft.kind == Kind.HOST_OP
     host[rows] = False
-    names: Any = np.unique(draft.name[host])
+    names: Any = distinct(draft.name[host])
     for rule, kind in ((_RUNTIME, Kind.RUNTIME_CALL), (_WAITS, Kind.OTHER)):
         found = [number for number in names.tolist() if rule.search(draft.strings[number])]
         draft.kind[host & np.isin(draft.name, found)] = kind

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from stepscope.trace import chrome, communication
 from stepscope.trace.chrome import Slices
+from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Device, Kind, Lane, ProcessGroup, among
@@ -132,7 +133,7 @@ def is_kineto(document: Document) -> bool:
     """Return whether the document is PyTorch's: by its top-level keys, else by its categories."""
     if "schemaVersion" in document.metadata and "deviceProperties" in document.metadata:
         return True
-    used = np.unique(document.category)
+    used = distinct(document.category)
     names = {document.strings[int(number)].lower() for number in used.tolist()}
     return len(names & CATEGORIES) >= 1 and bool(
         names & {"cpu_op", "operator", "kernel", "cuda_runtime", "runtime"}
@@ -172,7 +173,7 @@ def _category_tables(document: Document) -> tuple[npt.NDArray[np.uint8], npt.NDA
     """Return kind and place by the category's number; the last entry is for events without one (-1)."""
     kinds = np.zeros(len(document.strings) + 1, np.uint8)
     on_device = np.zeros(len(document.strings) + 1, bool)
-    for number in np.unique(document.category).tolist():
+    for number in distinct(document.category).tolist():
         name = document.strings[number].lower()
         if number >= 0:
             kinds[number] = _CATEGORIES.get(name, Kind.OTHER)
@@ -184,7 +185,7 @@ def _slices(document: Document) -> tuple[Slices, tuple[int, int]]:
     """Find the slices, without the one that spans the recording: its start and duration are returned."""
     slices = chrome.find_slices(document)
     category = document.category[slices.row]
-    spans = [n for n in np.unique(category).tolist() if document.strings[n].lower() == _NOT_AN_EVENT]
+    spans = [n for n in distinct(category).tolist() if document.strings[n].lower() == _NOT_AN_EVENT]
     is_span = np.isin(category, spans)
     if not is_span.any():
         return slices, (-1, -1)
@@ -203,7 +204,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
     steps: dict[int, int] = {}
     host_table = np.zeros(len(texts), np.uint8)
     host = among(Kind.HOST_OP, Kind.ANNOTATION)[kind] & ~on_device
-    for number in np.unique(name[host]).tolist():
+    for number in distinct(name[host]).tolist():
         text = texts[number]
         if match := STEP.match(text):
             host_table[number], steps[number] = Kind.STEP, int(match[1])
@@ -213,7 +214,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
             host_table[number] = Kind.MODULE_SCOPE
         elif text.startswith(("gloo:", "mpi:", "ucc:")):
             host_table[number] = Kind.COLLECTIVE
-    for number in np.unique(name[kind == Kind.PYTHON_FRAME]).tolist():
+    for number in distinct(name[kind == Kind.PYTHON_FRAME]).tolist():
         if texts[number].startswith(MODULE):
             host_table[number] = Kind.MODULE_SCOPE
     refined = host_table[name]
@@ -221,7 +222,7 @@ def _refine(draft: Draft, on_device: Array) -> None:
     draft.kind = kind = np.where(host & (refined > 0), refined, kind).astype(np.uint8)
     device_table = np.zeros(len(texts), np.uint8)
     work = kind == Kind.KERNEL
-    for number in np.unique(name[work]).tolist():
+    for number in distinct(name[work]).tolist():
         text = texts[number]
         if communication.communicates(text):
             device_table[number] = Kind.COLLECTIVE
@@ -311,9 +312,9 @@ def _kernels(draft: Draft, sparse: _Sparse, texts: Strings) -> dict[str, Array] 
 
 def _products(tokens: Array, texts: Strings) -> Array:
     """Return the product of the three numbers of texts such as ``[24, 1, 1]``, -1 for none."""
-    distinct, position = np.unique(tokens, return_inverse=True)
-    values = [_product(texts[number]) for number in distinct.tolist()]
-    return np.array(values, np.int64)[position.ravel()] if len(distinct) else np.zeros(0, np.int64)
+    found, position = numbered(tokens)
+    values = [_product(texts[number]) for number in found.tolist()]
+    return np.array(values, np.int64)[position] if len(found) else np.zeros(0, np.int64)
 
 
 def _product(text: str) -> int:
@@ -348,9 +349,9 @@ def _collectives(draft: Draft, sparse: _Sparse) -> dict[str, Array] | None:
     texts = draft.strings
     named = sparse.at("Collective name", rows)
     names = np.where(named >= 0, named, draft.name[rows])
-    operations = {number: communication.operation(texts[number]) for number in np.unique(names).tolist()}
+    operations = {number: communication.operation(texts[number]) for number in distinct(names).tolist()}
     dtype = sparse.at("dtype", rows)
-    sizes = {number: communication.dtype_bytes(texts[number]) for number in np.unique(dtype).tolist()}
+    sizes = {number: communication.dtype_bytes(texts[number]) for number in distinct(dtype).tolist()}
     inside, outside = sparse.at("In msg nelems", rows), sparse.at("Out msg nelems", rows)
     sent = [
         communication.message_bytes(operations[name], a, b, sizes[kind])
@@ -385,11 +386,11 @@ def _stacks(draft: Draft, sparse: _Sparse, texts: Strings) -> None:
     rows, numbers = sparse.pairs("Call stack")
     if not len(rows):
         return
-    distinct, position = np.unique(numbers, return_inverse=True)
-    chains = [chrome.unescape(texts[number]).split(";")[::-1] for number in distinct.tolist()]
+    found, position = numbered(numbers)
+    chains = [chrome.unescape(texts[number]).split(";")[::-1] for number in found.tolist()]
     draft.stacks, paths = Paths.of(chains)
     draft.stack = np.full(sparse.size, -1, np.int32)
-    draft.stack[rows] = paths[position.ravel()]
+    draft.stack[rows] = paths[position]
 
 
 # --- points and facts --------------------------------------------------------------------------------
@@ -411,7 +412,7 @@ def _points(draft: Draft, document: Document) -> None:
     if arrows is None:
         return
     category = arrows.columns["category"]
-    names = {n: (document.strings[n] or "").lower() for n in np.unique(category).tolist()}
+    names = {n: (document.strings[n] or "").lower() for n in distinct(category).tolist()}
     forward = np.isin(category, [n for n, text in names.items() if text in ("fwdbwd", "forward_backward")])
     launches = np.isin(
         category,

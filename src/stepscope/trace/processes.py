@@ -14,6 +14,7 @@ import numpy as np
 
 from stepscope.trace import chrome, communication
 from stepscope.trace.collectives import add_collectives
+from stepscope.trace.distinct import distinct
 from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft
 from stepscope.trace.instructions import Ran, add_instructions
@@ -55,9 +56,9 @@ def _jax(draft: Draft, document: Document, rows: Array) -> None:
         device = int(match[2]) if match and match[2] else -1
         draft.lanes[number] = _on(draft.lanes[number], device, process.removeprefix("/device:"), thread)
     pair = np.stack([draft.lane, draft.name])
-    distinct, position = np.unique(pair, axis=1, return_inverse=True)
+    found, position = np.unique(pair, axis=1, return_inverse=True)
     kinds = []
-    for lane, name in distinct.T.tolist():
+    for lane, name in found.T.tolist():
         title, (process, thread) = draft.strings[name], places[lane]
         on_device = draft.lanes[lane].device >= 0
         kinds.append(device_kind(process, thread, title) if on_device else host_kind(title))
@@ -71,10 +72,10 @@ def _jax(draft: Draft, document: Document, rows: Array) -> None:
     flops = document.column("model_flops")[rows]
     draft.flops = flops if (flops >= 0).any() else None
     told = np.stack([document.column(key)[rows] for key in _TOLD])
-    distinct, position = np.unique(told, axis=1, return_inverse=True)
+    found, position = np.unique(told, axis=1, return_inverse=True)
     ran: list[Ran] = []
     places_of = []
-    for module, instruction, *more in distinct.T.tolist():
+    for module, instruction, *more in found.T.tolist():
         texts = [chrome.unescape(document.strings[n]) if n >= 0 else "" for n in (module, instruction, *more)]
         places_of.append(len(ran) if texts[1] else -1)
         if texts[1]:
@@ -102,7 +103,7 @@ def _rocprof(draft: Draft, document: Document, rows: Array) -> None:
     draft.kind = kinds[draft.lane]
     work = draft.kind == Kind.KERNEL
     found = np.full(len(draft.strings), Kind.KERNEL, np.uint8)
-    for number in np.unique(draft.name[work]).tolist():
+    for number in distinct(draft.name[work]).tolist():
         found[number] = communication.kind_of(draft.strings[number])
     draft.kind[work] = found[draft.name[work]]
     add_collectives(draft)

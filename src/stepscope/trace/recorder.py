@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.kernels import nesting
+from stepscope.trace.distinct import distinct
 from stepscope.trace.draft import Array
 from stepscope.trace.model import Kind
 from stepscope.trace.names import Strings
@@ -29,7 +30,7 @@ def recorder_rows(strings: Strings, name: Array, kind: Array, parent: Array) -> 
     frames = np.flatnonzero(kind == Kind.PYTHON_FRAME)
     if not len(frames):
         return np.asarray(own)
-    used = np.unique(name[frames])
+    used = distinct(name[frames])
     wanted = np.zeros(len(strings), bool)
     wanted[[number for number in used.tolist() if FRAME.search(strings[number])]] = True
     mark = np.full(len(name), -1, np.int32)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from stepscope.kernels import nesting
 from stepscope.trace.collectives import complete
 from stepscope.trace.compact import without_unused_texts
+from stepscope.trace.distinct import distinct
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace, among
 from stepscope.trace.names import Paths
@@ -225,8 +226,8 @@ class _Build:
         if not backward.any() or not ahead.any():
             return
         lanes = self.lane[row]
-        forward_lanes = np.unique(lanes[ahead])
-        for number in np.unique(thread[backward]).tolist():
+        forward_lanes = distinct(lanes[ahead])
+        for number in distinct(thread[backward]).tolist():
             wanted = np.flatnonzero(backward & (thread == number))
             best = _thread_lane(sequence[wanted], sequence, lanes, ahead, forward_lanes)
             candidates = np.flatnonzero(ahead & (lanes == best))
@@ -308,7 +309,7 @@ class _Build:
         """
         tells = ~among(Kind.STEP, Kind.OVERHEAD, Kind.SYNC)[self.kind]
         tells &= ~recorder_rows(self.strings, self.name, self.kind, self.parent)
-        stepping = np.unique(self.lane[steps.row[steps.row >= 0]])
+        stepping = distinct(self.lane[steps.row[steps.row >= 0]])
         on_step = np.isin(self.lane, stepping)
         beside = bool(among(Kind.STEP, Kind.DATA_LOADING)[self.kind[on_step]].all())
         tells &= (self.kind != Kind.PYTHON_FRAME) | on_step | beside
@@ -492,7 +493,7 @@ def match_latest(keys: Array, rows: Array, start: Array, wanted: Array) -> Int32
 def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any) -> Int32:
     """Return the last row of a lane that starts at or before a time, with "left" before it; -1 for none."""
     row = np.full(len(time), -1, np.int32)
-    for number in np.unique(lane).tolist():
+    for number in distinct(lane).tolist():
         first, last = np.searchsorted(lanes, [number, number + 1]) if number >= 0 else (0, 0)
         which = np.flatnonzero(lane == number)
         found = np.searchsorted(starts[first:last], time[which], side) - 1

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.trace import chrome
+from stepscope.trace.distinct import distinct
 from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
@@ -42,7 +43,7 @@ REASONS = {
 
 def is_timeline(document: Document) -> bool:
     """Return whether every slice is a TensorFlow ``Op``."""
-    used = np.unique(document.category[chrome.rows_of(document, b"X")])
+    used = distinct(document.category[chrome.rows_of(document, b"X")])
     return len(used) == 1 and document.strings[int(used[0])] == "Op"
 
 

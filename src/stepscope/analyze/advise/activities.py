@@ -24,6 +24,7 @@ from stepscope.analyze.advise.workers import Workers, workers_of
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 
@@ -316,7 +317,7 @@ def _backward_lanes(waited: Waited) -> list[int]:
     """Return other threads on which compiling was recorded and that the graph joins with the main thread."""
     if waited.graph is None or waited.replay is None:
         return []
-    lanes = np.unique(waited.graph.lane)
+    lanes = distinct(waited.graph.lane)
     return [
         int(lane)
         for lane in lanes
@@ -353,7 +354,7 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     total = np.bincount(trace.name[rows], weights=trace.duration_ns[rows])
     compiling = rows[trace.name[rows] == int(np.argmax(total))]
     found: dict[str, Any] = {
-        "compilations": len(compiling), "steps_with": len(np.unique(trace.step[compiling])),
+        "compilations": len(compiling), "steps_with": len(distinct(trace.step[compiling])),
     }  # fmt: skip
     functions: dict[str, int] = {}
     for row in compiling.tolist():

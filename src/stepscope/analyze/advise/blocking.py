@@ -16,7 +16,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.sampled import FEWEST
 from stepscope.analyze.spans import Spans
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, among
 
 RULE = "blocking-call"
 LEAST = 0.05
@@ -70,9 +70,9 @@ def _case(waited: Waited) -> Case | None:
 def _explained(waited: Waited) -> Spans:
     """Return the time of operators, calls and exchanges, and of what other rules are about."""
     trace = waited.trace
-    kinds = (Kind.HOST_OP, Kind.RUNTIME_CALL)
-    mine = (trace.lane == waited.lane) & np.isin(trace.kind, kinds) & (trace.device < 0)
-    exchanges = (trace.rank == waited.rank) & np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV))
+    called = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
+    mine = (trace.lane == waited.lane) & called & (trace.device < 0)
+    exchanges = (trace.rank == waited.rank) & among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]
     told = rows_spans(trace, np.flatnonzero(mine | exchanges))
     return told.union(waited.activities.spans(waited.lane), waited.executing, _exchanging(waited))
 

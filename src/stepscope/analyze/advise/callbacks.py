@@ -15,7 +15,7 @@ from stepscope.analyze.advise.waited import LOADING_THREAD, Waited, Worth
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 RULE = "host-callback"
 CALLBACKS = re.compile(
@@ -66,7 +66,7 @@ def _rows(waited: Waited) -> Ints:
     trace = waited.trace
     called = named(trace, CALLBACKS)
     mine = (trace.rank == waited.rank) & called[trace.name] & (trace.lane != waited.lane)
-    return np.flatnonzero(mine & np.isin(trace.kind, (Kind.HOST_OP, Kind.KERNEL)))
+    return np.flatnonzero(mine & among(Kind.HOST_OP, Kind.KERNEL)[trace.kind])
 
 
 def _case(waited: Waited) -> Case | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,15 +25,16 @@ from stepscope.analyze.advise.finding import (
 from stepscope.analyze.advise.remedy import quoted, show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import COMMUNICATION, rows_spans
-from stepscope.analyze.ranks.clocks import Clocks, align_clocks
-from stepscope.analyze.ranks.joint import joint_collectives
-from stepscope.analyze.ranks.waits import Waits, measure_waits
-from stepscope.analyze.ranks.what_if import like_the_others
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
 from stepscope.errors import EmptyTraceError
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
+
+if TYPE_CHECKING:
+    from stepscope.analyze.ranks.clocks import Clocks
+    from stepscope.analyze.ranks.waits import Waits
 
 RULE, SLOW = "communication-bound", "slow-rank"
 LATE, BY_CHANCE = 0.5, 0.6
@@ -90,7 +91,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _rows(trace: Trace, waited: Waited) -> Any:
-    rows = np.flatnonzero(np.isin(trace.kind, COMMUNICATION) & (trace.rank == waited.rank))
+    rows = np.flatnonzero(among(*COMMUNICATION)[trace.kind] & (trace.rank == waited.rank))
     if waited.has_device:
         rows = rows[trace.device[rows] >= 0]
     return rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0]
@@ -98,7 +99,7 @@ def _rows(trace: Trace, waited: Waited) -> Any:
 
 def _on_host(trace: Trace, waited: Waited, rows: Any) -> Worth:
     """Return the worth of exchanges of a host without devices; what other operators hide costs nothing."""
-    lanes = np.unique(trace.lane[rows]).tolist()
+    lanes = distinct(trace.lane[rows]).tolist()
     host = {int(lane): rows_spans(trace, rows[trace.lane[rows] == lane]) for lane in lanes}
     others = (trace.kind == Kind.HOST_OP) & (trace.rank == waited.rank) & (trace.device < 0)
     alone = rows_spans(trace, rows).minus(rows_spans(trace, np.flatnonzero(others)))
@@ -189,6 +190,8 @@ def _without_lateness(
     Others may be late, too, so the steps of all ranks are replayed. If the replay is refused, the gain is at
     most the wait for this rank of the rank that waits least (``least``, and the length of a step).
     """
+    from stepscope.analyze.ranks.what_if import like_the_others
+
     one = like_the_others(trace, waits, clocks, culprit)
     if one is None:
         return least[0], least[0] / least[1], "bound"
@@ -209,6 +212,12 @@ def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
 
 def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
     """Return who waited how long for whom, None if that is unknown."""
+    from stepscope.analyze.ranks.clocks import (
+        align_clocks,  # of several ranks, which most profiles are not of
+    )
+    from stepscope.analyze.ranks.joint import joint_collectives
+    from stepscope.analyze.ranks.waits import measure_waits
+
     try:
         joint = joint_collectives(trace)
     except EmptyTraceError:

@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.device import rows_spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind
 
 RULE = "pageable-copies"
@@ -21,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for waited in facts.waited:
         rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.MEMCPY]
         rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
-        names = np.unique(trace.name[rows])
+        names = distinct(trace.name[rows])
         known = [any(word in texts[number].lower() for word in ("pageable", "pinned")) for number in names]
         telling = telling or any(known) or not len(rows)
         rows = rows[
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         ]
         if not len(rows):
             continue
-        calls = np.unique(trace.launch[rows][trace.launch[rows] >= 0]).astype(np.int64)
+        calls = distinct(trace.launch[rows][trace.launch[rows] >= 0]).astype(np.int64)
         worth = waited.worth(device=rows, waits=calls)
         moved = trace.bytes[rows]
         evidence = {

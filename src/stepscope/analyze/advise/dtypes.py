@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.spans import Ints
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 RULE = "dtype-hints"
@@ -38,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for waited in facts.waited:
         rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
         rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
-        numbers = np.unique(trace.name[rows])
+        numbers = distinct(trace.name[rows])
         products = numbers[[bool(_PRODUCT.search(texts[number])) for number in numbers]]
         rows = rows[np.isin(trace.name[rows], products)]
         seen = seen or len(rows) > 0
@@ -124,7 +125,7 @@ def _types(trace: Trace) -> npt.NDArray[np.int8]:
     """Return the same for each row by its own inputs; the last element stands for no row."""
     table, texts = trace.operators, trace.strings
     types, of_text = np.full(len(trace) + 1, -1, np.int8), np.full(len(texts) + 1, -1, np.int8)
-    for number in np.unique(table.types[table.types >= 0]).tolist():
+    for number in distinct(table.types[table.types >= 0]).tolist():
         text = texts[number]
         of_text[number] = 0 if _SHORT_TYPES.search(text) else 1 if _FULL_TYPES.search(text) else -1
     types[table.row] = of_text[table.types]

@@ -19,7 +19,7 @@ from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Spans
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, among
 
 RULE = "eager-operations"
 PER_STEP = 50
@@ -67,7 +67,7 @@ _REMEDIES = {
 def _case(waited: Waited) -> Case | None:
     trace, lane = waited.trace, waited.lane
     called = named(trace, _CALLS)
-    mine = (trace.lane == lane) & called[trace.name] & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+    mine = (trace.lane == lane) & called[trace.name] & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     rows = outermost(trace, np.flatnonzero(mine))
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
     if lane < 0 or len(rows) < PER_STEP * waited.count:

@@ -21,10 +21,10 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
-from stepscope.analyze.tfprof.advise import expensive_reports
 from stepscope.analyze.units import most
 from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
 
 RULE = "expensive-operation"
 COUNT = 3
@@ -35,6 +35,8 @@ HALF = 0.5
 def check(facts: Facts) -> Iterator[Finding]:
     """Report the top three by device time, or else by their part of the steps."""
     if facts.profile is not None:
+        from stepscope.analyze.tfprof.advise import expensive_reports  # of tfprof's own profiles alone
+
         reports = [report for report in expensive_reports(facts.profile) if report]
         if reports:
             yield Finding(
@@ -98,12 +100,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _action(trace: Trace, rows: Ints) -> str:
     """Return what to do: no faster form ends an exchange in which its rank waits for others."""
-    if np.isin(trace.kind[rows], COMMUNICATION).mean() <= HALF:
+    if among(*COMMUNICATION)[trace.kind[rows]].mean() <= HALF:
         return (
             "the operation that takes most is where a faster version gains most; other findings say whether "
             "the step waits for it"
         )
-    if len(np.unique(trace.rank)) > 1:
+    if len(distinct(trace.rank)) > 1:
         return "the time of an exchange includes waiting for other ranks: stepscope ranks says how much"
     return (
         "the time of an exchange includes waiting for other ranks, which one rank's profile cannot show: "
@@ -126,7 +128,7 @@ def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
 
 def _view(trace: Trace, name: int) -> str:
     """Return the view that lists a name: operators, or kernels whose operator is unknown."""
-    shown = (trace.name == name) & np.isin(trace.kind, (Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.DATA_LOADING))
+    shown = (trace.name == name) & among(Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.DATA_LOADING)[trace.kind]
     return "op" if shown.any() else "kernel"
 
 
@@ -151,7 +153,7 @@ def _culprits(trace: Trace, rows: Ints) -> Ints:
     launch = trace.launch[rows]
     owner = np.where(launch >= 0, nearest[launch], -1)
     # An exchange is what it is, whichever operator started it.
-    owner = np.where(np.isin(trace.kind[rows], (Kind.COLLECTIVE, Kind.SEND_RECV)), -1, owner)
+    owner = np.where(among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind[rows]], -1, owner)
     return np.where(owner >= 0, trace.name[owner], trace.name[rows]).astype(np.int64)
 
 
@@ -162,7 +164,7 @@ def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
     """
     trace, parts = facts.timeline, facts.step_tree
     held = named(trace, WRAPPERS)
-    wanted = np.isin(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME))
+    wanted = among(Kind.HOST_OP, Kind.DATA_LOADING, Kind.PYTHON_FRAME)[trace.kind]
     nearest = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
     owner = nearest[parts.row]

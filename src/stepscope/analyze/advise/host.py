@@ -27,7 +27,8 @@ from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.step_tree import innermost
 from stepscope.analyze.units import most, share, time
 from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import distinct
+from stepscope.trace.model import Kind, Trace, among
 
 MOST = 0.5
 """Share of the host's part from which on one kind of time names the finding."""
@@ -161,7 +162,7 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
 def _one_call(waited: Waited, whole: int) -> dict[str, Any]:
     """Return the one call that makes up most of the host's part, such as starting a device."""
     trace = waited.trace
-    calls = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL)) & (trace.device < 0)
+    calls = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind] & (trace.device < 0)
     rows = np.flatnonzero(
         calls & np.isin(trace.lane, waited.host_lanes) & ~waited.activities.waits[trace.name]
     )
@@ -281,7 +282,7 @@ def _parts(waited: Waited) -> HostTime:
     copies = named(trace, _COPIES)
     launching = rows_spans(trace, launches[~copies[trace.name[launches]]]).intersect(rest)
     rest = rest.minus(launching)
-    operators = rows_spans(trace, mine[np.isin(kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))])
+    operators = rows_spans(trace, mine[among(Kind.HOST_OP, Kind.RUNTIME_CALL)[kind]])
     operators = operators.minus(_in_python(waited, mine).union(_in_functions(waited, mine))).intersect(rest)
     rest = rest.minus(operators)
     python = rows_spans(trace, mine[kind == Kind.PYTHON_FRAME]).intersect(rest)
@@ -291,7 +292,7 @@ def _parts(waited: Waited) -> HostTime:
 def _in_python(waited: Waited, mine: Ints) -> Spans:
     """Return the time within operators in which a frame is the innermost, as in the step's tree."""
     trace = waited.trace
-    operators = np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+    operators = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     if not (trace.kind[mine] == Kind.PYTHON_FRAME).any():
         return Spans.empty()
     start, end, row = innermost(trace, mine, trace.lane[mine])
@@ -323,7 +324,7 @@ def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
     trace = waited.trace
     others = np.flatnonzero(
         np.isin(trace.lane, lanes[1:])
-        & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
+        & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
         & (trace.device < 0)
     )
     # While the main thread waits for the thread of the backward pass, that one is the host.
@@ -334,9 +335,7 @@ def _dry_launches(waited: Waited) -> Ints:
     """Return the host's operators and calls that ran while no device worked."""
     trace = waited.trace
     mine = np.flatnonzero(
-        (trace.lane == waited.lane)
-        & np.isin(trace.kind, (Kind.HOST_OP, Kind.RUNTIME_CALL))
-        & (trace.device < 0)
+        (trace.lane == waited.lane) & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind] & (trace.device < 0)
     )
     dry = waited.dry.within(trace.start_ns[mine], trace.end_ns[mine])
     return mine[dry >= np.maximum(trace.duration_ns[mine] // 2, 1)]
@@ -400,7 +399,7 @@ def _optimizer_remedy(trace: Trace, waited: Waited) -> list[str]:
     rows = optimizer_rows(trace, waited)
     if rows_spans(trace, rows).intersect(waited.spans).measure_ns < WORTH * waited.wall_ns:
         return []
-    names = " ".join(trace.strings[int(name)] for name in np.unique(trace.name[rows]))
+    names = " ".join(trace.strings[int(name)] for name in distinct(trace.name[rows]))
     if "_fused_" in names or "fused_adam" in names.lower():
         return []
     return ["a fused optimizer" if "_foreach_" in names else "a fused or foreach optimizer"]
@@ -422,10 +421,8 @@ def _torch(*, graphs: bool, compiled: bool, optimizer: list[str]) -> str:
 def optimizer_calls(trace: Trace, waited: Waited) -> Ints:
     """Return the outermost events of the optimizer in the steps: its own mark, with the Python within it."""
     phase = phases(trace).phase
-    kinds = (Kind.HOST_OP, Kind.ANNOTATION)
-    mine = np.flatnonzero(
-        (phase == Phase.OPTIMIZER) & np.isin(trace.kind, kinds) & (trace.lane == waited.lane)
-    )
+    called = among(Kind.HOST_OP, Kind.ANNOTATION)[trace.kind]
+    mine = np.flatnonzero((phase == Phase.OPTIMIZER) & called & (trace.lane == waited.lane))
     mine = mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]
     return outermost(trace, mine)
 

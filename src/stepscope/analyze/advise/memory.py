@@ -19,6 +19,7 @@ from stepscope.analyze.advise.finding import (
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.memory import DeviceMemory
 from stepscope.analyze.spans import Ints
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 RULE = "memory-near-limit"
@@ -75,5 +76,5 @@ def _allocating(trace: Trace, rank: int, device: int) -> Ints:
     """Return the events in which a device's allocations were made, as far as known."""
     table = trace.memory
     mine = (table.rank == rank) & (table.device == device) & (table.row >= 0) & (table.bytes > 0)
-    found: Ints = np.unique(table.row[mine]).astype(np.int64)
+    found: Ints = distinct(table.row[mine]).astype(np.int64)
     return found

@@ -25,7 +25,7 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
 from stepscope.analyze.windows import NO_STEP, Windows
-from stepscope.trace.model import Kind
+from stepscope.trace.model import Kind, among
 
 RULE = "step-variation"
 LIMIT = 0.25
@@ -128,7 +128,7 @@ def _ends(waited: Waited) -> Any:
     """Return where each step's last event ends: what comes after belongs to the profiler, or to nothing."""
     trace, steps = waited.trace, waited.steps
     mine = np.flatnonzero(
-        (trace.rank == waited.rank) & ~np.isin(trace.kind, (Kind.STEP, Kind.OVERHEAD, Kind.ANNOTATION))
+        (trace.rank == waited.rank) & ~among(Kind.STEP, Kind.OVERHEAD, Kind.ANNOTATION)[trace.kind]
     )
     if not len(mine):
         return steps.end_ns

@@ -18,6 +18,7 @@ from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import most, often
 from stepscope.analyze.views.measure import owners
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 RULE = "sync-points"
@@ -70,7 +71,7 @@ def _on_device(facts: Facts, waited: Waited) -> Case | None:
     if made is None:
         return None
     nodes = np.flatnonzero(made.bound[: 2 * len(made.host)] == Bound.SYNC)
-    rows: Ints = np.unique(made.row[nodes][made.row[nodes] >= 0]).astype(np.int64)
+    rows: Ints = distinct(made.row[nodes][made.row[nodes] >= 0]).astype(np.int64)
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
     # A launch that stands still waits because too much is queued; nothing would be won if it did not.
     stuck = np.isin(rows, trace.launch[waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]])

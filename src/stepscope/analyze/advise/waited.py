@@ -20,6 +20,7 @@ from stepscope.analyze.source_lines import MOST_LINES, Share, responsible
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.kernels import tree
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 LOADING_THREAD = re.compile(r"tf_data")
@@ -130,7 +131,7 @@ class Waited:
         # What a thread of the backward pass launches comes from the operators of the forward pass.
         ahead = trace.forward[held]
         held = np.where((ahead >= 0) & (trace.lane[np.maximum(ahead, 0)] == self.lane), ahead, held)
-        held = np.unique(held[trace.lane[held] == self.lane]).astype(np.int64)
+        held = distinct(held[trace.lane[held] == self.lane]).astype(np.int64)
         return self.lines(rows_spans(trace, held)) if len(held) else []
 
     def origin_lines(self, rows: Ints, span: Callable[[Ints], Spans]) -> list[Share]:
@@ -145,8 +146,8 @@ class Waited:
         """
         trace = self.trace
         behind = phases(trace).phase[rows] == Phase.BACKWARD
-        ahead = np.unique(trace.forward[rows[behind]])
-        ahead = outermost(trace, ahead[(ahead >= 0) & (trace.lane[ahead] == self.lane)].astype(np.int64))
+        forwards = distinct(trace.forward[rows[behind]])
+        ahead = outermost(trace, forwards[(forwards >= 0) & (trace.lane[forwards] == self.lane)])
         forward = span(ahead) if len(ahead) else Spans.empty()
         made = self.lines(forward) if len(forward) else []
         if not made:
@@ -247,7 +248,7 @@ class Waited:
         if not len(rows):
             return rows
         # What only holds others may stand still in between.
-        names = np.unique(trace.name[rows])
+        names = distinct(trace.name[rows])
         holds = names[[bool(WRAPPERS.match(trace.strings[int(name)])) for name in names]]
         return rows[~self.activities.waits[trace.name[rows]] & ~np.isin(trace.name[rows], holds)]
 

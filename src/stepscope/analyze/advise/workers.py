@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.spans import Spans
+from stepscope.trace.distinct import distinct
 
 FETCH, COLLATE = "fetch (loader worker)", "collate (loader worker)"
 """Names of workers' spans in captures; fetching includes collating."""
@@ -67,7 +68,7 @@ def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
         return None
     trace, whole = waited.trace, waiting.measure_ns
     shares = [rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)]
-    return Workers(len(np.unique(trace.lane[fetch])), *shares)
+    return Workers(len(distinct(trace.lane[fetch])), *shares)
 
 
 def _rows(waited: Waited, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -21,6 +21,7 @@ from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.spans import Spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of
 
@@ -491,7 +492,7 @@ class _Causes:
                 loads[unknown] = trace.kind[above[unknown]] == Kind.DATA_LOADING
                 above[unknown] = trace.parent[above[unknown]]
             cause[loads] = _LOADS
-        names = np.unique(trace.name[rows])
+        names = distinct(trace.name[rows])
         waits = [any(part in trace.strings[number] for part in _SYNCS) for number in names.tolist()]
         if any(waits):
             cause[np.isin(trace.name[rows], names[waits])] = _WAITS_FOR_DEVICE

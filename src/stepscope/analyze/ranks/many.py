@@ -23,8 +23,9 @@ from stepscope.analyze.ranks.own_work import Excess, OwnWork, joined, own_work
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
 from stepscope.trace import pool
+from stepscope.trace.distinct import distinct
 from stepscope.trace.load import load_file, load_trace
-from stepscope.trace.model import COLUMNS, Kind, Trace
+from stepscope.trace.model import COLUMNS, Kind, Trace, among
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.ranks import load_directory, with_rank_of
 from stepscope.trace.tables import TABLES
@@ -138,7 +139,7 @@ class _Files:
         questions = []
         for at, rank in enumerate(waits.joint.ranks):
             asked, mine = asked_of(waits, at, excess), stretches.get(rank)
-            for file in np.unique(files[asked.row]).tolist():
+            for file in distinct(files[asked.row]).tolist():
                 here = files[asked.row] == file
                 some = None if mine is None else _of_file(mine, files, rows, file)
                 if some is not None or (asked.kept_ns[here] > 0).any():
@@ -228,7 +229,7 @@ def reduced(trace: Trace, number: int) -> Trace:
     """
     keep = np.zeros(len(trace), bool)
     keep[trace.collectives.row] = True
-    keep[np.isin(trace.kind, (Kind.COLLECTIVE, Kind.SEND_RECV))] = True
+    keep[among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]] = True
     if len(trace):  # how long it was recorded
         keep[[int(trace.start_ns.argmin()), int(trace.end_ns.argmax())]] = True
     rows = np.flatnonzero(keep)
@@ -251,7 +252,7 @@ def reduced(trace: Trace, number: int) -> Trace:
 def _used(trace: Trace, name: Any, collectives: Any) -> tuple[Strings, Any, Any]:
     """Return the names that are in use, and the columns with their numbers."""
     fields = {field: getattr(collectives, field) for field in collectives.names}
-    used = np.unique(np.concatenate([name, *fields.values()]))
+    used = distinct(np.concatenate([name, *fields.values()]))
     used = used[used >= 0]
     number = np.full(len(trace.strings) + 1, -1, np.int32)
     number[used] = np.arange(len(used))

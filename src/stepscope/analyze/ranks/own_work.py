@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.spans import Spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
 Ints = npt.NDArray[np.int64]
@@ -169,7 +170,7 @@ def _stretches(
 def _loading(trace: Trace, mine: _RankRows) -> Spans:
     """Return when the thread that trains loaded."""
     rows = mine.of([Kind.DATA_LOADING], on_device=False)
-    threads = np.unique(trace.lane[mine.of([Kind.STEP])])
+    threads = distinct(trace.lane[mine.of([Kind.STEP])])
     on_thread = np.isin(trace.lane[rows], threads)
     return _spans(trace, rows[on_thread] if on_thread.any() else rows)
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.waits import Waits
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 Ints = npt.NDArray[np.int64]
@@ -38,9 +39,9 @@ def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[StepRun]:
     begin = clocks.aligned(table.start_ns, table.rank)
     end = clocks.aligned(table.end_ns, table.rank)
     found: list[StepRun] = []
-    for number in np.unique(table.number).tolist():
+    for number in distinct(table.number).tolist():
         mine = np.flatnonzero((table.number == number) & np.isin(table.rank, ranks))
-        if len(mine) != len(ranks) or len(np.unique(table.rank[mine])) != len(ranks):
+        if len(mine) != len(ranks) or len(distinct(table.rank[mine])) != len(ranks):
             continue
         mine = mine[np.argsort(table.rank[mine])]
         if found and found[-1].numbers[-1] == number - 1:

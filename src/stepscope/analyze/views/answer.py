@@ -18,6 +18,7 @@ from stepscope.analyze.views.memory import MEASURES as MEMORY
 from stepscope.analyze.views.memory import with_memory
 from stepscope.analyze.views.tree import Floats, Tree
 from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 VIEWS = tuple(BUILDERS)
@@ -169,7 +170,7 @@ def _accounted(trace: Trace, measures: Measures, options: ViewOptions) -> Bools 
     kinds = np.zeros(256, bool)
     for kind in Kind:
         kinds[kind] = matches(kind.name.lower(), options.account_type_regexes)
-    devices = np.unique(trace.device)
+    devices = distinct(trace.device)
     placed = np.array([matches(device_name(int(device)), options.account_type_regexes) for device in devices])
     keep = named[trace.name] | named[names_of(trace, owners(trace, measures))]
     return np.asarray(keep | kinds[trace.kind] | placed[np.searchsorted(devices, trace.device)])

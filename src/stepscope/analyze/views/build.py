@@ -13,8 +13,6 @@ from stepscope.analyze.views.measure import (
     Ints,
     Measures,
     begins_call,
-    distinct,
-    is_any,
     names_of,
     owners,
     paths,
@@ -22,7 +20,8 @@ from stepscope.analyze.views.measure import (
 from stepscope.analyze.views.tree import Tree, grow
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.distinct import numbered
+from stepscope.trace.model import Kind, Trace, among
 
 ROOT = "(all)"
 
@@ -47,11 +46,11 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
             # There the scopes end in the node itself, which is the leaf.
             return grow(trace, measures, scope, parents, names, called=measures.device_ns == 0, keep=keep)
     else:
-        named = is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE))
+        named = among(Kind.ANNOTATION, Kind.MODULE_SCOPE)[trace.kind]
         scope, parents, last = paths(trace, measures, named=named)
         names = _path_names(trace, parents, last)
     owner = owners(trace, measures)
-    inside = ~is_any(trace.kind, (Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS))
+    inside = ~among(Kind.ANNOTATION, Kind.MODULE_SCOPE, *_NOT_OPERATORS)[trace.kind]
     node, parent, leaves = _leaves(trace, scope, names_of(trace, owner, label=False), inside, parents)
     first = len(names)
     for above, leaf in zip(parent[first:].tolist(), leaves, strict=True):
@@ -81,7 +80,7 @@ def _leaves(
     """Hang one leaf per (scope, name) below the scopes; events not ``inside`` stay at their scope."""
     strings = max(len(trace.strings), 1)
     pairs = scope[inside].astype(np.int64) * strings + name[inside]
-    keys, inverse = distinct(pairs)
+    keys, inverse = numbered(pairs)
     node = scope.astype(np.int32)
     node[inside] = len(parents) + inverse
     parent = np.concatenate([parents, (keys // strings).astype(np.int32)])
@@ -105,7 +104,7 @@ def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         node, parent, nodes = dataflow(trace)
         called = measures.device_ns == 0
         return grow(trace, measures, node, parent, [ROOT, *nodes], called=called, keep=keep)
-    named = ~is_any(trace.kind, (Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD))
+    named = ~among(Kind.PYTHON_FRAME, Kind.STEP, Kind.OVERHEAD)[trace.kind]
     path, parent, last = paths(trace, measures, named=named)
     texts = trace.strings.texts()
     names = [ROOT, *(texts[number] for number in last[1:].tolist())]
@@ -118,7 +117,7 @@ def operation_names(trace: Trace, owner: Ints) -> Ints:
     What a step spends in loading is the loader's, whatever operators do the work in it.
     """
     loader = _loaders(trace)
-    own = np.where(is_any(trace.kind, _NOT_OPERATORS), -1, names_of(trace, owner))
+    own = np.where(among(*_NOT_OPERATORS)[trace.kind], -1, names_of(trace, owner))
     return np.where(loader >= 0, trace.name[np.maximum(loader, 0)], own)
 
 
@@ -126,7 +125,7 @@ def op_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """One row per operator name: its own time, and the device work that it launched itself."""
     owner = owners(trace, measures)
     names = names_of(trace, owner)
-    counted = ~is_any(trace.kind, _NOT_OPERATORS)
+    counted = ~among(*_NOT_OPERATORS)[trace.kind]
     # An operator that the dispatcher hands on to itself is one call.
     again = (trace.parent >= 0) & (names[trace.parent] == names) & (trace.kind == Kind.HOST_OP)
     called = begins_call(trace, owner) & ~(again & (trace.kind[trace.parent] == Kind.HOST_OP))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.analyze.views.measure import Ints
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 
@@ -25,7 +26,7 @@ def dataflow(trace: Trace) -> tuple[Ints, Ints, list[str]]:
         The tree's node of each event; per node its parent, 0 being the root; and all names but the root's.
     """
     key, names = node_names(trace)
-    present = np.unique(key)
+    present = distinct(key)
     ordered = sorted(present.tolist(), key=lambda number: names[number])
     feeds: dict[int, list[int]] = {number: [] for number in ordered}
     fed: set[int] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,11 @@ from stepscope.analyze.views.waiting import waiting
 from stepscope.analyze.windows import Windows
 from stepscope.errors import UsageError
 from stepscope.kernels import tree as forest
-from stepscope.trace.model import DEVICE_WORK, Kind, Trace
+from stepscope.trace.distinct import distinct, numbered
+from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
-
-_MOST_NUMBERS = 8_000_000
-"""Largest table of numbers in use that is still faster than sorting."""
 
 UNCOUNTED = (Kind.STEP, Kind.OVERHEAD)
 """Host events whose own time is nobody's work."""
@@ -98,9 +96,9 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
     every = tree or step_tree(trace)
     counted = _counted(trace, step)
     window = counted.window if counted.marked else _within(trace, every.windows, counted.window)
-    on_device = (trace.device >= 0) & is_any(trace.kind, DEVICE_WORK)
+    on_device = (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]
     waits = waiting(trace)
-    working = (trace.device < 0) & ~is_any(trace.kind, UNCOUNTED) & ~waits
+    working = (trace.device < 0) & ~among(*UNCOUNTED)[trace.kind] & ~waits
     above = np.where(on_device & (trace.launch >= 0), trace.launch, trace.parent).astype(np.int32)
     launched = np.flatnonzero(on_device & (trace.launch >= 0))
     level = trace.depth.astype(np.int32)
@@ -187,44 +185,26 @@ def _counted(trace: Trace, step: int) -> _Counted:
             raise UsageError(f"step {step} was not profiled", hint="no steps are marked; leave out -step")
         window, nothing = np.zeros(len(trace), np.int32), np.zeros(0, np.int64)
         return _Counted(window, 1, "whole trace, no steps marked", nothing, nothing, nothing)
-    numbers, place = distinct(trace.step[marked])
+    numbers, place = numbered(trace.step[marked])
     if step >= 0 and step not in numbers:
         raise UsageError(f"step {step} was not profiled", hint=f"steps: {_listed(numbers)}")
     used: Ints = np.arange(len(numbers))
     inside, ranks = place, np.zeros(1, np.int64)
     if len(trace.ranks) > 1:
-        found, rank = distinct(trace.rank[marked])
+        found, rank = numbered(trace.rank[marked])
         ranks = found.astype(np.int64)
-        used, inside = distinct(place * len(ranks) + rank)
+        used, inside = numbered(place * len(ranks) + rank)
     if step >= 0:
         wanted = numbers[used // len(ranks)] == step
         inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]
         used = used[wanted]
     window = np.full(len(trace), -1, np.int32)
     window[marked] = inside
-    steps = len(np.unique(used // len(ranks)))
+    steps = len(distinct(used // len(ranks)))
     count = f"{steps} profiled step{'s' * (steps != 1)}"
     what = f"mean per step over {count}" if step < 0 else f"step {step}"
     label = what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
     return _Counted(window, len(used), label, numbers, ranks, used)
-
-
-def distinct(values: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct values, ascending, and the place of each among them; none may be negative."""
-    greatest = int(values.max(initial=0))
-    if greatest > _MOST_NUMBERS:
-        found, place = np.unique(values, return_inverse=True)
-        return found, place
-    seen = np.zeros(greatest + 1, bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
-
-
-def is_any(kinds: Ints, wanted: Sequence[Kind]) -> Bools:
-    """Return whether each kind is among the given ones."""
-    table = np.zeros(256, bool)
-    table[list(wanted)] = True
-    return np.asarray(table[kinds])
 
 
 def _listed(numbers: Ints) -> str:
@@ -239,7 +219,7 @@ def owners(trace: Trace, measures: Measures) -> Ints:
     what ran an instruction of an XLA program; device work launched outside all operators belongs to the call
     that launched it.
     """
-    operator = is_any(trace.kind, (Kind.HOST_OP, Kind.DATA_LOADING)) & (trace.device < 0)
+    operator = among(Kind.HOST_OP, Kind.DATA_LOADING)[trace.kind] & (trace.device < 0)
     owner = np.empty(len(trace), np.int32)
     forest.nearest(np.ascontiguousarray(trace.parent, np.int32), operator.astype(np.uint8), owner)
     launched = np.flatnonzero(measures.above != trace.parent)
@@ -283,7 +263,7 @@ def _collectives(trace: Trace) -> tuple[Ints, Ints]:
     if not len(rows):
         return rows, rows
     texts = trace.strings
-    used = [n for n in np.unique(trace.name).tolist() if _COLLECTIVE.match(texts[n])]
+    used = [n for n in distinct(trace.name).tolist() if _COLLECTIVE.match(texts[n])]
     around = trace.parent[rows]
     named = np.where(around >= 0, trace.name[around], trace.name[rows])
     at = np.full(len(trace), -1, np.int32)
@@ -327,7 +307,7 @@ def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints
         inherited = np.where(above >= 0, path[above], 0)
         path[rows] = inherited
         new = named[rows]
-        keys, inverse = distinct(inherited[new].astype(np.int64) * strings + trace.name[rows[new]])
+        keys, inverse = numbered(inherited[new].astype(np.int64) * strings + trace.name[rows[new]])
         path[rows[new]] = count + inverse
         parents.append((keys // strings).astype(np.int32))
         names.append((keys % strings).astype(np.int32))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views.measure import Bools, Ints, Measures, Stretches
 from stepscope.kernels import tree
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -187,7 +187,7 @@ def _step_nodes(trace: Trace, stretches: Stretches, places: Ints, size: int) -> 
     python, elsewhere = size - len(REST), size - len(REST) + 1
     node = places[stretches.row].astype(np.int64)
     lost = np.flatnonzero(node <= 0)
-    framed = np.isin(trace.kind[stretches.row[lost]], _FRAMES)
+    framed = among(*_FRAMES)[trace.kind[stretches.row[lost]]]
     node[lost] = np.where(framed, python, elsewhere)
     return node
 

@@ -12,6 +12,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 _BUILTIN = r"acquire|wait|sleep|select|poll|kevent|accept|recv|recv_into|recvfrom|get of _queue\.SimpleQueue"
@@ -51,7 +52,7 @@ def _runtime(trace: Trace) -> npt.NDArray[np.bool_]:
     if len(rows) and len(trace.instructions):
         stepping = trace.lane[(trace.kind == Kind.STEP) & (trace.device < 0)]
         rows = rows[~np.isin(trace.lane[rows], stepping)]
-        names = [n for n in np.unique(trace.name[rows]).tolist() if _RUNTIME_WAITS.search(trace.strings[n])]
+        names = [n for n in distinct(trace.name[rows]).tolist() if _RUNTIME_WAITS.search(trace.strings[n])]
         found[rows[np.isin(trace.name[rows], names)]] = True
     return found
 
@@ -63,7 +64,7 @@ def _frames(trace: Trace) -> npt.NDArray[np.bool_]:
     busy = np.zeros(len(trace.lanes) + 1, bool)
     busy[trace.lane[~frames]] = True
     helper = frames & ~busy[trace.lane]
-    names = np.unique(trace.name[helper])
+    names = distinct(trace.name[helper])
     waits = np.zeros(len(trace.strings) + 1, bool)
     waits[[name for name in names.tolist() if _WAITS.match(trace.strings[name])]] = True
     return np.asarray(helper & waits[trace.name])
