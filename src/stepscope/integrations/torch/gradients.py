@@ -109,6 +109,7 @@ class Gradients:
         self._clips = Clips()
         self._pace, self._budget = Pace(), SamplingBudget(hook, self._sampling)
         self._normed: tuple[Norms, int] | None = None
+        self._norm_seconds = 0.0
         self._unclipped: Array | None = None
         self._count = self._short = -1
         self._failures = 0
@@ -188,6 +189,9 @@ class Gradients:
             if self._normed is not None:
                 self._take_norm(there=False)
             if self._watched.plain and self._measure_shortly(optimizer, begun):
+                self._norm_seconds = time.perf_counter() - begun
+                if self._normed is None:
+                    self._pace.normed(self._norm_seconds)
                 return
         except Exception as error:  # noqa: BLE001  tensors of any kind
             self._failed(error)
@@ -201,8 +205,10 @@ class Gradients:
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._normed is not None:
+            begun, reading = time.perf_counter(), self._normed[0].reading_seconds
             with self._guarded():
                 self._take_norm()
+            self._pace.normed(self._norm_seconds + time.perf_counter() - begun + reading)
         if self._sample is None or self._sample.closed:
             return
         with self._guarded(), torch.no_grad():
@@ -368,7 +374,7 @@ class Gradients:
             plan.full,
             version=plan.layout.version,
             loose=np.zeros(4),
-            cost_seconds=self._pace.sample_seconds,
+            cost_seconds=self._pace.cost_seconds(self._hook.max_overhead),
             step_seconds=self._pace.step_seconds,
             relayout=self._watched.changed,
             alone=alone,

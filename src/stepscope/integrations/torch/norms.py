@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 
@@ -41,6 +42,8 @@ class Norms:
     Attributes:
         able: Whether the parameters are of such a kind.
         watches: Whether ``finish`` has to wait for the optimizer's step.
+        reading_seconds: What it takes to read the gradients, where threads read them in parallel with the
+            optimizer, which then gets less of the memory; 0 where ``begin`` reads them itself.
     """
 
     def __init__(self, shares: Sequence[ParameterShare]) -> None:
@@ -57,6 +60,7 @@ class Norms:
         self._table = StatisticsTable(1)
         self._nothing = self._table.moments.copy()
         self._steps = 0
+        self.reading_seconds = 0.0
         self._readers: Readers | None = None
         self._seen: list[tuple[Tensor, int]] = []
         self._read: Counts | None = None
@@ -92,11 +96,13 @@ class Norms:
         if self.watches and self._steps >= LEARNT and self._steps % LOOK_AGAIN:
             self._ask(some)
         else:
+            begun = time.perf_counter()
             if self._small:
                 found.add_parts(*some, squares_only=True)
             else:
                 measure.add(found, some, squares_only=True)
-            self._read = some if self.watches else None
+            if self.watches:
+                self._read, self.reading_seconds = some, time.perf_counter() - begun
         return True
 
     def finish(self) -> StatisticsTable | None:

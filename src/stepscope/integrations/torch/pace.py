@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+FOR_SAMPLES = 0.25
+"""Least share of the budget that is left for samples, whatever the norms of all steps take."""
+
 
 class Pace:
     """Running means of both.
@@ -9,10 +12,11 @@ class Pace:
     Attributes:
         step_seconds: Running mean; 0 before the second step.
         sample_seconds: Running mean of a full sample; 0 before the first.
+        norm_seconds: Running mean of what the norm takes in a step with nothing else; 0 before the first.
     """
 
     def __init__(self) -> None:
-        self.step_seconds = self.sample_seconds = 0.0
+        self.step_seconds = self.sample_seconds = self.norm_seconds = 0.0
         self._begun: tuple[int, float] | None = None
 
     def begin(self, step: int, now: float) -> None:
@@ -25,3 +29,20 @@ class Pace:
     def took(self, seconds: float) -> None:
         """Note what a full sample took."""
         self.sample_seconds += (seconds - self.sample_seconds) * (0.3 if self.sample_seconds else 1)
+
+    def normed(self, seconds: float) -> None:
+        """Note what the norm of a step took."""
+        self.norm_seconds += (seconds - self.norm_seconds) * (0.1 if self.norm_seconds else 1)
+
+    def cost_seconds(self, max_overhead: float | None) -> float:
+        """Return what a full sample counts as, so that samples and norms together stay within a budget.
+
+        A budget of which norms take a half buys half as many samples, as if each cost twice as much.
+
+        Args:
+            max_overhead: The share of the time that both may take; None for no bound.
+        """
+        if not max_overhead or not self.step_seconds:
+            return self.sample_seconds
+        spent = self.norm_seconds / (self.step_seconds * max_overhead)
+        return self.sample_seconds / max(1.0 - spent, FOR_SAMPLES)
