@@ -1,7 +1,8 @@
 """Reasons why a due capture is skipped or moved.
 
 A line on the console and a mark in the run for the first capture that is skipped; those that follow it are
-counted, and the next profile says how many. A capture that is moved says so on the console and in its notes.
+counted, and the next profile says how many. A capture that is moved says so on the console and in its notes,
+with the steps of the captures that it also stands for.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ class Due:
 
     Args:
         mark: Leaves a mark in the run: order, step, why.
+        every: Steps between two captures of the schedule; None if it does not go by steps.
         say: Prints a line.
     """
 
     def __init__(
-        self, mark: Callable[[Order, int, str], None], say: Callable[[str], None] = on_console
+        self,
+        mark: Callable[[Order, int, str], None],
+        every: int | None = None,
+        say: Callable[[str], None] = on_console,
     ) -> None:
-        self._mark, self._say = mark, say
+        self._mark, self._every, self._say = mark, every, say
         self._waits: tuple[Order, int, str, bool] | None = None
         self._skipped: tuple[str, int] | None = None
         self._more = 0
@@ -65,14 +70,29 @@ class Due:
         if self._waits is not None and order.cause == self._waits[0].cause:
             (_, due, why, quiet), self._waits = self._waits, None
             if due != step:
-                notes.append(f"due at step {due}, begun at step {step}: {why}")
+                others = self._passed(due, step)
+                notes.append(f"due at step {due}, begun at step {step}{others}: {why}")
                 if not quiet:
-                    self._say(f"the profile due at step {due} begins at step {step}: {why}")
+                    self._say(f"the profile due at step {due} begins at step {step}{others}: {why}")
         if self._skipped is not None and order.cause == self._skipped[0]:
             (_, first), self._skipped = self._skipped, None
             several = f"those of step {first} and of {self._more} later ones were" if self._more else ""
             notes.append(f"{several or f'that of step {first} was'} skipped before this one")
         return notes
+
+    def _passed(self, due: int, step: int) -> str:
+        """Return in words at which further steps captures were due meanwhile."""
+        if self._every is None:
+            return ""
+        steps = list(range((due // self._every + 1) * self._every, step, self._every))
+        if not steps:
+            return ""
+        if len(steps) > 2:
+            return f", also in place of those of steps {steps[0]} to {steps[-1]}"
+        of_steps = (
+            f"that of step {steps[0]}" if len(steps) == 1 else f"those of steps {steps[0]} and {steps[1]}"
+        )
+        return f", also in place of {of_steps}"
 
     def close(self) -> None:
         """Report what still waits when the run ends."""

@@ -158,7 +158,7 @@ class ProfilerHook(Hook):
         self._writing = Writing(
             run, folder, self._budget, limits.holds, self.max_profiles, analyse=self._analyse
         )
-        self._due = Due(self._writing.skipped)
+        self._due = Due(self._writing.skipped, self.schedule.save_steps)
         self._triggers = Triggers(
             run, self.order, poll_secs=self._poll_secs, on_signal=self._signal, first=self._prepare
         )

@@ -377,7 +377,18 @@ def test_the_next_profile_says_how_many_were_skipped_before_it(tmp_path, fake):
     assert found[80][0] == "those of step 20 and of 2 later ones were skipped before this one"
 
 
-def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(tmp_path, fake, capsys):
+@pytest.mark.parametrize(
+    ("free", "others"),
+    [
+        (13, ""),
+        (23, ", also in place of that of step 20"),
+        (33, ", also in place of those of steps 20 and 30"),
+        (53, ", also in place of those of steps 20 to 50"),
+    ],
+)
+def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(
+    tmp_path, fake, capsys, free, others
+):
     let_go = threading.Event()
 
     class Slow(fake.Backend):
@@ -388,17 +399,19 @@ def test_a_capture_that_is_moved_says_so_on_the_console_and_in_its_notes(tmp_pat
     hook = hook_of(Slow(), save_steps=10, num_steps=1)
 
     def step(number):
-        if number == 13:
+        if number == free:
             let_go.set()
-        if number >= 13:
+        if number >= free:
             until_written(hook)(number)
 
-    train(tmp_path, hook, 16, step)
+    train(tmp_path, hook, free + 3, step)
     found = {each["steps"][0]: each["notes"] for each in fake.pointers(tmp_path)}
-    said = "due at step 10, begun at step 14: the previous profile was still being written"
-    assert found == {5: ["a note"], 14: [said, "a note"]}
+    said = f"due at step 10, begun at step {free + 1}{others}: the previous profile was still being written"
+    assert found == {5: ["a note"], free + 1: [said, "a note"]}
     why = said.partition(": ")[2]
-    assert capsys.readouterr().err == f"stepscope: the profile due at step 10 begins at step 14: {why}\n"
+    assert capsys.readouterr().err == (
+        f"stepscope: the profile due at step 10 begins at step {free + 1}{others}: {why}\n"
+    )
 
 
 def test_a_capture_that_waits_until_the_run_ends_is_told(tmp_path, fake, capsys):
