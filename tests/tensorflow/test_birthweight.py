@@ -25,6 +25,26 @@ def train(directory: Path, *words: str) -> None:
     subprocess.run(command, check=True, timeout=800, env=environment)
 
 
+SESSION = """\
+op -select micros,bytes,occurrence -order_by micros -max_depth 5
+scope -max_depth 3 -select micros -min_micros 10
+graph -max_depth 4 -select micros
+code -max_depth 5 -select micros
+advise
+op -select micros -output pprof:outfile=op.pb.gz
+timeline all.json.gz
+"""
+"""The one of docs/clusters.md."""
+
+
+def stepscope(folder: Path, *words: str, typed: str = "") -> str:
+    command = [sys.executable, "-m", "stepscope", *words]
+    done = subprocess.run(
+        command, cwd=folder, check=True, timeout=120, input=typed, text=True, stdout=subprocess.PIPE
+    )
+    return done.stdout
+
+
 def test_one_machine(tmp_path):
     train(tmp_path, "--steps", "250", "--profile", "range:100-102")
     with ss.open(tmp_path, cache=False) as log:
@@ -34,6 +54,11 @@ def test_one_machine(tmp_path):
         assert losses[-1] < losses[0]
         assert {"loss", "dnn/hiddenlayer_0/fraction_of_zero_values", "gradients/norm"} <= set(run.tags())
     assert len(list((tmp_path / "births" / "profiles").rglob("timeline-*.json"))) == 2
+    [context] = (tmp_path / "births" / "profiles").rglob("profile.context")
+    said = stepscope(tmp_path, "profile", str(context), typed=SESSION)
+    assert said.count("node name | ") == 4
+    assert all(name in said for name in ("MatMul", "dnn/hiddenlayer_0", "expensive-operation"))
+    assert {"op.pb.gz", "all.json.gz"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
@@ -46,6 +71,10 @@ def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
         assert len(list(folder.rglob("timeline-*.json"))) == 5
     shares = {each.task: each.receive_ratio for each in parameter_server(load_trace(folders[-1]))}
     assert {"ps:0", "ps:1", "chief:0", "worker:3"} <= set(shares)
+    told = {
+        line.split()[0]: line for line in stepscope(tmp_path, "ranks", str(folders[-1])).splitlines() if line
+    }
+    assert all(f"{100 * shares[task]:.1f} %" in told[task] for task in ("ps:0", "ps:1"))
     with ss.open(tmp_path, cache=False) as log:
         run = log.run("births")
         assert run.state == "finished"

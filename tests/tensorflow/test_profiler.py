@@ -171,6 +171,38 @@ def test_captures_keep_off_steps_whose_gradients_a_session_fetches(tmp_path: Pat
     assert found["steps"] == [11, 12]
 
 
+@needs_estimator
+def test_what_measures_gradients_is_in_the_timeline_and_in_no_cost(tmp_path: Path) -> None:
+    """Of a step that the user chose and whose gradients are measured: half of its time was ours."""
+    from stepscope.integrations.tensorflow import GradientSessionHook, LambdaProfilerHook
+    from stepscope.serve.records.graph import costs_of
+    from stepscope.trace.model import Kind
+
+    made, data = estimator(tmp_path)
+    run = tmp_path / "run"
+    hooks = [
+        LambdaProfilerHook(lambda step: 10 <= step < 12, run=run, analyse=False),
+        GradientSessionHook(run, ss.GradientHook(every_n_steps=1)),
+    ]
+    made.train(data, steps=STEPS, hooks=hooks)
+    (found,) = pointers(run)
+    read = find_profile(run / found["path"] / "profile.context")
+    assert read is not None
+    ran = [name for name, node in read().nodes.items() if node.executions]
+    assert "hidden/Relu" in ran
+    assert [name for name in ran if "stepscope_gradients" in name] == []
+    with ss.open(run, cache=False) as log:
+        [costs] = [each for each in log.run(".").records() if each.kind == "run_metadata"]
+        names = [each.name for each in costs_of(log.run(".").record(costs.tag)[-1][-1])]
+    assert "hidden/Relu" in names
+    assert [name for name in names if "stepscope_gradients" in name] == []
+    for path in (run / found["path"] / "run_meta_10", run / found["path"] / "timeline-10.json"):
+        trace = ss.load_trace(path, cache=False)
+        own = np.array(["stepscope_gradients" in trace.scopes.text(each) for each in trace.scope.tolist()])
+        assert set(trace.kind[own].tolist()) == {Kind.OVERHEAD}
+        assert Kind.OVERHEAD not in trace.kind[~own].tolist()
+
+
 def test_captures_steps_of_tensorflow_2(tmp_path: Path) -> None:
     weight = tf.Variable(tf.ones((8, 8)))
 

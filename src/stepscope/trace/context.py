@@ -88,7 +88,9 @@ def _draft(profile: Profile, path: str, runs: list[tuple[str, int, int, int, Pro
         strings=Strings.of(names),
         lanes=lanes,
         name=number,
-        kind=np.array([node_kind(run[4].op, on) for run, on in zip(runs, on_device, strict=True)], np.uint8),
+        kind=np.array(
+            [node_kind(run[4].name, run[4].op, on) for run, on in zip(runs, on_device, strict=True)], np.uint8
+        ),
         lane=np.array(lane, np.int32),
         start_ns=start - origin,
         duration_ns=duration,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stepscope.events.kinds.graph import is_own
 from stepscope.trace.model import Kind
 
 _RECEIVE = {"RecvTensor", "_Recv", "_Send", "_HostRecv", "_HostSend", "Send", "Recv"}
@@ -12,8 +13,10 @@ _LOADING = re.compile(r"Iterator|Dataset|^(ReaderRead|Queue(Dequeue|Many)|PyFunc
 _STREAM = re.compile(r"(?:device:)?gpu:(\d+)/(stream|memcpy)(?::(\w+))?", re.IGNORECASE)
 
 
-def node_kind(operator: str, on_device: bool) -> Kind:
-    """Return the kind of an executed node by its operator."""
+def node_kind(node: str, operator: str, on_device: bool) -> Kind:
+    """Return the kind of an executed node by its operator; what Stepscope added to the graph is overhead."""
+    if is_own(node):
+        return Kind.OVERHEAD
     if operator in _RECEIVE:
         return Kind.SEND_RECV
     if _COLLECTIVE.search(operator):

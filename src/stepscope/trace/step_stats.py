@@ -96,7 +96,7 @@ def _add_device(events: _Events, device: Any) -> None:
     ]
     for node, (start, length), row in zip(nodes, spans, rows, strict=True):
         title, operator, _ = parse_label(text(node.node_name), text(node.timeline_label))
-        kind = node_kind(operator, number >= 0)
+        kind = node_kind(title, operator, number >= 0)
         size = sum(output.tensor_description.allocation_description.requested_bytes for output in node.output)
         events.node.append(title)
         events.operator.append(operator or title.rsplit("/", 1)[-1])

@@ -59,7 +59,7 @@ def draft_timeline(document: Document, path: str) -> Draft:
     nodes = _node_names(document, slices.row)
     operators = [draft.strings[number] for number in draft.name.tolist()]
     on_device = [draft.lanes[lane].device >= 0 for lane in draft.lane.tolist()]
-    kinds = [node_kind(operator, there) for operator, there in zip(operators, on_device, strict=True)]
+    kinds = [node_kind(*each) for each in zip(nodes, operators, on_device, strict=True)]
     draft.kind = np.array(kinds, np.uint8)
     draft.scopes, draft.scope = Paths.of(scope_parts(node) for node in nodes)
     draft.memory, sizes = _allocations(document, nodes, first=draft.origin_ns)

@@ -20,8 +20,15 @@ PRODUCER = 22
 """Version of the graph format that TensorBoard's own writers of other frameworks' graphs give."""
 OWN_GRAPH, OWN_COSTS = "stepscope/graph", "stepscope/graph_costs"
 """Tags of a graph, and of what its nodes took, that stand in the file beside one of another tool's."""
+OWN_SCOPE = "stepscope_gradients"
+"""Scope of the operations that Stepscope itself adds to a graph of TensorFlow, to measure gradients."""
 _KINDS = {"cuda": "GPU", "rocm": "GPU", "xla": "TPU"}
 _ODD = re.compile(r"[^A-Za-z0-9_.\\/>-]")
+
+
+def is_own(node: str) -> bool:
+    """Return whether a node of a graph was added by Stepscope itself."""
+    return node.removeprefix("_retval_").partition("/")[0] == OWN_SCOPE
 
 
 @message

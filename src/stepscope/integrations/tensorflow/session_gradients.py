@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from stepscope.errors import RecordError
+from stepscope.events.kinds.graph import OWN_SCOPE
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
@@ -23,8 +24,6 @@ from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""
-SCOPE = "stepscope_gradients/"
-"""Scope of all operations that are added to a graph here."""
 REPLICA = re.compile(r"/replica_\d+$")
 
 
@@ -105,7 +104,8 @@ class Fetched:
         self.next, self._runs, self._names = 1, 0, list[str]()
         self.whole, self._program, self._weights = False, "norm", None
         if run.role.writes:
-            with tf.compat.v1.name_scope(SCOPE):  # the trailing slash keeps it one, whatever it stands in
+            # The trailing slash keeps it one scope, whatever scope this is in.
+            with tf.compat.v1.name_scope(f"{OWN_SCOPE}/"):
                 self._build()
 
     def finish(self, timeout: float) -> None:

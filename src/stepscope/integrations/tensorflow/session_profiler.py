@@ -4,6 +4,9 @@ Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_met
 them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read. The RunMetadata
 of a capture's last step goes into the run, too, where the Graph finds times, memory and shapes. Captures of
 all processes that are due at one step lie in one folder: together they are one profile.
+
+Operations that Stepscope itself added to the graph are in the timelines and in RunMetadata, because they took
+time, but not among the costs: neither in ``profile.context`` nor in the Graph.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tensorflow.python.profiler import model_analyzer
 from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.hook import LambdaProfilerHook as LambdaCaptures
 from stepscope.capture.hook import ProfilerHook as Captures
+from stepscope.events.kinds.graph import is_own
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
@@ -95,11 +99,23 @@ class SessionBackend:
 
 
 def context(graph: Any, steps: list[tuple[int, Any]]) -> bytes:
-    """Return the ProfileProto over all captured steps, as ProfileContext dumped it."""
+    """Return the ProfileProto of all captured steps, as ProfileContext dumped it, without our operations."""
     profiler = _analyzer.Profiler(graph)
     for step, metadata in steps:
-        profiler.add_step(step, metadata)
+        profiler.add_step(step, without_own(metadata))
     found: bytes = profiler.serialize_to_string()
+    return found
+
+
+def without_own(metadata: Any) -> Any:
+    """Return RunMetadata without the times and memory of operations that Stepscope added to the graph."""
+    found = v1.RunMetadata()
+    found.CopyFrom(metadata)
+    for device in found.step_stats.dev_stats:
+        nodes = [node for node in device.node_stats if not is_own(node.node_name)]
+        if len(nodes) < len(device.node_stats):
+            del device.node_stats[:]
+            device.node_stats.extend(nodes)
     return found
 
 
@@ -213,7 +229,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         if self._graph_wanted:
             self._writer.add_graph(self._backend.graph)
             self._graph_wanted = False
-        self._writer.add_run_metadata(metadata, f"step_{self._step}", self._step)
+        self._writer.add_run_metadata(without_own(metadata), f"step_{self._step}", self._step)
 
     @guarded
     def end(self, session: Any) -> None:
