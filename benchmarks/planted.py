@@ -1,8 +1,8 @@
 """Findings against planted causes: real programs, each recorded here and judged by ``stepscope advise``.
 
 Each program has one cause planted, in a line that says so, or none. Counted are causes that are the first
-finding,
-those whose line is named too, and findings of programs in which nothing was planted, of all judgements.
+finding, those whose line is named too, or at least a line of the loop that was planted, and findings of
+programs in which nothing was planted, of all judgements.
 Not here, as there is no accelerator: memory near the limit and waits of a device, which unit tests hold.
 """
 
@@ -404,6 +404,28 @@ def planted_lines(case: Case) -> tuple[str, range]:
     )
 
 
+def planted_loop(case: Case) -> range:
+    """Return the lines of the innermost loop around the planted statement, its own where none is around it.
+
+    A loop over the training's steps is not part of what is planted, and neither is one around the function.
+    """
+    tree = ast.parse(case.path.read_text())
+    function, lines = planted_lines(case)
+    inside = [
+        loop
+        for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef) and each.name == function
+        for loop in ast.walk(each)
+        if isinstance(loop, ast.For | ast.While)
+        and loop.lineno <= lines.start < lines.stop <= (loop.end_lineno or 0) + 1
+        and "run.step" not in ast.unparse(loop)
+    ]
+    if not inside:
+        return lines
+    innermost = max(inside, key=lambda loop: loop.lineno)
+    return range(innermost.lineno, (innermost.end_lineno or 0) + 1)
+
+
 def interpreter(framework: str) -> str:
     """Return the Python that runs a framework's programs, empty where there is none here.
 
@@ -485,7 +507,7 @@ def main() -> int:
     cases = [case for case in chosen if interpreter(case.framework)]
     if len(cases) < len(chosen):
         print(f"{len(chosen) - len(cases)} programs left out: no environment with TensorFlow (TFVENV)")
-    first = lines = planted = false = judged = failed = 0
+    first = lines = loops = planted = false = judged = failed = 0
     print(f"{'program':<28}{'planted':<20}{'first finding':<20}{'gain':>7}  line")
     for case in cases:
         with tempfile.TemporaryDirectory() as directory:
@@ -508,6 +530,7 @@ def main() -> int:
             hit = top is not None and top["rule"] in case.rules
             first += hit
             lines += hit and (not function or place.get("line") in wanted_lines)
+            loops += hit and (not function or place.get("line") in planted_loop(case))
         else:
             judged += len(said["judged"])
             false += len(findings)
@@ -523,7 +546,7 @@ def main() -> int:
             + (f" (planted in {function}, line {wanted_lines.start})" if function else ""),
             flush=True,
         )
-    print(f"cause first: {first} of {planted}; with its line: {lines} of {planted}")
+    print(f"cause first: {first} of {planted}; with its line: {lines} of {planted}; in its loop: {loops}")
     print(f"programs with a printed command that does not run: {failed} of {len(cases)}")
     print(f"false findings: {false} of {judged} judgements on programs in which nothing was planted")
     bad = (planted and lines < RECALL * planted) or (judged and false > FALSE * judged)

@@ -534,6 +534,40 @@ def test_values_that_are_read_one_by_one_on_a_host(make, steps) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sampled_at", "line"),
+    [
+        pytest.param(30_000, 9, id="in the loop, between two reads"),
+        pytest.param(4_000_000, None, id="after the loop, which says nothing about it"),
+    ],
+)
+def test_the_line_of_reads_that_no_sample_hits(make, sampled_at: int, line: int | None) -> None:
+    """Each read lasts 5 µs, and the next follows 55 µs later."""
+    step_ns, events = 8 * STEP, []
+    for step in range(3):
+        at = step * step_ns
+        events.append(make.event(f"ProfilerStep#{step}", Kind.STEP, at, step_ns, step=step))
+        events += [make.event("aten::item", Kind.HOST_OP, at + i * 60_000, 5_000) for i in range(60)]
+    times = np.sort(np.concatenate([np.arange(3) * step_ns + sampled_at + i * 60_000 for i in range(15)]))
+    length = np.full(len(times), 10_000)
+    samples = Samples(
+        0,
+        times,
+        times + length,
+        length,
+        np.zeros(len(times), int),
+        ((0, 1),),
+        (MAIN, FETCH),
+        "/u",
+        (0,),
+        10_000,
+    )
+    facts = Facts(make.build(events))
+    facts.__dict__["sampled"] = {0: Sampled(samples)}
+    (one,) = of(facts, "sync-points")
+    assert one.place.get("line") == line
+
+
 def optimizer(make, name: str):
     def content(step, at):
         return [

@@ -101,7 +101,8 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
         return None
     spans = around(trace, rows)
     worth = waited.worth(host={waited.lane: spans})
-    lines = waited.lines(spans)
+    # Reads are shorter than the time between samples; where none hits one, some lie between two of a loop.
+    lines = waited.lines(spans) or waited.lines(around(trace, rows, apart_ns=_APART_NS))
     evidence = {
         "read_ns": round(spans.measure_ns / waited.count),
         "reads_per_step": len(rows) / waited.count,
@@ -124,13 +125,15 @@ def reads(waited: Waited) -> Ints:
 
 _LOOP = 8
 """Multiple of a usual read's duration within which the next read belongs to the same loop."""
+_APART_NS = 1_000_000
+"""How far apart two reads of a loop may be where no sample is nearer: other operators run between them."""
 
 
-def around(trace: Trace, rows: Ints) -> Spans:
-    """Return the time of reads and of the loops around them."""
+def around(trace: Trace, rows: Ints, *, apart_ns: int = 20_000) -> Spans:
+    """Return the time of reads and of the loops around them; reads so little apart belong to one loop."""
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     usual = int(np.median(trace.duration_ns[rows]))
-    near = (start[1:] - end[:-1]) < max(_LOOP * usual, 20_000)
+    near = (start[1:] - end[:-1]) < max(_LOOP * usual, apart_ns)
     return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
 
 
