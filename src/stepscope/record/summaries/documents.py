@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepscope.events.kinds import graph, layout, text
 from stepscope.events.kinds.text import Cell, TextTable
-from stepscope.events.messages import Event, TaggedRunMetadata
+from stepscope.events.messages import Event, TaggedRunMetadata, Value
 from stepscope.record.problems import shown
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
@@ -57,9 +58,21 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
     Raises:
         RefusalError: It is not one.
     """
-    table = table_of(rows, columns)
-    size = 64 * (len(table.rows) + 1) * len(table.columns)
-    return Prepared(lambda tag: text.table_values(tag, table, description=description), bounded(size))
+    held = [table_of(rows, columns)]
+    size = bounded(64 * (len(held[0].rows) + 1) * len(held[0].columns))
+
+    def make(tag: str) -> list[Value]:
+        """Give the rows back a few at a time: to free all of them is one turn of the interpreter's lock."""
+        table = held.pop()
+        values = text.table_values(tag, table, description=description)
+        left = list(table.rows)
+        del table
+        while left:
+            del left[-text.ROWS_AT_ONCE :]
+            time.sleep(0)
+        return values
+
+    return Prepared(make, size)
 
 
 def table_of(rows: Any, columns: Sequence[str] | None) -> TextTable:
@@ -70,11 +83,15 @@ def table_of(rows: Any, columns: Sequence[str] | None) -> TextTable:
         raise refused(f"{shown(rows)}, expected the rows of a table", _ROWS)
     found = list(rows)
     if columns is None:
-        columns = list(dict.fromkeys(str(name) for row in found if isinstance(row, Mapping) for name in row))
+        columns = list(dict.fromkeys(str(name) for row in found if _has_names(row) for name in row))
     if not columns:
         raise refused("a table without columns", _ROWS)
     names = tuple(str(name) for name in columns)
     return TextTable(names, tuple(_row(row, names) for row in found))
+
+
+def _has_names(row: Any) -> bool:
+    return type(row) is dict or isinstance(row, Mapping)  # the first is told in a fraction of the time
 
 
 def _frame_rows(frame: Any) -> list[Any]:
@@ -84,20 +101,27 @@ def _frame_rows(frame: Any) -> list[Any]:
 
 
 def _row(row: Any, names: tuple[str, ...]) -> tuple[Cell, ...]:
+    if type(row) is dict and row.keys() == set(names):
+        return tuple([_cell(row[name]) for name in names])
     if isinstance(row, Mapping):
-        texts = {str(name): value for name, value in row.items()}
-        return tuple(_cell(texts.get(name)) for name in names)
+        row = {str(name): value for name, value in row.items()}
+        return tuple([_cell(row.get(name)) for name in names])
     if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != len(names):
         raise refused(f"a row of {shown(row)} for {len(names)} columns", _ROWS)
-    return tuple(_cell(value) for value in row)
+    return tuple([_cell(value) for value in row])
+
+
+_PLAIN = (int, float, bool, type(None))
+"""Types of most cells, told sooner than what is derived from them."""
 
 
 def _cell(value: Any) -> Cell:
     """Return a cell as plain data: numbers of frameworks become numbers, everything else text."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
+    if type(value) in _PLAIN or isinstance(value, bool | int | float):
+        plain: Cell = value
+        return plain
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return value if type(value) is str and value.isascii() else value.encode("utf-8", "replace").decode()
     item = getattr(value, "item", None)
     if item is not None and math.prod(getattr(value, "shape", ())) == 1:
         found = item()
