@@ -26,7 +26,7 @@ from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
 from stepscope.record.sink import LogFiles, LogWriter
-from stepscope.record.stages import Stage
+from stepscope.record.steps import Stage
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summary_encoder import Made
 

@@ -1,4 +1,4 @@
-"""The steps of a run: counting them, the hooks at their boundaries, and requests to stop.
+"""The steps of a run: counting them, their stages, the hooks at their boundaries, and requests to stop.
 
 Numbers begin at ``start`` and count on over every loop of the run. A step's time goes from the moment its
 data was asked for to its end, so the wait for data is part of it. It is host time: a device that works
@@ -20,7 +20,9 @@ from stepscope.record.problems import Problems
 from stepscope.record.protocol import Hook, StopRequest
 
 if TYPE_CHECKING:
-    from stepscope.kernels.steps import Rest, Steps
+    from types import TracebackType
+
+    from stepscope.kernels.steps import Rest, Stages, Steps
     from stepscope.record.info import AttemptInfo
     from stepscope.record.intake import Intake
     from stepscope.record.problems import Problems
@@ -288,3 +290,24 @@ class TrainingLoop:
         self._intake.accept_or_refuse(STEP_TIME, step_ms, step)
         if wait_ms >= 0:
             self._intake.accept_or_refuse(DATA_WAIT, wait_ms, step)
+
+
+class Stage:
+    """A stage that lasts as long as a block; what ran before goes on after it. May be entered again.
+
+    Args:
+        stages: Of the run.
+        name: Its name.
+    """
+
+    def __init__(self, stages: Stages, name: str) -> None:
+        self._stages, self._number = stages, stages.number(name)
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        self._before.append(self._stages.mark(self._number))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stages.mark(self._before.pop())
