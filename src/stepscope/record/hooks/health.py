@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
+from stepscope.events.rank_file import RankFile
+from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
 from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
@@ -19,7 +25,6 @@ from stepscope.kernels.frames import line_of, stack
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
-from stepscope.record.hooks.rank_losses import RankLosses
 from stepscope.record.notify import Notifier
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook
@@ -37,6 +42,9 @@ QUIET_S = 2.0
 """Seconds without the end of a step after which no more points from before are expected."""
 RANKS_HOLD_S = 4.0
 """How often the ranks' losses are read: each rank writes them once a second."""
+READING_SHARE = 0.02
+"""Share of its time that the thread that reads the ranks' losses may work: many files on a slow disk mean a
+long pause."""
 FLUSH_S = 10.0
 BROKEN = (*NONFINITE, *SPIKES, "exploding-gradient")
 """Rules after which one may want to go back."""
@@ -400,3 +408,62 @@ def checked_rules(names: Collection[str]) -> frozenset[str]:
     if unknown:
         raise UsageError(f"no health rule {unknown[0]!r}", hint=f"the rules: {', '.join(RULES)}")
     return frozenset(names)
+
+
+class News(NamedTuple):
+    """New losses of one rank: steps, losses, and times in seconds since the epoch."""
+
+    rank: int
+    step: NDArray[Any]
+    loss: NDArray[Any]
+    wall: NDArray[Any]
+
+
+class RankLosses:
+    """Follows the files of one attempt's ranks; what was read is forgotten. Not safe for threads.
+
+    Args:
+        log_dir: The run's directory.
+    """
+
+    def __init__(self, log_dir: str) -> None:
+        self._folder = os.path.join(log_dir, FOLDER)  # noqa: PTH118  may be a URL
+        self._files: dict[str, RankFile | None] = {}
+        self._pause_until = 0.0
+
+    def news(self, attempt: int) -> Iterator[News]:
+        """Yield what ranks have written since the last call; nothing if the disk does not answer.
+
+        Args:
+            attempt: Which attempt; 0 if it is not known yet.
+        """
+        if not attempt:
+            return
+        begun = time.monotonic()
+        if begun < self._pause_until:
+            return
+        for file in self._followed(attempt):
+            steps = file.take()
+            there = steps.has_loss
+            if there.any():
+                yield News(file.name.rank, steps.step[there], steps.loss[there], steps.wall[there])
+        took = time.monotonic() - begun
+        self._pause_until = begun + took / READING_SHARE if took > READING_SHARE else 0.0
+
+    def _followed(self, attempt: int) -> Iterator[RankFile]:
+        try:
+            entries = list(os.scandir(self._folder))
+        except OSError:
+            return
+        for entry in entries:
+            if entry.name not in self._files:
+                name = parse_name(entry.name)
+                ours = name is not None and name.kind == "rank" and name.attempt == attempt
+                self._files[entry.name] = RankFile(entry.path, name) if ours and name else None
+            file = self._files[entry.name]
+            try:
+                # The entry's own numbers may be as old as the directory's.
+                if file is not None and file.follow(os.stat(entry.path)):  # noqa: PTH116
+                    yield file
+            except OSError:
+                continue
