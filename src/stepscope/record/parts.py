@@ -27,8 +27,7 @@ from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summary_encoder import SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.uploader import Uploader, begin_upload
-from stepscope.record.writer import WriterTasks
-from stepscope.record.writer_loop import OnClose, WriterLoop
+from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun

@@ -17,8 +17,7 @@ from stepscope.events import Event, Summary, Value, encode_event, frame
 from stepscope.record import exits
 from stepscope.record.clock import Clock
 from stepscope.record.run import Run
-from stepscope.record.writer import FlushRequest
-from stepscope.record.writer_loop import WriterLoop
+from stepscope.record.writer_loop import FlushRequest, WriterLoop
 
 
 class FakeTime:
