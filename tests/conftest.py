@@ -21,6 +21,13 @@ LONGEST = (
 )
 """Files that take about a minute, of those that are not in the first folder of ``testpaths``."""
 
+LAST = (
+    "tests/tensorflow/test_distribute.py",
+    "tests/tensorflow/test_cluster.py",
+    "tests/tensorflow/test_birthweight.py",
+)
+"""Jobs of many processes: the session beside this one has ended by then, and they have its processor, too."""
+
 WORTH_SAYING_S = 60
 """Seconds of a session from which it says where they went."""
 
@@ -43,7 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     What takes long begins first: a worker that begins it last would leave the others idle.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(("tests/e2e/", *LONGEST)))
+    items.sort(
+        key=lambda item: (
+            item.nodeid.startswith(LAST), not item.nodeid.startswith(("tests/e2e/", *LONGEST))
+        )
+    )  # fmt: skip
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             group = "timing" if item.get_closest_marker("timing") else item.nodeid.split("::")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import csv
 import io
@@ -9,7 +10,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.ports import free_port
+from support.programs import Program
 
 import stepscope
 
@@ -29,6 +30,13 @@ FLAGS = [
 ]  # fmt: skip
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first is the same engine without windows, which take the others most of a second for each page."""
+SERVING = (
+    "stepscope.cli.serve", "stepscope.serve.loop", "stepscope.serve.summary", "stepscope.serve.series",
+    "stepscope.serve.findings", "stepscope.serve.ranks", "stepscope.serve.rank_frontier",
+    "stepscope.serve.annotations", "stepscope.serve.records.routes", "stepscope.serve.profiles.routes",
+    "stepscope.serve.app",
+)  # fmt: skip
+"""What a server imports until it has answered for every page."""
 PATIENCE_MS = 20_000
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -51,19 +59,20 @@ class PageServer:
     cache: Path
     port: int
     options: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = None
+    process: Program | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "stepscope", "serve", str(self.log_dir), "--port", str(self.port)]
+        command = ["-m", "stepscope", "serve", str(self.log_dir), "--port", str(self.port)]
         command += [] if "--token" in self.options else ["--no-token"]
         environment = {**os.environ, "XDG_CACHE_HOME": str(self.cache)}
-        self.process = subprocess.Popen(
-            [*command, *self.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-        )
+        self.process = Program(
+            [*command, *self.options], modules=SERVING, env=environment, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
         end = time.monotonic() + 30
         while time.monotonic() < end:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
@@ -116,20 +125,58 @@ class Watched:
         return [line for line in self.messages if not any(reason in line for reason in GONE)]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """One browser for the tests of a module: its loop must not run on in tests that have their own."""
-    from playwright.sync_api import sync_playwright
+class Chromium:
+    """One browser for all tests of a session, started with the first and again where it has crashed."""
 
+    def __init__(self) -> None:
+        self._playwright: Any = None
+        self._browser: Any = None
+        self._loop: Any = None
+
+    def enter(self, executable: str) -> Any:
+        """Return the browser. From now on Playwright's loop counts as running in this thread."""
+        from playwright.sync_api import sync_playwright
+
+        asyncio._set_running_loop(self._loop)
+        if self._playwright is None:
+            self._playwright = sync_playwright().start()
+            self._loop = asyncio._get_running_loop()
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = self._playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        return self._browser
+
+    def leave(self) -> None:
+        """Close what was left open, and let others have loops of their own in this thread."""
+        for context in self._browser.contexts if self._browser.is_connected() else ():
+            context.close()
+        asyncio._set_running_loop(None)
+
+    def end(self) -> None:
+        """End the browser."""
+        if self._playwright is not None:
+            asyncio._set_running_loop(self._loop)
+            self._browser.close()
+            self._playwright.stop()
+            asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def one_chromium() -> Iterator[Chromium]:
+    found = Chromium()
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def chromium(one_chromium: Chromium) -> Iterator[Any]:
+    """The browser, for the tests of a module: its loop must not run on in tests that have their own."""
     if not (Path(stepscope.__file__).parent / "serve" / "page" / "index.html").exists():
         pytest.skip("the page is not built: python hatch_build.py page")
-    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if found is None:
+    executable = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if executable is None:
         pytest.skip("no Chromium found: scripts/browser.sh installs one")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
+    yield one_chromium.enter(executable)
+    one_chromium.leave()
 
 
 @pytest.fixture

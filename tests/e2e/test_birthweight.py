@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support import programs
 
 from stepscope import store
 from stepscope.store.family import groups
@@ -23,9 +24,12 @@ def train(
 ) -> store.StoredRun:
     """Run the example with short settings."""
     script = str(EXAMPLES / f"{by}_train.py")
-    command = [sys.executable, *launch, script, str(directory / "births"), *words]
+    command = [*launch, script, str(directory / "births"), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99", **more}
-    subprocess.run(command, check=True, timeout=600, env=environment)
+    if by == "torch" and not launch:
+        programs.run(command, modules=programs.TORCH, check=True, timeout=600, env=environment)
+    else:
+        subprocess.run([sys.executable, *command], check=True, timeout=600, env=environment)
     return store.open(directory, cache=False).run("births")
 
 

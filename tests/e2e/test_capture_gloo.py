@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.programs import TORCH, Program
 from support.waiting import until
 
 pytest.importorskip("torch")
@@ -43,10 +44,10 @@ assert not run.problems, run.problems
 """
 
 
-def start(run: Path, *arguments: str) -> list[subprocess.Popen[bytes]]:
+def start(run: Path, *arguments: str) -> list[Program]:
     environment = {name: text for name, text in os.environ.items() if name != "STEPSCOPE_STRICT"}
     return [
-        subprocess.Popen([sys.executable, "-c", PROGRAM, str(run), str(rank), *arguments], env=environment)
+        Program(["-c", PROGRAM, str(run), str(rank), *arguments], modules=TORCH, env=environment)
         for rank in range(2)
     ]
 

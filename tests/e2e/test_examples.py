@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from support import programs
 
 from stepscope import store
 from stepscope.health.monitor import Verdict
@@ -29,9 +28,14 @@ def false_alarms(directory: Path, name: str) -> list[str]:
     return [f"{each.rule}: {each.summary}" for each in found if each.rule not in MACHINE]
 
 
+IMPORTED = {"jax_loop": ("jax", "optax"), "flax_loop": ("jax", "optax")}
+"""What other examples import than PyTorch."""
+
+
 def run_example(name: str, directory: Path, *options: str) -> store.StoredRun:
-    subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", str(directory / name), *options],
+    programs.run(
+        [EXAMPLES / f"{name}.py", directory / name, *options],
+        modules=IMPORTED.get(name, programs.TORCH),
         check=True,
         timeout=600,
         env={**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"},

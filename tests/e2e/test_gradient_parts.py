@@ -6,12 +6,12 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.ports import free_port
+from support.programs import TORCH, Program
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -37,8 +37,9 @@ def job(tmp_path_factory):
     }
     environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(JOB), str(out)],
+        Program(
+            [JOB, out],
+            modules=(*TORCH, "torch.distributed.tensor"),
             env={**environment, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

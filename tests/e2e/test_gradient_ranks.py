@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.ports import free_port
+from support.programs import TORCH, Program
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -21,6 +21,7 @@ JOB = Path(__file__).with_name("gradient_ranks.py")
 MODES = ("ddp", "fsdp", "hsdp", "tp_fsdp", "tp", "accumulate", "accumulate_bf16")
 CUTS = ("cut_ddp", "cut_fsdp", "cut_tp_fsdp")
 """Modes in which values of gradients are clipped before the optimizer's step."""
+MODULES = (*TORCH, "torch.distributed.fsdp", "torch.distributed.tensor.parallel")
 pytestmark = [
     pytest.mark.slow,
     # Importing what torch needs for FSDP2 and DTensor.
@@ -39,8 +40,9 @@ def launch(command: list[str], ranks: int = 4, timeout: float = 300, **more: str
         **more,
     }
     processes = [
-        subprocess.Popen(
-            [sys.executable, *command],
+        Program(
+            command,
+            modules=MODULES,
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.ports import free_port
+from support.programs import TORCH, Program
 
 from stepscope.events import EventFile
 
@@ -27,9 +26,7 @@ def launch(out: Path, trouble: str) -> dict[int, list[str]]:
     }
     environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(JOB), str(out), trouble], env={**environment, "RANK": str(rank)}
-        )
+        Program([JOB, out, trouble], modules=TORCH, env={**environment, "RANK": str(rank)})
         for rank in range(RANKS)
     ]
     try:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.ports import free_port
+from support.programs import TORCH, Program
 
 JOB = Path(__file__).with_name("nan_on_a_rank.py")
 RANKS = 3
@@ -22,9 +21,7 @@ def told(out: Path, how: str) -> tuple[list[str], list[str]]:
         "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(JOB), str(out), how], env={**os.environ, **more, "RANK": str(rank)}
-        )
+        Program([JOB, out, how], modules=TORCH, env={**os.environ, **more, "RANK": str(rank)})
         for rank in range(RANKS)
     ]
     try:

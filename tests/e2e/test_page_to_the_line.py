@@ -1,16 +1,16 @@
 """From the first page to what made it so, in at most three clicks, as the browser counts them."""
 
 import re
-import subprocess
-import sys
 
 import pytest
+from support import programs
 from support.ports import free_port
 
 pytest.importorskip("torch")
 
 PATIENCE_MS = 20_000
 MOST_CLICKS = 3
+MODULES = (*programs.TORCH, "torch.utils.data")
 
 WAITS = """
 import sys, time
@@ -112,9 +112,7 @@ def opened(tmp_path, serve, watch):
     def at(program):
         path = tmp_path / "train.py"
         path.write_text(program)
-        done = subprocess.run(
-            [sys.executable, str(path), str(tmp_path / "log" / "run")], check=False, timeout=300
-        )
+        done = programs.run([path, tmp_path / "log" / "run"], modules=MODULES, timeout=300)
         assert done.returncode in (0, 1)  # a run that stops itself ends so
         watched = watch(serve(tmp_path / "log"))
         watched.count_clicks()
@@ -145,9 +143,9 @@ def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opene
 def test_the_line_of_the_slow_rank_of_four(tmp_path, serve, watch):
     path = tmp_path / "train.py"
     path.write_text(ONE_OF_FOUR_WAITS)
-    words = [sys.executable, str(path), str(tmp_path / "log" / "job")]
+    words = [path, tmp_path / "log" / "job"]
     port = str(free_port())
-    ranks = [subprocess.Popen([*words, str(rank), port]) for rank in range(4)]
+    ranks = [programs.Program([*words, str(rank), port], modules=MODULES) for rank in range(4)]
     assert [rank.wait(timeout=300) for rank in ranks] == [0] * 4
     watched = watch(serve(tmp_path / "log"))
     watched.count_clicks()

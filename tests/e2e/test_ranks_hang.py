@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from support.ports import free_port
+from support.programs import TORCH, Program
 from support.waiting import until
 
 from stepscope.cli.ranks import text_of
@@ -79,8 +78,9 @@ def told(program, job):
     """Run a job until its dumps tell of a step that does not end."""
     port = free_port()
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(job), str(rank), str(port)],
+        Program(
+            ["-c", program, str(job), str(rank), str(port)],
+            modules=TORCH,
             env={**os.environ, "TORCH_FR_BUFFER_SIZE": "100"},
         )
         for rank in range(RANKS)

@@ -11,6 +11,7 @@ import time
 import urllib.request
 
 import pytest
+from support import programs
 from support.stores import Proxy, Wire, address, s3_client, store, user_environment
 from support.waiting import until
 
@@ -37,44 +38,55 @@ with ss.Run("{url}/x", config={{"lr": 0.1}}) as run:
 WAIT = "import time; time.sleep(0.05)"
 
 
+IMPORTED = (
+    "stepscope.record.run", "stepscope.record.uploader", "stepscope.cli", "stepscope.store",
+    "stepscope.mirror", "stepscope.remote", "polars", "fsspec",
+)  # fmt: skip
+DRIVER = {
+    "s3": ("s3fs",), "gs": ("gcsfs",), "az": ("adlfs",), "sftp": ("fsspec.implementations.sftp",),
+}  # fmt: skip
+"""The driver of each kind of store; that of the Hub reads where its caches are when it is imported."""
+
+
 class Place:
-    """A bucket, and how programs get at it."""
+    """A bucket, and how programs get at it.
+
+    Attributes:
+        fresh: Programs that are run to their end begin with nothing imported, as a user's do.
+    """
 
     def __init__(self, proxy: Proxy | Wire, kind: str, folder, number: int) -> None:
         self.proxy, self.kind, self.folder = proxy, kind, folder
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[programs.Program] = []
+        self.modules = (*IMPORTED, *DRIVER.get(kind, ()))
+        self.fresh = False
         self.url = f"{address(proxy, kind)}/runs-{number}"
         self.environment = user_environment(proxy, kind, folder)
 
-    def python(self, code: str, **more):
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            **more,
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        if self.fresh:
+            return subprocess.run(
+                [sys.executable, *words], env=self.environment, capture_output=True, text=True, timeout=300
+            )
+        return programs.run(
+            words, modules=self.modules, env=self.environment, capture_output=True, text=True, timeout=300
         )
 
-    def start(self, code: str) -> subprocess.Popen[str]:
+    def python(self, code: str) -> subprocess.CompletedProcess[str]:
+        return self.run("-c", code)
+
+    def start(self, code: str) -> programs.Program:
         """Start a program that ends with the test at the latest."""
         pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=self.environment,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
+        process = programs.Program(
+            ["-c", code], modules=self.modules, env=self.environment, stdin=pipe, stdout=pipe, stderr=pipe,
             text=True,
-        )
+        )  # fmt: skip
         self.started.append(process)
         return process
 
     def stepscope(self, *words: str):
-        done = subprocess.run(
-            [sys.executable, "-m", "stepscope", *words],
-            env=self.environment, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+        done = self.run("-m", "stepscope", *words)
         assert done.returncode in (0, 1), done.stderr
         return done
 
@@ -136,6 +148,7 @@ def place(server, tmp_path):
 
 @EVERYWHERE
 def test_a_run_is_whole_in_the_store(place):
+    place.fresh = True
     said = place.record()
     assert place.points() == [list(range(100))]
     assert len(place.names()) == 2

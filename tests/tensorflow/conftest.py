@@ -6,14 +6,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-import stepscope
+from support.programs import Program
 
 
 def free_addresses(count: int) -> list[str]:
@@ -24,15 +22,19 @@ def free_addresses(count: int) -> list[str]:
     return addresses
 
 
-def start(*arguments: str, output: Path, tf_config: dict[str, Any] | None = None) -> subprocess.Popen[bytes]:
+def start(*arguments: str, output: Path, tf_config: dict[str, Any] | None = None) -> Program:
     """Start a Python program that sees this Stepscope, strict, writing into a file."""
     environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-    environment.update(STEPSCOPE_STRICT="1", PYTHONPATH=str(Path(stepscope.__file__).parents[1]))
+    environment.update(STEPSCOPE_STRICT="1", TF_CPP_MIN_LOG_LEVEL="3")
     if tf_config is not None:
         environment["TF_CONFIG"] = json.dumps(tf_config)
     with output.open("w") as stream:
-        return subprocess.Popen(
-            [sys.executable, *arguments], env=environment, stdout=stream, stderr=subprocess.STDOUT
+        return Program(
+            arguments,
+            modules=("tensorflow", "keras"),
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
         )
 
 

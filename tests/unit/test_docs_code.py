@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import programs
 from support.documents import PAGES, ROOT, blocks, outside_of_fences, program, relative
 
 TRACE = ROOT / "tests" / "data" / "traces" / "kineto" / "v100_rank1of2.json.gz"
@@ -54,6 +55,9 @@ RECORDED = {
 """Programs whose runs a page reads."""
 TRACES = ("docs/advise.md", "docs/clusters.md", "docs/profile.md", "docs/traces.md")
 """Pages that read profiles."""
+
+LARGE = ("torch", "jax")
+"""What takes seconds to import, and is there before a program that imports it."""
 
 ELSEWHERE = {
     r"make [\w-]+": "the Makefile: CI runs its targets",
@@ -104,15 +108,17 @@ def run(words: list[str], folder: Path, **more: str) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     environment |= {"KERAS_BACKEND": "torch", **more}
-    done = subprocess.run(
-        words,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    how = {
+        "cwd": folder, "env": environment, "stdin": subprocess.DEVNULL, "capture_output": True, "text": True,
+        "timeout": 300,
+    }  # fmt: skip
+    if words[0] == sys.executable:
+        large = tuple(
+            name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", words[-1], re.MULTILINE)
+        )
+        done = programs.run(words[1:], modules=large, **how)
+    else:
+        done = subprocess.run(words, **how)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from stepscope.analyze.ranks.job import Job
 from stepscope.job import load_ranks
 from support.ports import free_port
+from support.programs import TORCH, Program
 
 
 def train_ranks(program: str, directory: Path, ranks: int, *words: str) -> Job:
@@ -19,8 +18,9 @@ def train_ranks(program: str, directory: Path, ranks: int, *words: str) -> Job:
     """
     port = str(free_port())
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(directory), str(rank), port, *words],
+        Program(
+            ["-c", program, str(directory), str(rank), port, *words],
+            modules=TORCH,
             env={**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"},
         )
         for rank in range(ranks)
