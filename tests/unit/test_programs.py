@@ -20,12 +20,6 @@ print(sys.stdin.read(), file=sys.stderr, end="")
 """
 
 
-@pytest.fixture(autouse=True, scope="module")
-def servers_end():
-    yield
-    programs.close_all()
-
-
 @pytest.mark.parametrize("how", ["code", "file", "module"])
 def test_it_has_what_an_interpreter_gives(tmp_path, how):
     (tmp_path / "tell.py").write_text(TELL)
@@ -116,4 +110,18 @@ def test_only_some_servers_are_kept(monkeypatch):
             return True
         return False
 
-    until(gone, "the oldest has ended")
+    until(lambda: programs.run(["-c", ""], **run).returncode == 0 and gone(), "the oldest has ended")
+
+
+def test_a_server_that_is_closed_ends_with_its_last_program(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "200")
+    pipe = subprocess.PIPE
+    process = programs.Program(["-c", "print(input())"], modules=MODULES, stdin=pipe, stdout=pipe, text=True)
+    server = programs.server(MODULES, os.environ)
+    for number in range(programs.MOST):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(201 + number))
+        assert programs.run(["-c", ""], modules=MODULES).returncode == 0
+    assert server.process.poll() is None
+    assert process.communicate("still here\n", timeout=20) == ("still here\n", None)
+    assert process.returncode == 0
+    assert server.process.wait(20) == 0

@@ -33,7 +33,7 @@ class Forked(Exception):
 
 
 def serve(control: socket.socket) -> None:
-    """Answer until the other side is gone; in a process that was forked, raise what it has to do."""
+    """Answer until the other side is gone and all programs have ended; in a new process, raise what to do."""
     ended, end = os.pipe()
     os.set_blocking(end, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the programs and for who started this
@@ -43,14 +43,17 @@ def serve(control: socket.socket) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         selector.register(ended, selectors.EVENT_READ)
-        while True:
+        listening = True
+        while listening or running:
             ready = {key.fd for key, _ in selector.select()}
             if ended in ready:
                 os.read(ended, 4096)
             if control.fileno() in ready:
                 request = accept(control)
                 if request is None:
-                    return
+                    listening = False
+                    selector.unregister(control)
+                    continue
                 asked, streams, answer = request
                 pid = os.fork()
                 if pid == 0:

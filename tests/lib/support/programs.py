@@ -38,6 +38,8 @@ MOST = 4
 """Servers that are kept for the next program; each holds what it has imported in memory."""
 
 _servers: dict[tuple[Any, ...], Server] = {}
+_closed: list[subprocess.Popen[bytes]] = []
+"""Processes of servers that take no more programs."""
 
 
 class Server:
@@ -63,9 +65,8 @@ class Server:
         return STATUS.unpack(received(mine, STATUS.size))[0], mine
 
     def close(self) -> None:
-        """Let it end; programs that it forked go on."""
+        """Take no more programs: it ends with the last of those that it forked."""
         self.control.close()
-        self.process.wait(timeout=20)
 
 
 def received(connection: socket.socket, length: int) -> bytes:
@@ -86,15 +87,25 @@ def server(modules: Sequence[str], environment: Mapping[str, str]) -> Server:
     found = _servers.pop(key, None) or Server(modules, environment)
     _servers[key] = found  # the newest is the last
     while len(_servers) > MOST:
-        _servers.pop(next(iter(_servers))).close()
+        _close(next(iter(_servers)))
+    _closed[:] = [process for process in _closed if process.poll() is None]
     return found
+
+
+def _close(key: tuple[Any, ...]) -> None:
+    closed = _servers.pop(key)
+    closed.close()
+    _closed.append(closed.process)
 
 
 @atexit.register
 def close_all() -> None:
-    """End the servers of this process."""
-    while _servers:
-        _servers.popitem()[1].close()
+    """End the servers of this process, once the programs that they forked have ended."""
+    for key in list(_servers):
+        _close(key)
+    for process in _closed:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
 
 
 class Program:
