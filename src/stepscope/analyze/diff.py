@@ -12,7 +12,7 @@ of the parts to the step, their differences to its difference. The verdict is
   them then make; with fewer than two steps on a side there is nothing to judge by
 - ``added`` and ``removed`` where a side does not have it
 
-Operators and scopes are told by the step's own time: what each instant of the step went to
+Operators and scopes are compared by the step's own time: what each instant of the step went to
 (:mod:`~stepscope.analyze.step_tree`), so they add up to it as parts do. ``launched`` and
 ``kernels`` are the device's time, which overlaps itself.
 """

@@ -57,7 +57,7 @@ class OperatorWork:
     number_format: tuple[str, ...]
     """Number format of the inputs, ``""`` where it was not recorded."""
     unknown: dict[str, int]
-    """Calls of counted operators whose work cannot be told from what was recorded, by name."""
+    """Calls of counted operators whose work is unknown from what was recorded, by name."""
 
 
 def operator_work(trace: Trace) -> OperatorWork:

@@ -66,7 +66,7 @@ def onnx_graph(file: str | os.PathLike[str]) -> bytes:
     """Return the graph of an ONNX file as the originals make it; without the package onnx, our own.
 
     Raises:
-        RefusalError: The file is none.
+        RefusalError: The file is not such a graph.
     """
     for name in ONNX_READERS:
         try:
@@ -135,7 +135,7 @@ def onnx_nodes(file: str | os.PathLike[str]) -> list[Node]:
     """Return the nodes of an ONNX model.
 
     Raises:
-        RefusalError: The file is none.
+        RefusalError: The file is not such a graph.
     """
     try:
         graph = decode(OnnxModel, Path(file).read_bytes()).graph
@@ -170,7 +170,7 @@ def openvino_graph(file: str | os.PathLike[str]) -> bytes:
     """Return the graph of an OpenVINO model from its XML: like tensorboardX, a node for each end of an edge.
 
     Raises:
-        RefusalError: The file is none.
+        RefusalError: The file is not such a graph.
     """
     try:
         root: Any = ElementTree.fromstring(Path(file).read_bytes())  # noqa: S314  the user's own model

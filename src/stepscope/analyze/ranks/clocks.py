@@ -23,7 +23,7 @@ FEWEST = 5
 FEWEST_FOR_DRIFT = 20
 ERROR_QUANTILE = 0.9
 SMALLEST_JUMP_NS = 100_000
-"""A clock that was set by less is not told from noise."""
+"""A smaller change of a clock cannot be distinguished from noise."""
 _ROUNDS = 30
 _PAIRS = 20_000
 """Most slopes used for one rank's drift; of more points, pairs at even distances are taken."""

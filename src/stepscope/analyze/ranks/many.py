@@ -209,7 +209,7 @@ def answer_of(question: _Question) -> _Answer:
     except StepscopeError as error:
         return _unanswered(question, error.message)
     ranks = trace.ranks
-    # The rank of a file that does not say it was told by all files together.
+    # The rank of a file that does not name it follows from all files together.
     rank = question.rank if question.rank in ranks else ranks[0]
     return _Answer(*told_by(trace, rank, question.asked, question.stretches))
 

@@ -36,9 +36,9 @@ class Straggler:
 def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) -> tuple[Straggler, ...]:
     """Name the ranks that come last beyond chance and cost something, most waiting first.
 
-    Only collectives with waits that can be told from the time that a rank needs to arrive count: those in
-    which others waited longer than the transfer took. One to which its last rank came late because it stood
-    in another does not count by itself; its waiting is laid to whom that one waited for.
+    Only collectives whose waits can be distinguished from the time that a rank needs to arrive count: those
+    in which others waited longer than the transfer took. One to which its last rank came late because it
+    stood in another does not count by itself; its waiting is laid to whom that one waited for.
 
     Args:
         trace: The ranks' profiles.
@@ -87,7 +87,7 @@ def _recorded_ns(trace: Trace) -> int:
 
 
 def fewest_wins(ranks: int) -> int:
-    """Return of how many collectives a rank must be last in all, before it can be told from chance."""
+    """Return of how many collectives a rank must be last in all, before chance can be excluded."""
     return next(count for count in range(1, 64) if ranks * (1 / ranks) ** count <= 1 - CONFIDENT)
 
 

@@ -155,7 +155,7 @@ def _rank(tree: Tree, options: ViewOptions) -> Ints:
     if options.order_by not in _ORDER:
         return by_name
     values = _sum(tree.total, _ORDER[options.order_by], len(tree))
-    # What took no time of the step, or where there are no steps, is told apart by what it took elsewhere.
+    # Nodes without time in the step, or without any steps, are distinguished by their time elsewhere.
     spent = _sum(tree.total, ("device_ns", "host_ns"), len(tree)) if options.order_by == "micros" else values
     return np.argsort(np.lexsort((by_name, -spent, -values)), kind="stable")
 

@@ -49,13 +49,13 @@ class Measures:
     """Columns beside a trace's own.
 
     Attributes:
-        window: i4[n], which of the counted steps an event is in; -1 is none.
+        window: i4[n], which of the counted steps an event is in; -1 for none.
         windows: How many there are: steps times ranks, or 1 if no step was marked.
         label: What a window is, for people.
         marked: Whether windows are steps.
         host_ns: i8[n], self time of host events.
         device_ns: i8[n], duration of device work.
-        above: i4[n], the enclosing event; for device work, what launched it. -1 is none.
+        above: i4[n], the enclosing event; for device work, what launched it; -1 for none.
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None if nothing took time.
