@@ -1,7 +1,6 @@
 """Accessibility: axe finds nothing, in both themes, on every page and in every dialog."""
 
 import pytest
-from support.everything import PROFILE, write_all
 
 VIEWS = {
     "overview of many runs": ("#/overview", ""),
@@ -63,34 +62,11 @@ def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe, theme):
     assert axe.found == {}
 
 
-PHONE = {
-    "overview": ("overview", "table"),
-    "overview of one run": ("overview?q=run:a", "canvas"),
-    "scalars": ("scalars", "canvas"),
-    "text": ("text", "table"),
-    "graph": ("graph?q=run:a", ".box"),
-    "profile": (f"profile?prof={PROFILE}", "h2"),
-    "timeline": (f"profile?prof={PROFILE}&show=timeline", ".timeline canvas"),
-    "operations": (f"profile?prof={PROFILE}&show=operations", "table, [role=treegrid]"),
-    "difference": (f"profile?prof={PROFILE}&show=diff&with=", ".difference svg"),
-    "ranks": ("ranks?q=run:job", ".heat canvas"),
-    "compare": ("compare?a=run:a&b=run:b", "canvas"),
-    "compare figures": ("compare?a=run:a&b=run:b&part=figures", "table"),
-}
-
-
 @pytest.mark.slow
-def test_axe_finds_nothing_on_a_phone(tmp_path, serve, watch, axe):
-    write_all(tmp_path / "runs")
-    watched = watch(serve(tmp_path / "runs"))
+def test_axe_finds_nothing_in_the_sheets_and_menus_of_a_phone(sweep, watch, axe):
+    watched = watch(sweep)
     page = watched.page
     page.set_viewport_size({"width": 390, "height": 844})
-    for name, (hash_, shown) in PHONE.items():
-        watched.open(f"#/{hash_}")
-        page.locator(f"main :is({shown})").first.wait_for()
-        page.wait_for_load_state("networkidle")
-        axe(page, name)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     watched.open("#/overview")
     page.get_by_role("button", name="More").click()
     page.get_by_role("link", name="Compare").wait_for()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import time
 
@@ -307,11 +308,22 @@ def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_pa
     page.get_by_text("B was captured for a slow step, so its steps are not the run's usual ones").wait_for()
 
 
-def test_what_is_alike_and_what_only_counts_is_not_called_worse(tmp_path, serve, watch):
-    for name, loss, written in (("a", 0.016482, 4000), ("b", 0.016484, 900)):
+def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serve, watch):
+    """Equal figures, what only counts, a difference that the steps' noise hides, one it does not, and one value alone."""
+    for name, seed, loss, written, clear in (
+        ("a", 1, 0.016482, 4000, 0.5), ("b", 2, 0.016484, 900, 0.8)
+    ):  # fmt: skip
         writer = EventWriter(tmp_path / name)
+        numbers = random.Random(seed)
         for step in range(50):
-            values = [("eval/loss", loss), ("checkpoint/written_bytes", written * (step + 1.0))]
+            values = [
+                ("eval/loss", loss),
+                ("checkpoint/written_bytes", written * (step + 1.0)),
+                ("noisy/loss", (0.5 if name == "a" else 0.52) + (step < 49) * numbers.gauss(0, 0.1)),
+                ("clear/loss", clear + numbers.gauss(0, 0.02)),
+            ]
+            if step == 49:
+                values.append(("final/accuracy", clear))
             writer.scalars(values, step, 1_700_000_000 + step)
         writer.close()
     watched = watch(serve(tmp_path))
@@ -320,12 +332,23 @@ def test_what_is_alike_and_what_only_counts_is_not_called_worse(tmp_path, serve,
     for name in ("eval/loss", "checkpoint/written_bytes"):
         readout = card(page, name).or_(card(page, name.removesuffix("_bytes"))).first.locator(".readout")
         assert readout.locator(".bad, .ok").count() == 0, name
+    assert card(page, "noisy/loss").locator(".delta").inner_text().startswith("B higher")
+    assert card(page, "noisy/loss").locator(".readout").locator(".bad, .ok").count() == 0
+    assert "within the steps' noise" in card(page, "noisy/loss").locator(".delta").get_attribute("title")
+    assert card(page, "clear/loss").locator(".readout .bad").count() == 1
     watched.open("#/compare?a=run:a&b=run:b&part=figures")
-    loss = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="eval/loss", exact=True))
-    loss.get_by_text("the same").wait_for()
+    for name, verdict in {
+        "eval/loss": "the same",
+        "noisy/loss": "within the steps' noise",
+        "clear/loss": "worse",
+        "final/accuracy": "too few values to tell",
+    }.items():
+        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        row.get_by_text(verdict, exact=True).wait_for()
+        assert row.locator(".bad, .ok").count() == (2 if verdict == "worse" else 0), name
     written = page.get_by_role("row").filter(has_text="written")
     assert not {"better", "worse"} & set(written.inner_text().split())
-    assert page.locator("td.bad, rect.bad").count() == 0
+    assert page.locator("rect.bad").count() == 1
 
 
 def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):

@@ -10,6 +10,7 @@ import pytest
 
 import stepscope as ss
 from stepscope.events.kinds.graph import Node, NodeCost
+from support.everything import stepped_trace
 
 HOSTILE = "=<img src=x onerror=alert(1)>"
 STEPS = 12
@@ -45,32 +46,8 @@ def server(tmp_path_factory, serve_long):
     for at in (1, 2):
         path = log / "a" / "profiles" / f"{at}.pt.trace.json.gz"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(json.dumps(trace(slow=at)).encode()))
+        path.write_bytes(gzip.compress(json.dumps(stepped_trace(HOSTILE, slow=at)).encode()))
     return serve_long(log)
-
-
-def trace(slow):
-    """Steps of an operator, a kernel with a known intensity and a level of memory."""
-    events = []
-    for step in range(3):
-        start = 1000 * step
-        dims = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"], "External id": step + 1}
-        launch = {"device": 0, "stream": 7, "correlation": step + 1, "External id": step + 1}
-        level = {"Total Allocated": 64 << step, "Total Reserved": 1024, "Device Type": 1, "Device Id": 0}
-        memory = {**level, "Addr": step + 1, "Bytes": 64}
-        host, device = {"ph": "X", "pid": 1, "tid": 1}, {"ph": "X", "pid": 0, "tid": 7}
-        call = {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": launch}
-        work = {"args": launch}
-        instant = {"ph": "i", "s": "t", "pid": 1, "tid": 1, "cat": "cpu_instant_event", "name": "[memory]"}
-        events += [
-            {**host, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": start, "dur": 900},
-            {**host, "cat": "cpu_op", "name": "aten::mm", "ts": start + 10, "dur": 200, "args": dims},
-            {**call, "ts": start + 20, "dur": 9},
-            {**device, "cat": "kernel", "name": HOSTILE, "ts": start + 60, "dur": 100 * slow + step, **work},
-            {**instant, "ts": start + 15, "args": memory},
-        ]
-    device = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80}
-    return {"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events}
 
 
 @pytest.fixture

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import shutil
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import stepscope as ss
 from stepscope.events import EventWriter
@@ -68,3 +73,59 @@ def staged(
         ]
         name = Name("rank", rank, ranks, 1, 0, "node0", 4000 + rank, 0)
         (directory / FOLDER / str(name)).write_bytes(b"".join(parts))
+
+
+LONG = "lr0.0003-batch128-warmup2000-weight_decay0.01"
+"""A run with something for each page of records, and names that no narrow column holds."""
+
+
+def write_records(directory: Path) -> None:
+    """Write a run that recorded one of every kind of summary, and a profile with memory in two captures."""
+    numbers = np.random.default_rng(0)
+    config = {
+        "optimizer": {"learning_rate_of_the_embeddings": 3e-4, "betas": [0.9, 0.999]},
+        "data": {"tokenizer_with_byte_fallback": True, "path": "/data/shards/validation/part-00001.parquet"},
+        "learning_rate_schedule": "cosine_with_linear_warmup",
+    }
+    with ss.Run(directory, config=config) as run:
+        for step in run.steps(range(12)):
+            at = int(step)
+            run.scalar("train/loss", 1 / (at + 1))
+            run.histogram("gradients/encoder.layer.0.attention.query.weight", numbers.normal(size=50))
+            run.histogram("weights/encoder.layer.0.attention.query.weight", numbers.normal(size=50))
+            run.image("reconstruction", numbers.random((16, 16, 3)))
+            run.text("samples/greedy_decoding", f"step {at}")
+        labels = numbers.random(100) < 0.5
+        scores = np.clip(labels * 0.4 + 0.6 * numbers.random(100), 0, 1)
+        run.pr_curve("eval/precision_recall", labels, scores, 5, num_thresholds=21)
+        run.audio("voice", np.sin(np.arange(4000) / 9).astype("f4")[:, None] * 0.5, 5, sample_rate=8000)
+        run.embedding("hidden", numbers.normal(size=(30, 4)), 5, labels=[str(at % 3) for at in range(30)])
+        run.mesh("square", [[0, 0, 0], [1, 0, 0], [1, 1, 0]], 5, faces=[[0, 1, 2]])
+    (directory / "profiles").mkdir()
+    for at in (1, 2):
+        made = json.dumps(stepped_trace("void gemm_kernel_with_a_long_name<float, 128, 64>", slow=at))
+        (directory / "profiles" / f"{at}.pt.trace.json.gz").write_bytes(gzip.compress(made.encode()))
+
+
+def stepped_trace(kernel: str, *, slow: int) -> dict[str, Any]:
+    """Three steps of an operator, a kernel with a known intensity and a level of memory, as Kineto writes them."""
+    events: list[dict[str, Any]] = []
+    for step in range(3):
+        start = 1000 * step
+        dims = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"], "External id": step + 1}
+        launch = {"device": 0, "stream": 7, "correlation": step + 1, "External id": step + 1}
+        level = {"Total Allocated": 64 << step, "Total Reserved": 1024, "Device Type": 1, "Device Id": 0}
+        memory = {**level, "Addr": step + 1, "Bytes": 64}
+        host, device = {"ph": "X", "pid": 1, "tid": 1}, {"ph": "X", "pid": 0, "tid": 7}
+        call = {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": launch}
+        work = {"args": launch}
+        instant = {"ph": "i", "s": "t", "pid": 1, "tid": 1, "cat": "cpu_instant_event", "name": "[memory]"}
+        events += [
+            {**host, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": start, "dur": 900},
+            {**host, "cat": "cpu_op", "name": "aten::mm", "ts": start + 10, "dur": 200, "args": dims},
+            {**call, "ts": start + 20, "dur": 9},
+            {**device, "cat": "kernel", "name": kernel, "ts": start + 60, "dur": 100 * slow + step, **work},
+            {**instant, "ts": start + 15, "args": memory},
+        ]
+    device = {"id": 0, "name": "Tesla V100-SXM2-16GB", "computeMajor": 7, "computeMinor": 0, "numSms": 80}
+    return {"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events}

@@ -3,7 +3,7 @@ import type { XAxis } from "../server/api";
 import { pointsAddress } from "../server/client";
 import { valueAt, type SideLine } from "../runs/sides";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
-import { saveAddress } from "../chart/export/save";
+import type { TableData } from "../chart/export/rows";
 
 const X_NAMES: Record<XAxis, string> = {
   step: "step",
@@ -33,12 +33,11 @@ export function sidesCsv(a: SideLine | null, b: SideLine | null, x: XAxis): stri
   return [csvOf([X_NAMES[x], ...head("a"), ...head("b"), "b_less_a"], rows)];
 }
 
-/** Has the server send every recorded point. */
-export function savePoints(
+/** Every recorded point, as the server sends it. */
+export function pointsFile(
   lines: readonly { run: string; tag: string }[],
   title: string,
   xTag: string | null,
-): null {
-  saveAddress(pointsAddress(lines, "csv", xTag), fileName(title, "csv"));
-  return null;
+): TableData {
+  return { address: pointsAddress(lines, "csv", xTag), name: fileName(title, "csv") };
 }

@@ -2,7 +2,7 @@
 import { counted } from "../format/number";
 import type { MetricKind } from "../server/api";
 import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sides";
-import { deltaOf, type Delta } from "../series/reading";
+import { deltaOf, type Delta, type Group } from "../series/reading";
 
 /** Places at which both sides are known; fewer show nothing. */
 const LEAST_PLACES = 8;
@@ -43,7 +43,7 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
   const several = groupA.spread !== null && groupB.spread !== null;
   const delta = several
     ? deltaOf(groupA, groupB, lower)
-    : deltaOf({ ...groupA, mean: meanA, spread: null }, { ...groupB, mean: meanB, spread: null }, lower);
+    : deltaOf(wholly(groupA, meanA), wholly(groupB, meanB), lower);
   if (!delta || delta.verdict === "same" || delta.verdict === "noise") return null;
   if (delta.ratio !== null && Math.abs(delta.ratio) < LEAST_RATIO) return null;
   if (several)
@@ -68,6 +68,9 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
     how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
   };
 }
+
+/** A side by its mean over all places that are compared: whether it lies beyond the other is asked of each of them. */
+const wholly = (group: Group, mean: number): Group => ({ ...group, mean, spread: null, noise: 0 });
 
 /** The last step that two sides share, to two digits as a side may go on; null: neither is far behind the other.
  *

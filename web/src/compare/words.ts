@@ -1,15 +1,26 @@
 /** How the comparison of two figures reads. */
 import { NOTHING, figure, percent } from "../format/number";
-import type { Verdict } from "../series/reading";
+import type { Delta, Verdict } from "../series/reading";
 import type { Tone } from "../runs/state";
 
-export const VERDICTS: Record<Verdict, { word: string; tone: Tone }> = {
-  better: { word: "better", tone: "ok" },
-  worse: { word: "worse", tone: "bad" },
-  same: { word: "the same", tone: "" },
-  noise: { word: "within the runs' spread", tone: "" },
-  changed: { word: "", tone: "" },
+const WORDS: Record<Verdict, string> = {
+  better: "better",
+  worse: "worse",
+  same: "the same",
+  noise: "within the runs' spread",
+  unknown: "too few values to tell",
+  changed: "",
 };
+/** Only what lies beyond the spread has a colour. */
+const TONES: Partial<Record<Verdict, Tone>> = { better: "ok", worse: "bad" };
+
+/** How a difference reads, and the colour of that. */
+export function verdictOf({ verdict, of }: Delta): { word: string; tone: Tone } {
+  return {
+    word: verdict === "noise" && of === "steps" ? "within the steps' noise" : WORDS[verdict],
+    tone: TONES[verdict] ?? "",
+  };
+}
 
 /** From here on how many times reads better than how many percent more. */
 const MANY = 10;

@@ -338,3 +338,12 @@ export function logLabels(ticks: number[], short: boolean): string[] {
     return mantissa === 1 ? tenTo(exponent) : `${mantissa}×${tenTo(exponent)}`;
   });
 }
+
+/** A number of a table that is read beside its file: nine digits tell any two of single precision apart, more are noise.
+ *
+ * Large numbers keep three decimals: times in seconds since 1970 differ by those.
+ */
+export function nineDigits(value: number): string {
+  const whole = Math.ceil(Math.log10(Math.max(1, Math.abs(value))));
+  return String(Number(value.toPrecision(Math.min(17, Math.max(9, whole + 3)))));
+}

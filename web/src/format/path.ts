@@ -3,7 +3,10 @@ export function px(value: number, decimals = 1): string {
   return value.toFixed(decimals);
 }
 
+/** After a slash, an underscore or an equals sign; after a hyphen, dot or comma that is no part of a number. */
+const BREAK = /(?<=[/_=]|\w(?<!\d[eE])-|[.,](?!\d))/;
+
 /** Parts of a name, or of a text with names, between which a line may break: never within a word or number. */
 export function pieces(text: string): string[] {
-  return text.split(/(?<=[/_-]|\.(?!\d))/);
+  return text.split(BREAK);
 }

@@ -2,16 +2,17 @@
 import { API, type ProfileOutline } from "../server/api";
 import { fetchTracks, type TracksDrawn } from "./questions";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
-import { saveAddress } from "../chart/export/save";
+import type { TableData } from "../chart/export/rows";
 
 /** As many stretches of a level as the server tells apart at once. */
 const STRETCHES = 8192;
 
-export function saveEvents(path: string, [from, to]: readonly [number, number]): void {
-  saveAddress(
-    `${API}profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`,
-    fileName(`events of ${path}`, "csv"),
-  );
+/** Every event within a window, as the server sends it. */
+export function eventsFile(path: string, [from, to]: readonly [number, number]): TableData {
+  return {
+    address: `${API}profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`,
+    name: fileName(`events of ${path}`, "csv"),
+  };
 }
 
 /** Levels of memory and counters, and tensors, within a window: asked for anew, closer than they are drawn. */

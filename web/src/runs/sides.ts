@@ -6,7 +6,7 @@
 import type { Chart, RunSummary, Split } from "../server/api";
 import { linesOf, type Family, type LineOf } from "./catalog";
 import { parseQuery } from "./query";
-import { groupOf, type Group } from "../series/reading";
+import { groupOf, noiseAt, type Group } from "../series/reading";
 import { lowerBound, type DrawLine } from "../series/shape";
 
 export type SideName = "A" | "B";
@@ -182,11 +182,12 @@ export function valueAt(x: ArrayLike<number>, y: ArrayLike<number>, at: number):
 /** The runs of a side at one x; none where it has no value there. */
 export function groupAt(side: SideLine | null, x: number): Group {
   const mean = side ? valueAt(side.x, side.mean, x) : NaN;
-  if (!side || !Number.isFinite(mean)) return { mean: NaN, spread: null, count: 0, bad: 0 };
+  if (!side || !Number.isFinite(mean)) return { mean: NaN, spread: null, noise: null, count: 0, bad: 0 };
   const spread = valueAt(side.x, side.spread, x);
   return {
     mean,
     spread: Number.isFinite(spread) ? spread : null,
+    noise: side.runs === 1 ? noiseAt(side.x, side.mean, x) : null,
     count: Math.max(1, Math.floor(valueAt(side.x, side.count, x))),
     bad: 0,
   };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
-import { deltaOf, groupOf, newest, readingOf, recordedAt } from "./reading";
+import { deltaOf, groupOf, newest, noiseAt, readingOf, recordedAt } from "./reading";
 
 const last = (value: number | "NaN") => ({ step: 3, wall: 0, value });
 
@@ -49,20 +49,42 @@ describe("reading", () => {
 
 describe("groups", () => {
   it("mean, spread, and what is missing or not finite", () => {
-    expect(groupOf([1, 3, null, NaN])).toEqual({ mean: 2, spread: Math.SQRT2, count: 2, bad: 1 });
-    expect(groupOf([4])).toEqual({ mean: 4, spread: null, count: 1, bad: 0 });
+    expect(groupOf([1, 3, null, NaN])).toEqual({
+      mean: 2,
+      spread: Math.SQRT2,
+      noise: null,
+      count: 2,
+      bad: 1,
+    });
+    expect(groupOf([4])).toEqual({ mean: 4, spread: null, noise: null, count: 1, bad: 0 });
     expect(groupOf([]).count).toBe(0);
   });
-  it("one run a side has a difference and no error", () => {
-    expect(deltaOf(groupOf([2]), groupOf([1]), true)).toEqual({
+  it("one run a side is judged by the noise of its steps, and not at all where that is not known", () => {
+    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), true)).toEqual({
       difference: -1,
       ratio: -0.5,
-      error: null,
+      error: Math.hypot(0.1, 0.1),
+      of: "steps",
       verdict: "better",
     });
-    expect(deltaOf(groupOf([2]), groupOf([1]), false)!.verdict).toBe("worse");
+    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), false)!.verdict).toBe("worse");
+    expect(deltaOf(groupOf([2], 0.5), groupOf([1], 0.5), true)!.verdict).toBe("noise");
+    expect(deltaOf(groupOf([2], 0.5), groupOf([1], 0.5), null)!.verdict).toBe("noise");
+    expect(deltaOf(groupOf([2], 0.1), groupOf([1], 0.1), null)!.verdict).toBe("changed");
+    expect(deltaOf(groupOf([2]), groupOf([1]), true)).toMatchObject({
+      error: null,
+      of: null,
+      verdict: "unknown",
+    });
     expect(deltaOf(groupOf([2]), groupOf([1]), null)!.verdict).toBe("changed");
     expect(deltaOf(groupOf([2]), groupOf([2]), true)!.verdict).toBe("same");
+  });
+  it("a run beside several is taken to be spread as they are", () => {
+    expect(deltaOf(groupOf([1, 1.2, 0.8]), groupOf([1.3], 0), true)).toMatchObject({
+      of: "runs",
+      verdict: "noise",
+    });
+    expect(deltaOf(groupOf([2], 0), groupOf([1, 1.2, 0.8]), true)!.verdict).toBe("better");
   });
   it("less than two standard errors is the spread of the runs", () => {
     expect(deltaOf(groupOf([1, 3]), groupOf([2, 4]), true)!.verdict).toBe("noise");
@@ -72,6 +94,59 @@ describe("groups", () => {
     expect(deltaOf(groupOf([NaN]), groupOf([1]), true)).toBeNull();
     expect(deltaOf(groupOf([0]), groupOf([1]), true)!.ratio).toBeNull();
     expect(deltaOf(groupOf([-2]), groupOf([-1]), true)!.ratio).toBe(0.5);
+  });
+});
+
+describe("the noise of a run", () => {
+  const steps = Float64Array.from({ length: 200 }, (_, at) => 3 * at);
+  const along = (value: (at: number) => number): Float64Array => steps.map((_, at) => value(at));
+  it("is that of its values around their course, whatever the course", () => {
+    let seed = 1;
+    // Twelve uniform numbers have a variance of 1.
+    const uniform = (): number => (seed = (seed * 48271) % 2147483647) / 2147483647;
+    const normal = (): number => Array.from({ length: 12 }, uniform).reduce((sum, one) => sum + one, -6);
+    for (const course of [() => 5, (at: number) => 5 - 0.02 * at, (at: number) => 5 / (1 + at)]) {
+      const found = Array.from(steps, (place) =>
+        noiseAt(
+          steps,
+          along((at) => course(at) + 0.1 * normal()),
+          place,
+        )!,
+      );
+      const mean = found.reduce((sum, one) => sum + one, 0) / found.length;
+      expect(mean).toBeGreaterThan(0.09);
+      expect(mean).toBeLessThan(0.13);
+    }
+  });
+  it("is none of what is smooth, and is not known of few values", () => {
+    expect(
+      noiseAt(
+        steps,
+        along((at) => 5 - 0.02 * at),
+        Infinity,
+      ),
+    ).toBeCloseTo(0, 10);
+    expect(noiseAt([0, 1, 2, 3], [1, 2, 1, 2], 3)).toBeNull();
+    expect(noiseAt([], [], 0)).toBeNull();
+    expect(noiseAt([0, 1, 2, 3, 4], [1, NaN, 1, 2, 1], 3)).toBeNull();
+  });
+  it("counts steps that are recorded at any distance, and none that a later attempt went over", () => {
+    expect(noiseAt([0, 1, 10, 11, 50, 90], [0, 0.1, 1, 1.1, 5, 9], Infinity)).toBeCloseTo(0, 10);
+    expect(
+      noiseAt(
+        steps,
+        along((at) => (at < 100 ? 1 : at % 2)),
+        Infinity,
+        100,
+      ),
+    ).toBeCloseTo(0, 10);
+    expect(
+      noiseAt(
+        steps,
+        along((at) => (at < 100 ? 1 : at % 2)),
+        Infinity,
+      ),
+    ).toBeGreaterThan(0.9);
   });
 });
 

@@ -71,12 +71,15 @@ export interface Group {
   mean: number;
   /** Standard deviation of the runs; null with fewer than two. */
   spread: number | null;
+  /** Of a single run: how far one of its values lies from its course, as a standard deviation; null: not known. */
+  noise: number | null;
   /** Runs with a finite value, and runs whose value is not finite. */
   count: number;
   bad: number;
 }
 
-export function groupOf(values: readonly (number | null)[]): Group {
+/** @param noise: Of the values of a run along its steps; it counts where there is one run alone. */
+export function groupOf(values: readonly (number | null)[], noise: number | null = null): Group {
   const known = values.filter((value): value is number => value !== null);
   const finite = known.filter(Number.isFinite);
   const mean = finite.length ? finite.reduce((sum, value) => sum + value, 0) / finite.length : NaN;
@@ -84,9 +87,42 @@ export function groupOf(values: readonly (number | null)[]): Group {
   return {
     mean,
     spread: finite.length > 1 ? Math.sqrt(squares / (finite.length - 1)) : null,
+    noise: finite.length === 1 ? noise : null,
     count: finite.length,
     bad: known.length - finite.length,
   };
+}
+
+/** Values around a place that say how noisy a run is there, and the fewest that say anything. */
+const AROUND = 32;
+const FEWEST = 5;
+
+/** Standard deviation of a line's values around its course, near a place; null: there are too few of them.
+ *
+ * Each value is compared with the straight line between those before and after it, so that neither a trend nor its
+ * slope counts. The mean of what remains is that of a normal distribution's absolute values, sigma times the root of
+ * 2 / pi, which one spike moves less than it moves the mean of squares.
+ */
+export function noiseAt(
+  x: ArrayLike<number>,
+  y: ArrayLike<number>,
+  place: number,
+  end = x.length,
+): number | null {
+  const middle = nearestIndex(x, place, end);
+  const from = Math.max(0, Math.min(middle - AROUND / 2, end - AROUND));
+  const to = Math.min(end, from + AROUND);
+  const known: number[] = [];
+  for (let at = from; at < to; at += 1) if (Number.isFinite(y[at]!)) known.push(at);
+  if (known.length < FEWEST) return null;
+  let sum = 0;
+  for (let at = 1; at + 1 < known.length; at += 1) {
+    const [before, here, after] = [known[at - 1]!, known[at]!, known[at + 1]!];
+    const part = (x[here]! - x[before]!) / (x[after]! - x[before]!);
+    const course = y[before]! + (y[after]! - y[before]!) * part;
+    sum += Math.abs(y[here]! - course) / Math.sqrt(1 + part ** 2 + (1 - part) ** 2);
+  }
+  return (sum / (known.length - 2)) * Math.sqrt(Math.PI / 2);
 }
 
 /** B less A. */
@@ -94,28 +130,37 @@ export interface Delta {
   difference: number;
   /** Of A's size; null where that is 0. */
   ratio: number | null;
-  /** Standard error of the difference of the means; null where a side has fewer than two runs. */
+  /** Standard error of the difference; null: not known. */
   error: number | null;
+  /** What that error is of: the spread of runs, or of the values of single runs along their steps. */
+  of: "runs" | "steps" | null;
   verdict: Verdict;
 }
 
-/** `noise`: less than two standard errors; `changed`: its name does not tell which way is better. */
-export type Verdict = "better" | "worse" | "same" | "noise" | "changed";
+/** `noise`: less than two standard errors; `unknown`: too few values to tell; `changed`: its name does not tell which way is better. */
+export type Verdict = "better" | "worse" | "same" | "noise" | "unknown" | "changed";
 
 /** null where a side has no finite value. */
 export function deltaOf(a: Group, b: Group, lower: boolean | null): Delta | null {
   if (!a.count || !b.count) return null;
   const difference = b.mean - a.mean;
-  const error =
-    a.spread !== null && b.spread !== null
-      ? Math.sqrt(a.spread ** 2 / a.count + b.spread ** 2 / b.count)
-      : null;
+  const { error, of } = errorOf(a, b);
   return {
     difference,
     ratio: a.mean === 0 ? null : difference / Math.abs(a.mean),
     error,
+    of,
     verdict: verdictOf(difference, Math.max(Math.abs(a.mean), Math.abs(b.mean)), error, lower),
   };
+}
+
+/** Standard error of B less A. A single run beside several is taken to be spread as they are. */
+function errorOf(a: Group, b: Group): Pick<Delta, "error" | "of"> {
+  const [spreadA, spreadB] = [a.spread ?? b.spread, b.spread ?? a.spread];
+  if (spreadA !== null && spreadB !== null)
+    return { error: Math.sqrt(spreadA ** 2 / a.count + spreadB ** 2 / b.count), of: "runs" };
+  if (a.noise !== null && b.noise !== null) return { error: Math.hypot(a.noise, b.noise), of: "steps" };
+  return { error: null, of: null };
 }
 
 /** Figures that differ by no more read the same with the four digits that are shown. */
@@ -123,8 +168,9 @@ const ALIKE = 5e-4;
 
 function verdictOf(difference: number, size: number, error: number | null, lower: boolean | null): Verdict {
   if (Math.abs(difference) <= ALIKE * size) return "same";
-  if (error !== null && Math.abs(difference) < 2 * error) return "noise";
-  if (lower === null) return "changed";
+  if (lower === null) return error !== null && Math.abs(difference) < 2 * error ? "noise" : "changed";
+  if (error === null) return "unknown";
+  if (Math.abs(difference) < 2 * error) return "noise";
   return difference < 0 === lower ? "better" : "worse";
 }
 

@@ -2,7 +2,7 @@
 import { MAX_LINES, type Chart } from "../server/api";
 import { linesOf, type Family, type LineOf } from "../runs/catalog";
 import type { Entry } from "../server/cache";
-import { readingOf, type Reading } from "../series/reading";
+import { groupOf, newest, noiseAt, readingOf, type Group, type Reading } from "../series/reading";
 import { drawLines, type DrawLine } from "../series/shape";
 import type { Track } from "../runs/sides";
 import { feed } from "./feed.svelte";
@@ -66,6 +66,20 @@ class Figures {
         upTo,
       ),
     );
+  }
+
+  /** Figures of the runs that have lines of a track, and of a run alone how noisy its values are where it is read. */
+  group(
+    track: Track,
+    lines: readonly LineOf[],
+    reading: Reading,
+    lower: boolean | null,
+    upTo: number | null = null,
+  ): Group {
+    const values = this.values(track, lines, reading, lower, upTo);
+    if (values.filter((value) => value !== null).length !== 1) return groupOf(values);
+    const longest = newest(this.lines(track.chart.id, lines, upTo)).sort((a, b) => b.end - a.end)[0];
+    return groupOf(values, longest ? noiseAt(longest.x, longest.raw, Infinity, longest.end) : null);
   }
 
   /** The points of some lines of a chart, at most 32 of each; none where they have not come. */

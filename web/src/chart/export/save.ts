@@ -2,6 +2,7 @@
 import type { Palette } from "../../theme/palette";
 import { paintElement } from "./dom";
 import { fileName } from "./names";
+import type { TableData } from "./rows";
 import { SvgSurface } from "./svg";
 
 export interface LegendEntry {
@@ -26,8 +27,7 @@ export interface Table {
   says: string;
   /** What its file is called after. */
   title: string;
-  /** @returns null where the server sends the file itself. */
-  make: () => Promise<BlobPart[] | null> | BlobPart[] | null;
+  make: () => Promise<TableData> | TableData;
 }
 
 const PAD = 12;
@@ -160,8 +160,9 @@ export async function savePng(picture: Picture): Promise<void> {
   }
 }
 
-export function saveCsv(title: string, parts: BlobPart[]): void {
-  saveBlob(new Blob(parts, { type: "text/csv" }), fileName(title, "csv"));
+export function saveCsv(title: string, data: TableData): void {
+  if (Array.isArray(data)) saveBlob(new Blob(data, { type: "text/csv" }), fileName(title, "csv"));
+  else saveAddress(data.address, data.name);
 }
 
 export function saveHtml(title: string, page: string): void {

@@ -1,0 +1,186 @@
+"""Every page on a phone and on a small laptop: nothing beyond the screen, no word broken, a table behind each chart."""
+
+import pytest
+from support.everything import LONG, PROFILE, write_all, write_records
+
+OWN = f"{LONG}/profiles/1.pt.trace.json.gz"
+OTHER = f"{LONG}/profiles/2.pt.trace.json.gz"
+COMPARED = f"compare?a=run:a&b=run:{LONG}"
+VIEWS = {
+    "overview": ("overview", "table"),
+    "scatter": ("overview?board=scatter", "svg"),
+    "parallel coordinates": ("overview?board=parallel", "svg"),
+    "scatter matrix": ("overview?board=matrix", "svg"),
+    "overview of one run": (f"overview?q=run:{LONG}", "canvas"),
+    "overview of a job": ("overview?q=run:job", "canvas"),
+    "scalars": ("scalars", "canvas"),
+    "text": ("text", "table"),
+    "config of one run": (f"text?q=run:{LONG}", "table"),
+    "distributions": (f"distributions?q=run:{LONG}", ".card canvas"),
+    "distribution in percentiles": (f"distributions?q=run:{LONG}&form=percentiles", ".card svg"),
+    "distributions of layers": (f"distributions?q=run:{LONG}&layers=1", ".row .card canvas"),
+    "pictures": (f"media?q=run:{LONG}", "img"),
+    "curves": (f"media?q=run:{LONG}&medium=curves", "svg[data-curves]"),
+    "embeddings": (f"media?q=run:{LONG}&medium=embeddings", ".space canvas[data-drawn]"),
+    "meshes": (f"media?q=run:{LONG}&medium=meshes", ".space canvas[data-drawn]"),
+    "graph": ("graph?q=run:a", ".box"),
+    "profile": (f"profile?prof={PROFILE}", "h2"),
+    "timeline": (f"profile?prof={PROFILE}&show=timeline", ".timeline canvas[data-drawn]"),
+    "operations": (f"profile?prof={PROFILE}&show=operations", "table, [role=treegrid]"),
+    "critical path": (f"profile?prof={OWN}&show=path", "svg[role=img], table, .why"),
+    "overlap": (f"profile?prof={PROFILE}&show=overlap", ".stack"),
+    "roofline": (f"profile?prof={OWN}&show=roofline", "svg"),
+    "kernels": (f"profile?prof={OWN}&show=kernels", "[role=grid] [role=row]"),
+    "memory": (f"profile?prof={OWN}&show=memory", ".curve svg path.top"),
+    "difference": (f"profile?prof={OTHER}&show=diff&with={OWN}", ".difference svg"),
+    "over time": (f"profile?prof={OWN}&show=history", "[role=grid] [role=row]"),
+    "ranks": ("ranks?q=run:job", ".heat canvas"),
+    "compare": (COMPARED, "canvas"),
+    "compare figures": (f"{COMPARED}&part=figures", "table"),
+    "compare config": (f"{COMPARED}&part=config", "table"),
+    "compare operations": (f"{COMPARED}&part=operations", "h2, .blank, p"),
+    "compare findings": (f"{COMPARED}&part=findings", "section"),
+}
+
+BEYOND = """() => {
+  const say = element =>
+    `${element.tagName} ${element.className?.baseVal ?? element.className}` +
+    ` "${(element.ariaLabel ?? element.textContent).trim().slice(0, 40)}"`;
+  const found = [];
+  const main = document.querySelector("main");
+  if (document.documentElement.scrollWidth > innerWidth) found.push("the page is wider than the screen");
+  if (main.scrollWidth > main.clientWidth + 1) found.push("the view is wider than the screen");
+  // What scrolls by itself and takes the focus or is a list of rows can be reached; what is hidden is for screen readers.
+  const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+  for (const element of document.querySelectorAll("body *")) {
+    const { left, right, width, height } = element.getBoundingClientRect();
+    if (!width || !height || !element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    if (element.matches(".hidden, .skip, .hidden *, svg *, tr, thead, tbody")) continue;
+    const control = element.matches("button, a, input, select, textarea, [role=slider]");
+    let [low, high, reached] = [0, innerWidth, false];
+    for (let above = element.parentElement; above && above !== main.parentElement; above = above.parentElement) {
+      if (scrolls(above) && above !== main) { reached = true; break }
+      // A control that its box cuts off cannot be used.
+      if (control && getComputedStyle(above).overflowX === "hidden") {
+        const box = above.getBoundingClientRect();
+        [low, high] = [Math.max(low, box.left), Math.min(high, box.right)];
+      }
+    }
+    if (!reached && (left < low - 1 || right > high + 1)) found.push(say(element));
+  }
+  return found.slice(0, 12);
+}"""
+
+BROKEN = """() => {
+  const found = [];
+  const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walk.nextNode()) {
+    const text = walk.currentNode, above = text.parentElement;
+    if (!above.checkVisibility() || above.closest("svg, .hidden, [data-markdown], pre")) continue;
+    range.selectNodeContents(text);
+    if (range.getClientRects().length < 2) continue;
+    for (const word of text.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const boxes = [...range.getClientRects()].filter(box => box.width > 0);
+      let block = above;
+      while (getComputedStyle(block).display === "inline") block = block.parentElement;
+      const whole = boxes.reduce((sum, box) => sum + box.width, 0);
+      if (boxes.length > 1 && boxes[0].top !== boxes.at(-1).top && whole < block.clientWidth - 8)
+        found.push(`${word[0]} in "${text.data.trim().slice(0, 60)}"`);
+    }
+  }
+  return found;
+}"""
+
+PICTURES = """() => {
+  const scopes = "article, figure, section, .small-multiple, .timeline, .tabled, .media-piece, .sound, .plots, .curve";
+  const tables = "table, [role=grid], [role=treegrid], [aria-label*='as a table']";
+  return [...document.querySelectorAll("main canvas, main [role=img], main svg:not([aria-hidden=true] *)")]
+    .filter(picture => {
+      const { width, height } = picture.getBoundingClientRect();
+      // Marks, swatches and films are no charts; cards of scalars have tests of their own.
+      return width >= 60 && height >= 24 && picture.checkVisibility() &&
+        !picture.closest("[data-chart], .film, button, td, th, [data-film]");
+    })
+    .filter(picture => {
+      let scope = picture.closest(scopes);
+      return !scope?.querySelector(tables) && !scope?.parentElement.closest(scopes)?.querySelector(tables);
+    })
+    .map(picture => `${picture.tagName} in ${picture.parentElement.className}: ${picture.ariaLabel ?? ""}`);
+}"""
+
+AS_TABLE = "main button[aria-label$='as a table']"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, serve_long):
+    log_dir = tmp_path_factory.mktemp("walk") / "runs"
+    write_all(log_dir)
+    write_records(log_dir / LONG)
+    return serve_long(log_dir)
+
+
+def shown(watched, name):
+    hash_, ready = VIEWS[name]
+    page = watched.open(f"#/{hash_}")
+    page.locator(f"main :is({ready})").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    return page
+
+
+def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, watch, axe):
+    watched = watch(server)
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    beyond, broken = {}, {}
+    for name in VIEWS:
+        page = shown(watched, name)
+        beyond[name] = page.evaluate(BEYOND)
+        broken[name] = page.evaluate(BROKEN)
+        if name in PHONE:
+            axe(page, name)
+    assert {name: found for name, found in beyond.items() if found} == {}
+    assert {name: found for name, found in broken.items() if found} == {}
+    assert axe.found == {}
+
+
+PHONE = {
+    "overview", "overview of one run", "scalars", "text", "graph", "profile", "timeline", "operations",
+    "difference", "ranks", "compare", "compare figures",
+}  # fmt: skip
+
+
+def test_on_a_small_laptop_nothing_is_beyond_the_screen_and_every_chart_has_its_table(server, watch):
+    watched = watch(server)
+    watched.page.set_viewport_size({"width": 1024, "height": 768})
+    beyond, broken, bare, empty = {}, {}, {}, {}
+    for name in VIEWS:
+        page = shown(watched, name)
+        beyond[name] = page.evaluate(BEYOND)
+        broken[name] = page.evaluate(BROKEN)
+        bare[name] = page.evaluate(PICTURES)
+        button = page.locator(AS_TABLE).first
+        if button.count():
+            empty[name] = opened_as_table(page, button)
+    assert {name: found for name, found in beyond.items() if found} == {}
+    assert {name: found for name, found in broken.items() if found} == {}
+    assert {name: found for name, found in bare.items() if found} == {}
+    assert {name: found for name, found in empty.items() if found} == {}
+    assert len(empty) >= 14
+
+
+def opened_as_table(page, button):
+    """What is wrong with the table of a chart, which is opened and closed without a pointer."""
+    button.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("row").nth(1).wait_for()
+    wrong = []
+    if dialog.get_by_role("columnheader").count() < 1:
+        wrong.append("no heads")
+    if not dialog.get_by_role("button", name="CSV").is_visible():
+        wrong.append("no CSV")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    return wrong
