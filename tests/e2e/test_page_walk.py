@@ -18,7 +18,7 @@ VIEWS = {
     "config of one run": (f"text?q=run:{LONG}", "table"),
     "distributions": (f"distributions?q=run:{LONG}", ".card canvas"),
     "distribution in percentiles": (f"distributions?q=run:{LONG}&form=percentiles", ".card svg"),
-    "distributions of layers": (f"distributions?q=run:{LONG}&layers=1", ".row .card canvas"),
+    "distributions of layers": (f"distributions?q=run:{LONG}&layers=1", ".layers [role=rowheader]"),
     "pictures": (f"media?q=run:{LONG}", "img"),
     "curves": (f"media?q=run:{LONG}&medium=curves", "svg[data-curves]"),
     "embeddings": (f"media?q=run:{LONG}&medium=embeddings", ".space canvas[data-drawn]"),
@@ -26,6 +26,12 @@ VIEWS = {
     "graph": ("graph?q=run:a", ".box"),
     "profile": (f"profile?prof={PROFILE}", "h2"),
     "timeline": (f"profile?prof={PROFILE}&show=timeline", ".timeline canvas[data-drawn]"),
+    "event of a timeline": (
+        f"profile?prof={OWN}&show=timeline&find=aten", "aside[aria-label='Selected event']",
+    ),
+    "range of a timeline": (
+        f"profile?prof={OWN}&show=timeline&sel=0-1000000", "aside[aria-label='Selected range'] table",
+    ),
     "operations": (f"profile?prof={PROFILE}&show=operations", "table, [role=treegrid]"),
     "critical path": (f"profile?prof={OWN}&show=path", "svg[role=img], table, .why"),
     "overlap": (f"profile?prof={PROFILE}&show=overlap", ".stack"),
@@ -40,7 +46,7 @@ VIEWS = {
     "compare config": (f"{COMPARED}&part=config", "table"),
     "compare operations": (f"{COMPARED}&part=operations", "h2, .blank, p"),
     "compare findings": (f"{COMPARED}&part=findings", "section"),
-}
+}  # fmt: skip
 
 BEYOND = """() => {
   const say = element =>
@@ -56,17 +62,20 @@ BEYOND = """() => {
     const { left, right, width, height } = element.getBoundingClientRect();
     if (!width || !height || !element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
     if (element.matches(".hidden, .skip, .hidden *, svg *, tr, thead, tbody")) continue;
+    // Names that end in dots end where they are seen to.
+    if (element.matches(".cut, .cut *")) continue;
     const control = element.matches("button, a, input, select, textarea, [role=slider]");
     let [low, high, reached] = [0, innerWidth, false];
     for (let above = element.parentElement; above && above !== main.parentElement; above = above.parentElement) {
       if (scrolls(above) && above !== main) { reached = true; break }
-      // A control that its box cuts off cannot be used.
-      if (control && getComputedStyle(above).overflowX === "hidden") {
-        const box = above.getBoundingClientRect();
-        [low, high] = [Math.max(low, box.left), Math.min(high, box.right)];
-      }
+      if (getComputedStyle(above).overflowX !== "hidden") continue;
+      const box = above.getBoundingClientRect();
+      [low, high] = [Math.max(low, box.left), Math.min(high, box.right)];
     }
-    if (!reached && (left < low - 1 || right > high + 1)) found.push(say(element));
+    if (reached) continue;
+    // A control that its box cuts off cannot be used; what is drawn must lie on the screen as far as it is seen.
+    if (control ? left < low - 1 || right > high + 1 : Math.max(left, low) < -1 || Math.min(right, high) > innerWidth + 1)
+      found.push(say(element));
   }
   return found.slice(0, 12);
 }"""
@@ -95,23 +104,25 @@ BROKEN = """() => {
 }"""
 
 PICTURES = """() => {
-  const scopes = "article, figure, section, .small-multiple, .timeline, .tabled, .media-piece, .sound, .plots, .curve";
   const tables = "table, [role=grid], [role=treegrid], [aria-label*='as a table']";
   return [...document.querySelectorAll("main canvas, main [role=img], main svg:not([aria-hidden=true] *)")]
     .filter(picture => {
       const { width, height } = picture.getBoundingClientRect();
       // Marks, swatches and films are no charts; cards of scalars have tests of their own.
       return width >= 60 && height >= 24 && picture.checkVisibility() &&
-        !picture.closest("[data-chart], .film, button, td, th, [data-film]");
+        // The graph has its table by a button of that name.
+        !picture.closest("[data-chart], .film, button, td, th, [data-film], .drawing");
     })
     .filter(picture => {
-      let scope = picture.closest(scopes);
-      return !scope?.querySelector(tables) && !scope?.parentElement.closest(scopes)?.querySelector(tables);
+      let scope = picture;
+      for (let up = 0; up < 7 && !scope.matches("article, section, main > *"); up += 1) scope = scope.parentElement;
+      return !scope.querySelector(tables);
     })
     .map(picture => `${picture.tagName} in ${picture.parentElement.className}: ${picture.ariaLabel ?? ""}`);
 }"""
 
-AS_TABLE = "main button[aria-label$='as a table']"
+AS_TABLE = "main button[aria-label$='as a table']:not([aria-pressed])"
+"""Those that open a table; others show it in its place."""
 
 
 @pytest.fixture(scope="module")
