@@ -230,11 +230,10 @@ OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
 @pytest.mark.parametrize(
     "page_name", ["overview", "overview?q=run:a", "scalars", "text", "distributions", "media"]
 )
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1024, 768), (1440, 900)])
-def test_nothing_lies_outside_a_small_screen_and_little_shifts(sweep, watch, page_name, width, height):
+def test_nothing_lies_outside_the_screen_and_little_shifts(sweep, watch, page_name):
+    """Of a laptop; smaller screens are in ``test_page_walk.py``."""
     watched = watch(sweep)
     page = watched.page
-    page.set_viewport_size({"width": width, "height": height})
     page.add_init_script(
         "window.shifted = 0; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
         " { if (!entry.hadRecentInput) window.shifted += entry.value }))"

@@ -309,7 +309,7 @@ def test_profiles_of_usual_steps_are_compared_though_slow_ones_came_later(tmp_pa
 
 
 def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serve, watch):
-    """Equal figures, what only counts, a difference that the steps' noise hides, one it does not, and one value alone."""
+    """Equal figures, what only counts, differences within and beyond the steps' noise, one value alone."""
     for name, seed, loss, written, clear in (
         ("a", 1, 0.016482, 4000, 0.5), ("b", 2, 0.016484, 900, 0.8)
     ):  # fmt: skip

@@ -108,7 +108,7 @@ def write_records(directory: Path) -> None:
 
 
 def stepped_trace(kernel: str, *, slow: int) -> dict[str, Any]:
-    """Three steps of an operator, a kernel with a known intensity and a level of memory, as Kineto writes them."""
+    """Three steps with an operator, a kernel of known intensity and a level of memory, as Kineto has them."""
     events: list[dict[str, Any]] = []
     for step in range(3):
         start = 1000 * step
