@@ -188,10 +188,10 @@ def _of_profiles(trace: Trace, parts: JobParts | None, network: float | None) ->
     missing = tuple(sorted(set(range(max(sizes, default=0))) - set(trace.ranks)))
     try:
         joint = joint_collectives(trace)
-    except EmptyTraceError as error:
-        if not tasks:
+    except EmptyTraceError:
+        if not tasks:  # of parameter servers, which need no collectives
             raise
-        return Job("profiles", trace.ranks, missing, tasks=tasks, notes=(error.message,))
+        return Job("profiles", trace.ranks, missing, tasks=tasks)
     clocks = align_clocks(trace, joint)
     waits = measure_waits(trace, joint, clocks)
     notes = list(joint.notes)
