@@ -235,6 +235,7 @@ def test_a_mesh_is_drawn_in_its_colours_and_turned(opened):
 def test_a_sound_says_what_it_is_and_its_samples_are_drawn(opened):
     watched = opened("#/media?q=run:a&medium=sheet")
     page = watched.page
+    page.get_by_role("region", name="voice").scroll_into_view_if_needed()
     page.get_by_role("img", name="Waveform of voice, step 20, 0.50 seconds, peak 0.50").wait_for()
     words = page.get_by_role("region", name="voice").inner_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "8,000 Hz, stereo, 16 bits, peak 0.50, WAV" in words

@@ -83,6 +83,7 @@ def test_pictures_are_those_of_the_step_and_sounds_can_be_played(opened):
     )
     assert pixel == [100, 100, 100, 255]
     sound = page.locator("audio")
+    page.get_by_role("region", name="voice").scroll_into_view_if_needed()
     assert sound.evaluate(
         "async audio => { audio.preload = 'auto'; audio.load();"
         " await new Promise((done, failed) => { audio.onloadedmetadata = done; audio.onerror = failed; });"

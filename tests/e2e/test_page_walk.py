@@ -16,8 +16,8 @@ VIEWS = {
     "scalars": ("scalars", "canvas"),
     "text": ("text", "table"),
     "config of one run": (f"text?q=run:{LONG}", "table"),
-    "distributions": (f"distributions?q=run:{LONG}", ".card canvas"),
-    "distribution in percentiles": (f"distributions?q=run:{LONG}&form=percentiles", ".card svg"),
+    "distributions": (f"distributions?q=run:{LONG}", ".parts canvas"),
+    "distribution in percentiles": (f"distributions?q=run:{LONG}&form=percentiles", ".parts svg"),
     "distributions of layers": (f"distributions?q=run:{LONG}&layers=1", ".layers [role=rowheader]"),
     "pictures": (f"media?q=run:{LONG}", "img"),
     "curves": (f"media?q=run:{LONG}&medium=curves", "svg[data-curves]"),
@@ -130,7 +130,10 @@ AS_TABLE = "main button[aria-label$='as a table']:not([aria-pressed])"
 
 
 MOST_SHIFT = 0.05
-STEADY = ("overview", "overview of one run", "scalars", "text")
+STEADY = (
+    "overview", "overview of one run", "scalars", "text", "distributions",
+    "pictures", "curves", "meshes", "graph",
+)  # fmt: skip
 """Where the shift is measured here; the other pages are in ``test_page_shift.py``, over a slow network."""
 
 

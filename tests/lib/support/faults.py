@@ -595,7 +595,7 @@ def flipped(folder: Path, dice: random.Random) -> Outcome:
 
 
 @fault(
-    "a block of 4 KiB becomes zeros, as of a machine that lost its power",
+    "a block of 4 KiB becomes zeros, as after a power failure",
     "the records in it, and that is said",
     lambda found: found.lost <= 200 and "zero" in found.seen,
 )

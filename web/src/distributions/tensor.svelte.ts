@@ -20,6 +20,8 @@ export class Tensor {
   /** How many were recorded. */
   total = $state(0);
   problem = $state<string | null>(null);
+  /** Whether the server has answered. */
+  read = $state(false);
   log = $derived(
     app.view.distributions.scale === "log" ||
       (app.view.distributions.scale === "auto" && wantsLog(this.histograms)),
@@ -44,6 +46,7 @@ export class Tensor {
         this.histograms = histogramsOf(series?.values ?? []);
         this.total = series?.total ?? 0;
         this.problem = series?.values.find((value) => value.error)?.error ?? null;
+        this.read = true;
         onread();
       })
       .catch((error: unknown) => (this.problem = String(error)));

@@ -32,6 +32,8 @@ const MOST_VALUES = 500;
 export class Tags {
   families = $state.raw<ReadonlyMap<string, readonly Entry[]>>(new Map());
   ready = $state(false);
+  /** Whether all runs in view are known: what they have is then asked for at once. */
+  readonly #settled = $derived(app.answers > 0 && app.catalog.loading === null);
   readonly #names = $derived(
     app.shown
       .slice(0, RUNS)
@@ -43,6 +45,7 @@ export class Tags {
   follow(): void {
     $effect(() => {
       void this.#names;
+      void this.#settled;
       let gone = false;
       let heard = 0;
       const look = async (): Promise<void> => {
@@ -54,7 +57,7 @@ export class Tags {
         if (gone) return;
         heard = newest;
         this.families = found;
-        this.ready = app.answers > 0 && app.catalog.loading === null;
+        this.ready = this.#settled;
       };
       void look();
       const timer = setInterval(() => !document.hidden && void look(), AGAIN_MS);
