@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analyze.options import ViewOptions, matches
 from stepscope.analyze.views.choose import choose
-from stepscope.analyze.views.measure import distinct
 from stepscope.analyze.views.tree import Tree, below_added, depths
 
 
@@ -105,13 +104,3 @@ def test_the_selection_is_tfprofs(tree: Tree, options: ViewOptions) -> None:
     assert [(chosen.names[node], indent) for node, indent in zip(order, indents, strict=True)] == slowly(
         tree, options
     )
-
-
-@settings(deadline=None)
-@given(st.lists(st.one_of(st.integers(0, 50), st.integers(2**38, 2**40))))
-def test_distinct_is_unique(values: list[int]) -> None:
-    array = np.array(values, np.int64)
-    found, place = distinct(array)
-    expected, inverse = np.unique(array, return_inverse=True)
-    assert found.tolist() == expected.tolist()
-    assert place.tolist() == inverse.tolist()

@@ -29,6 +29,15 @@ def test_places_lead_back_to_the_column(column: Ints) -> None:
     assert found[place].tolist() == column.tolist()
 
 
+@given(st.lists(st.one_of(st.integers(0, 50), st.integers(2**38, 2**40))))
+def test_small_and_large_numbers_together(values: list[int]) -> None:
+    column = np.array(values, np.int64)
+    expected, inverse = np.unique(column, return_inverse=True)
+    assert distinct(column).tolist() == expected.tolist()
+    found, place = numbered(column)
+    assert (found.tolist(), place.tolist()) == (expected.tolist(), inverse.tolist())
+
+
 @pytest.mark.parametrize("column", [[-128, 127], [-1, 0, 5], [0, 255]])
 def test_a_narrow_column_does_not_overflow(column: list[int]) -> None:
     dtype = np.uint8 if min(column) >= 0 else np.int16 if max(column) > 127 else np.int8
