@@ -55,20 +55,15 @@ class Spans:
         """Length of all intervals together."""
         return int((self.end - self.start).sum())
 
-    def covered_before(self, time: Ints) -> Times:
-        """Return how much lies before each time."""
-        return self._before(np.asarray(time, np.int64), self._sums())
-
     def within(self, start: Ints, end: Ints) -> Times:
         """Return how much of each window is covered; windows may overlap and be in any order."""
-        sums = self._sums()
-        return self._before(np.asarray(end, np.int64), sums) - self._before(np.asarray(start, np.int64), sums)
-
-    def _sums(self) -> Times:
-        """Return how long all intervals before each are together, and before the end."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.end - self.start)])
+        whole = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.end - self.start)])
+        return self._before(np.asarray(end, np.int64), whole) - self._before(
+            np.asarray(start, np.int64), whole
+        )
 
     def _before(self, time: Times, whole: Times) -> Times:
+        """Return how much lies before each time, by the sums of the intervals before each."""
         if not len(self):
             return np.zeros(len(time), np.int64)
         at = np.searchsorted(self.start, time, side="right")
