@@ -362,7 +362,7 @@ def _launched_table(side: _Profile) -> _Table:
 
 
 def _by_name(trace: Trace, rows: Ints, value: Ints) -> _Table:
-    groups = Groups.by_name(trace.name[rows])
+    groups = Groups.by(trace.name[rows])
     time, _, _ = step_matrix(trace, rows, groups, value)
     calls, _, _ = step_matrix(trace, rows, groups, np.ones(len(rows), np.int64))
     return _Table([trace.strings[int(number)] for number in groups.key], time, calls)

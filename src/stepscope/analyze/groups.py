@@ -46,12 +46,6 @@ class Groups:
         return cls(*numbered(key))
 
     @classmethod
-    def by_name(cls, key: Ints) -> Groups:
-        """Group rows by a column of small numbers from 0 up, without sorting them."""
-        used = np.bincount(key) > 0 if len(key) else np.zeros(0, bool)
-        return cls(np.flatnonzero(used), (np.cumsum(used) - 1)[key])
-
-    @classmethod
     def by_pair(cls, one: Ints, two: Ints) -> Groups:
         """Group rows by two columns of numbers from 0 up; the key is ``one << 32 | two``."""
         return cls.by(np.asarray(one, np.int64) << 32 | np.asarray(two, np.int64))

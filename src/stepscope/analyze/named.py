@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
 Number = TypeVar("Number", np.bool_, np.int8, np.int32)
@@ -45,10 +46,4 @@ def of_names(
 
 def used_names(trace: Trace) -> list[int]:
     """Return the numbers of the names that events have."""
-
-    def find() -> list[int]:
-        used = np.zeros(len(trace.strings) + 1, bool)
-        used[trace.name] = True
-        return [int(number) for number in np.flatnonzero(used[:-1])]
-
-    return trace.derived("used names", find)
+    return trace.derived("used names", lambda: [n for n in distinct(trace.name).tolist() if n >= 0])

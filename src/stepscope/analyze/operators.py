@@ -121,7 +121,7 @@ def operator_table(
             hint="torch.profiler records them with ProfilerActivity.CPU",
         )
     shapes = _shapes(trace) if by_shapes else None
-    groups = Groups.by_name(trace.name[rows])
+    groups = Groups.by(trace.name[rows])
     if shapes is not None:
         groups = Groups.by_pair(trace.name[rows], shapes[rows] + 1)
     return _table(trace, times, mine, groups, by_shapes)

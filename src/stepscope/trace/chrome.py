@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
-from stepscope.trace.distinct import distinct
+from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.document import MISSING, Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
@@ -232,10 +232,10 @@ def find_lanes(
     for (rows, variants), end in zip(groups, ends.tolist(), strict=False):
         if variants is not None:
             variant[end - len(rows) : end] = variants
-    processes, process = _dense(process, len(document.strings) + 1)
-    threads, thread = _dense(thread, len(document.strings) + 1)
+    processes, process = numbered(process)
+    threads, thread = numbered(thread)
     key = (process.astype(np.int64) * len(threads) + thread) * 4 + variant
-    present, number = _dense(key, len(processes) * len(threads) * 4)
+    present, number = numbered(key)
     hosts = np.zeros(len(present), bool)
     hosts[number[: ends[len(groups) - 1]]] = True
     positions = np.flatnonzero(hosts)
@@ -253,16 +253,6 @@ def find_lanes(
     place[[position for _, position, _ in entries]] = np.arange(len(entries))
     lanes = np.split(place[number], ends[:-1])
     return [lane for _, _, lane in entries], lanes[: len(groups)], lanes[len(groups) :]
-
-
-def _dense(values: Array, limit: int) -> tuple[Array, Array]:
-    """Return the distinct values, ascending, and each value's position among them."""
-    if limit > 1 << 24:
-        found, position = np.unique(values, return_inverse=True)
-        return found, position.ravel()
-    seen = np.zeros(limit + 1, bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
 
 
 _VARIANTS = ("", " (annotations)", " (sync)", " (async)")

@@ -19,32 +19,35 @@ _MOST_NUMBERS = 8_000_000
 
 def distinct(values: Ints) -> npt.NDArray[np.int64]:
     """Return the distinct values, ascending."""
-    if not _are_small(values):
+    table = _table(values)
+    if table is None:
         return np.unique(values).astype(np.int64)
-    return _found(values)[0]
+    least, seen, _ = table
+    return np.flatnonzero(seen) + least
 
 
 def numbered(values: Ints) -> tuple[npt.NDArray[np.int64], Ints]:
     """Return the distinct values, ascending, and the place of each value among them."""
-    if not _are_small(values):
+    table = _table(values)
+    if table is None:
         found, place = np.unique(values, return_inverse=True)
         return found.astype(np.int64), place
-    found, seen, at = _found(values)
-    return found, (np.cumsum(seen, dtype=np.int32) - 1)[at]
+    least, seen, at = table
+    return np.flatnonzero(seen) + least, (np.cumsum(seen, dtype=np.int32) - 1)[at]
 
 
-def _are_small(values: Ints) -> bool:
-    """Return whether a table of what is there costs less than to sort; a few values are sorted sooner."""
+def _table(values: Ints) -> tuple[int, npt.NDArray[np.bool_], Ints] | None:
+    """Return the least value, which values from it on are there, and where each value stands among these.
+
+    None where such a table would cost more than to sort: a few values are sorted sooner.
+    """
     if not len(values):
-        return False
-    spread = int(values.max()) - int(values.min())
-    return spread < min(_MOST_NUMBERS, 64 * len(values) + 1024)
-
-
-def _found(values: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], Ints]:
-    """Return the distinct values, a table of which are there, and where each value is in the table."""
+        return None
     least = int(values.min())
-    place = values.astype(np.int64) - least if least else values
-    seen = np.zeros(int(values.max()) - least + 1, bool)
-    seen[place] = True
-    return np.flatnonzero(seen) + least, seen, place
+    size = int(values.max()) - least + 1
+    if size > min(_MOST_NUMBERS, 64 * len(values) + 1024):
+        return None
+    at = values.astype(np.int64) - least if least else values
+    seen = np.zeros(size, bool)
+    seen[at] = True
+    return least, seen, at

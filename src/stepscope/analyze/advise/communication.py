@@ -212,9 +212,8 @@ def _line_before(waited: Waited, arrival: Ints, wait_ns: Ints) -> Share | None:
 
 def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
     """Return who waited how long for whom, None if that is unknown."""
-    from stepscope.analyze.ranks.clocks import (
-        align_clocks,  # of several ranks, which most profiles are not of
-    )
+    # Most profiles are of one rank, which needs none of these.
+    from stepscope.analyze.ranks.clocks import align_clocks
     from stepscope.analyze.ranks.joint import joint_collectives
     from stepscope.analyze.ranks.waits import measure_waits
 

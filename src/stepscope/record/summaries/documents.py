@@ -87,7 +87,8 @@ def table_of(rows: Any, columns: Sequence[str] | None) -> TextTable:
     if not columns:
         raise refused("a table without columns", _ROWS)
     names = tuple(str(name) for name in columns)
-    return TextTable(names, tuple(_row(row, names) for row in found))
+    keys = set(names)
+    return TextTable(names, tuple(_row(row, names, keys) for row in found))
 
 
 def _has_names(row: Any) -> bool:
@@ -100,8 +101,8 @@ def _frame_rows(frame: Any) -> list[Any]:
     return list(frame.iter_rows()) if hasattr(frame, "iter_rows") else list(frame)
 
 
-def _row(row: Any, names: tuple[str, ...]) -> tuple[Cell, ...]:
-    if type(row) is dict and row.keys() == set(names):
+def _row(row: Any, names: tuple[str, ...], keys: set[str]) -> tuple[Cell, ...]:
+    if type(row) is dict and row.keys() == keys:
         return tuple([_cell(row[name]) for name in names])
     if isinstance(row, Mapping):
         row = {str(name): value for name, value in row.items()}
