@@ -426,6 +426,16 @@ def planted_loop(case: Case) -> range:
     return range(innermost.lineno, (innermost.end_lineno or 0) + 1)
 
 
+def named_lines(finding: dict, case: Case) -> set[int]:
+    """Return the lines of a program that a finding names: the first, and those listed with their times."""
+    place, listed = finding["place"], finding["evidence"].get("lines", ())
+    named = {place.get("line", 0)} if place.get("file", "").endswith(case.path.name) else set()
+    for one in listed:
+        file, _, rest = one["name"].partition(":")
+        named |= {int(rest.split()[0])} if file.endswith(case.path.name) else set()
+    return named
+
+
 def interpreter(framework: str) -> str:
     """Return the Python that runs a framework's programs, empty where there is none here.
 
@@ -507,7 +517,7 @@ def main() -> int:
     cases = [case for case in chosen if interpreter(case.framework)]
     if len(cases) < len(chosen):
         print(f"{len(chosen) - len(cases)} programs left out: no environment with TensorFlow (TFVENV)")
-    first = lines = loops = planted = false = judged = failed = 0
+    first = lines = loops = listed = planted = false = judged = failed = 0
     print(f"{'program':<28}{'planted':<20}{'first finding':<20}{'gain':>7}  line")
     for case in cases:
         with tempfile.TemporaryDirectory() as directory:
@@ -531,6 +541,7 @@ def main() -> int:
             first += hit
             lines += hit and (not function or place.get("line") in wanted_lines)
             loops += hit and (not function or place.get("line") in planted_loop(case))
+            listed += hit and (not function or bool(named_lines(top, case).intersection(wanted_lines)))
         else:
             judged += len(said["judged"])
             false += len(findings)
@@ -547,6 +558,7 @@ def main() -> int:
             flush=True,
         )
     print(f"cause first: {first} of {planted}; with its line: {lines} of {planted}; in its loop: {loops}")
+    print(f"the line first or among those that the finding lists: {listed} of {planted}")
     print(f"programs with a printed command that does not run: {failed} of {len(cases)}")
     print(f"false findings: {false} of {judged} judgements on programs in which nothing was planted")
     bad = (planted and lines < RECALL * planted) or (judged and false > FALSE * judged)

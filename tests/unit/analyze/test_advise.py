@@ -494,6 +494,30 @@ def test_small_operators_that_nothing_links_to_the_forward_pass_stay_where_they_
     assert (one.place["line"], one.place["function"]) == (3, "main")
 
 
+@pytest.mark.parametrize(("cell", "each", "line"), [(50_000, 2_000, 9), (200_000, 1_000, None)])
+def test_looks_at_the_stack_between_small_operators_are_looks_at_them(make, steps, cell, each, line) -> None:
+    """Looks come when an operator lets another thread in, and keep the next one waiting for some 30 µs.
+
+    A gap that no look explains is no part of calling operators, and nor is the line that is seen in it.
+    """
+
+    ops = 120 * cell // STEP
+
+    def content(step, at):
+        return [
+            make.event("aten::add", Kind.HOST_OP, at + start + 10_000 + number * each * 3 // 2, each)
+            for start in range(0, STEP, cell)
+            for number in range(ops)
+        ]
+
+    # By the rule alone: advice has one finding for these and the time between them.
+    (one,) = RULES["small-kernels"](sampled_by(steps(content), lambda time: 1))
+    assert one.evidence["per_step"] == 120
+    assert one.place.get("line") == line
+    # The looks are the profiler's, and no part of the cost.
+    assert one.cost_ns == STEP // cell * (ops * each * 3 // 2 - each // 2)
+
+
 def sync(make, *, after: int):
     """A read in the middle of the step; the second kernel is launched so long after it."""
 

@@ -23,6 +23,8 @@ COUNT_RATIO, PER_STEP = 0.5, 100
 """Share of tiny pieces by count, and pieces per step, from which on they are many."""
 NEAR_NS = 20_000
 """Longest gap between operators that holds only the overhead of calling them."""
+LOOKING_NS = 100_000
+"""Longest time for which a look at a thread's stack holds it up: 20 to 50 µs were seen on a quiet machine."""
 OPERATORS = 40
 """Operators of the optimizer per step from which on it is not fused."""
 _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
@@ -108,15 +110,27 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
     worth = waited.worth(host={waited.lane: calling})
-    lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows))
+    looked = np.zeros(0, np.int64) if waited.sampled is None else waited.sampled.samples.end_ns
+    lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
 
 
-def _calling(trace: Trace, tiny: Ints) -> Spans:
-    """Return the time of small operators and of the gaps between two that are near each other."""
+def _calling(trace: Trace, tiny: Ints, looked: Ints | None = None) -> Spans:
+    """Return the time of small operators and of the gaps between two that are near each other.
+
+    Args:
+        trace: The trace.
+        tiny: The operators, in order of time.
+        looked: When the thread's stack was looked at. An operator lets another thread in, and one that looks
+            at stacks then keeps the next operator waiting: such gaps count as near as they would have been.
+    """
     start, end = trace.start_ns[tiny], trace.end_ns[tiny]
-    near = (start[1:] - end[:-1]) < NEAR_NS
+    gap = start[1:] - end[:-1]
+    near = gap < NEAR_NS
+    if looked is not None:
+        within = np.searchsorted(looked, start[1:]) > np.searchsorted(looked, end[:-1])
+        near |= within & (gap < NEAR_NS + LOOKING_NS)
     return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
 
 
