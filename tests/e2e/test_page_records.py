@@ -157,6 +157,33 @@ def test_axe_finds_nothing(opened, axe, theme):
     assert axe.found == {}
 
 
+def test_a_restart_goes_on_where_the_earlier_attempt_left_off(tmp_path, serve, watch):
+    """Of steps that both recorded, the new ones are shown; what came before stays."""
+    for first, level in ((0, 1.0), (10, 5.0)):
+        with ss.Run(tmp_path / "log" / "resumed", start_step=first) as run:
+            for step in run.steps(range(15)):
+                run.histogram("weights/x/histogram", np.full(10, level))
+                run.image("samples", np.full((4, 4, 3), int(level) * 40, np.uint8))
+                run.scalar("train/loss", 1.0 / (1 + first + step))
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/distributions?rec=weights/x/histogram")
+    page.get_by_role("img", name="weights/x/histogram, steps 0 to 24", exact=True).first.wait_for()
+    watched.wait("() => document.querySelector('section.focus canvas')?.dataset.drawn === '25'")
+    page = watched.open("#/media?at=9")
+    page.get_by_role("img", name="samples, step 9, 1 of 1").wait_for()
+    colour = """async () => {
+        const image = document.images[0];
+        await image.decode();
+        const canvas = Object.assign(document.createElement('canvas'), {width: 4, height: 4});
+        canvas.getContext('2d').drawImage(image, 0, 0);
+        return canvas.getContext('2d').getImageData(1, 1, 1, 1).data[0];
+    }"""
+    assert page.evaluate(colour) == 40
+    page.get_by_role("button", name="Next step").click()
+    page.get_by_role("img", name="samples, step 10, 1 of 1").wait_for()
+    assert page.evaluate(colour) == 200
+
+
 def test_a_tensor_that_stops_being_finite_says_since_when(tmp_path, serve, watch):
     random = np.random.default_rng(0)
     with ss.Run(tmp_path / "logs" / "diverged") as run:

@@ -1,6 +1,6 @@
 /** The histograms of one tensor as they are drawn: the large view and the small ones show the same. */
 import { recordCache, type Entry } from "../media/records.svelte";
-import { newest } from "../server/records";
+import { historyOf } from "../server/records";
 import { app } from "../state/app.svelte";
 import { endingOf, type Bad } from "./finite";
 import { histogramsOf, ofMagnitudes, rangeOf, wantsLog, type Histogram } from "./histograms";
@@ -42,10 +42,10 @@ export class Tensor {
       .get(this.#known().entry, columns)
       .then((answer) => {
         if (gone) return;
-        const series = newest(answer);
-        this.histograms = histogramsOf(series?.values ?? []);
-        this.total = series?.total ?? 0;
-        this.problem = series?.values.find((value) => value.error)?.error ?? null;
+        const history = historyOf(answer);
+        this.histograms = histogramsOf(history?.values ?? []);
+        this.total = history?.total ?? 0;
+        this.problem = history?.values.find((value) => value.error)?.error ?? null;
         this.read = true;
         onread();
       })

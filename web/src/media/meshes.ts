@@ -1,6 +1,6 @@
 /** Meshes: a tag for the points, one for the faces, one for the colours. */
-import type { RecordSeries, RecordTag } from "../server/api";
-import { API } from "../server/api";
+import type { RecordTag } from "../server/api";
+import { blobAddress, type Kept } from "../server/records";
 import { Refused } from "../server/client";
 
 const PART = /^(.*)_(VERTEX|FACE|COLOR)$/s;
@@ -30,17 +30,8 @@ export function meshesOf<T extends RecordTag>(tags: readonly T[]): Parts<T>[] {
  *
  * @throws Refused: The server has none.
  */
-export async function fetchNumbers(
-  run: string,
-  tag: string,
-  series: RecordSeries,
-  at: number,
-): Promise<Float32Array> {
-  const query = { run, tag, writer: series.writer, attempt: series.attempt, at, index: 0 };
-  const address = `${API}blob?${Object.entries(query)
-    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`)
-    .join("&")}`;
-  const answer = await fetch(address, { signal: AbortSignal.timeout(60_000) });
+export async function fetchNumbers(run: string, tag: string, value: Kept): Promise<Float32Array> {
+  const answer = await fetch(blobAddress(run, tag, value, 0), { signal: AbortSignal.timeout(60_000) });
   if (!answer.ok) throw new Refused(answer.status, `the numbers of ${tag} cannot be read`, "");
   return new Float32Array(await answer.arrayBuffer());
 }

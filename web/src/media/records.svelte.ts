@@ -1,7 +1,7 @@
 /** Tags and values of records, asked for again while their run is written. */
-import type { RecordAnswer, RecordSeries, RecordTag } from "../server/api";
+import type { RecordAnswer, RecordTag } from "../server/api";
 import type { Family } from "../runs/catalog";
-import { atStep, fetchRecord, fetchRecordTags, newest } from "../server/records";
+import { atStep, fetchRecord, fetchRecordTags, historyOf, type History } from "../server/records";
 import { app } from "../state/app.svelte";
 
 export interface Entry extends RecordTag {
@@ -103,11 +103,11 @@ export class KnownSteps {
   }
 }
 
-/** What a record holds in its newest attempt, and its value at the step of the page. */
+/** What a record holds over all attempts, and its value at the step of the page. */
 export class Shown {
-  series = $state.raw<RecordSeries | null>(null);
+  history = $state.raw<History | null>(null);
   failure = $state<string | null>(null);
-  value = $derived(this.series ? atStep(this.series.values, app.view.records.step) : null);
+  value = $derived(this.history ? atStep(this.history.values, app.view.records.step) : null);
 
   /** To be called in an effect; returns what ends it. */
   follow(entry: Entry, onsteps: (steps: readonly number[], most: number) => void): () => void {
@@ -116,8 +116,8 @@ export class Shown {
       .get(entry, MOST_VALUES)
       .then((answer) => {
         if (gone) return;
-        this.series = newest(answer);
-        const values = this.series?.values ?? [];
+        this.history = historyOf(answer);
+        const values = this.history?.values ?? [];
         onsteps(
           values.map((value) => value.step),
           Math.max(0, ...values.map((value) => value.blobs?.length ?? 0)),

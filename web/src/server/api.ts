@@ -834,6 +834,10 @@ export interface RecordSeries {
   attempt: number;
   total: number;
   values: RecordValue[];
+  /** A later attempt of the same writer recorded the steps from here on again; null: it did not. */
+  superseded_from?: number | null;
+  /** How many of `total` are at such steps. */
+  superseded?: number;
 }
 
 /** Answer of `GET api/v1/record?run=&tag=`. */
@@ -878,7 +882,7 @@ export interface GraphAnswer {
 
 /** One step at which a curve was recorded. */
 export interface CurveStep {
-  /** Its place in the series. */
+  /** Its place among all steps of the curve. */
   at: number;
   step: number;
   wall: number;
@@ -886,7 +890,7 @@ export interface CurveStep {
   area: number | null;
 }
 
-/** Answer of `GET api/v1/curve?run=&tag=&step=`: a precision-recall curve in its newest attempt. */
+/** Answer of `GET api/v1/curve?run=&tag=&step=`: a precision-recall curve. */
 export interface CurveAnswer {
   run: string;
   tag: string;

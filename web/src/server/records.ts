@@ -3,9 +3,9 @@ import {
   API,
   type RecordAnswer,
   type RecordKind,
-  type RecordSeries,
   type RecordTag,
   type RecordTags,
+  type RecordValue,
 } from "./api";
 import { compileRegex } from "../regex/regex.svelte";
 import { ask } from "./client";
@@ -23,15 +23,23 @@ export async function fetchRecord(run: string, tag: string, limit: number): Prom
   return (await (await ask(`record?${encoded({ run, tag, limit })}`)).json()) as RecordAnswer;
 }
 
+/** A value with the writer and the attempt of which its bytes are asked. */
+export interface Kept extends RecordValue {
+  writer: string;
+  attempt: number;
+}
+
+/** What a tag holds over all attempts. */
+export interface History {
+  /** How many values there are; those that came may be some of them, evenly. */
+  total: number;
+  values: readonly Kept[];
+}
+
 /** Address of the bytes of one value. */
-export function blobAddress(
-  run: string,
-  tag: string,
-  series: RecordSeries,
-  at: number,
-  index: number,
-): string {
-  return `${API}blob?${encoded({ run, tag, writer: series.writer, attempt: series.attempt, at, index })}`;
+export function blobAddress(run: string, tag: string, value: Kept, index: number): string {
+  const { writer, attempt, at } = value;
+  return `${API}blob?${encoded({ run, tag, writer, attempt, at, index })}`;
 }
 
 /** Whether a tag matches what was typed: a regex without regard to case, or plain text where it is none. */
@@ -44,9 +52,19 @@ export function tagFilter(text: string): (tag: string) => boolean {
   }
 }
 
-/** The series of the newest attempt. */
-export function newest(answer: RecordAnswer): RecordSeries | null {
-  return answer.series.length ? answer.series.reduce((a, b) => (b.attempt >= a.attempt ? b : a)) : null;
+/** The values of all attempts of the writer of the newest; of a step that several recorded, the last counts. */
+export function historyOf(answer: RecordAnswer): History | null {
+  if (!answer.series.length) return null;
+  const { writer } = answer.series.reduce((a, b) => (b.attempt >= a.attempt ? b : a));
+  const own = answer.series.filter((each) => each.writer === writer).sort((a, b) => a.attempt - b.attempt);
+  return {
+    total: own.reduce((sum, each) => sum + each.total - (each.superseded ?? 0), 0),
+    values: own.flatMap(({ attempt, values, superseded_from }) =>
+      values
+        .filter(({ step }) => step < (superseded_from ?? Infinity))
+        .map((value) => ({ ...value, writer, attempt })),
+    ),
+  };
 }
 
 /** The value nearest to a step from below, else the first; null step: the newest. */

@@ -1,6 +1,6 @@
 /** What runs say of themselves: command, versions, ranks. Fetched once for each run and attempt. */
 import type { Family } from "../runs/catalog";
-import { fetchRecord, newest } from "../server/records";
+import { fetchRecord, historyOf } from "../server/records";
 
 const TAG = "stepscope/run";
 const MOST = 24;
@@ -42,7 +42,7 @@ async function runInfo(family: Family): Promise<Record<string, unknown>> {
   const before = known.get(key);
   if (before) return before;
   try {
-    const facts = newest(await fetchRecord(run.name, TAG, 1))?.values.at(-1)?.facts ?? {};
+    const facts = historyOf(await fetchRecord(run.name, TAG, 1))?.values.at(-1)?.facts ?? {};
     known.set(key, facts);
     return facts;
   } catch {

@@ -16,7 +16,7 @@ from stepscope.events.kinds.text import TextTable
 from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
 from stepscope.serve.records import graph
-from stepscope.serve.records.ask import run_of, series_of, shown, thinned
+from stepscope.serve.records.ask import attempts_of, run_of, shown, thinned
 from stepscope.serve.records.types import (
     MAX_RECORDS,
     BlobFacts,
@@ -71,14 +71,19 @@ def record(query: Mapping[str, str], log: Log | None) -> bytes:
     """
     run = run_of(query, log)
     limit = whole(query, "limit", FEWEST, 1, MAX_RECORDS)
-    found = series_of(run, query)
+    found = attempts_of(run, query)
     series = [
         RecordSeries(
-            each.writer, each.attempt, len(each), [value_of(each, at) for at in thinned(len(each), limit)]
+            each.writer,
+            each.attempt,
+            len(each),
+            [value_of(*each.place(at), at) for at in thinned(len(each), limit)],
+            each.superseded_from,
+            len(each) - int(each.counts.sum()),
         )
         for each in found
     ]
-    return encoded(RecordAnswer(run.name, query["tag"], found[0].kind, series))
+    return encoded(RecordAnswer(run.name, query["tag"], found[0].files[0].kind, series))
 
 
 def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
@@ -91,20 +96,21 @@ def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
     writer, attempt = query.get("writer"), whole(query, "attempt", 0, 0, 1 << 31)
     found = [
         each
-        for each in series_of(run, query)
+        for each in attempts_of(run, query)
         if writer in (None, each.writer) and attempt in (0, each.attempt)
     ]
     if not found:
         raise Refusal(404, f"no writer {writer!r} in attempt {attempt}", "see api/v1/record of this tag")
     at = whole(query, "at", len(found[-1]) - 1, 0, len(found[-1]) - 1)
     try:
-        value = found[-1][at]
+        series, place = found[-1].place(at)
+        value = series[place]
     except EventFileError as error:
         raise Refusal(404, error.message, error.hint) from None
     blobs = blobs_of(value)
     if not blobs:
         raise Refusal(
-            404, f"{query['tag']!r} is of kind {found[-1].kind}, which has no bytes", "see api/v1/record"
+            404, f"{query['tag']!r} is of kind {series.kind}, which has no bytes", "see api/v1/record"
         )
     return blobs[whole(query, "index", 0, 0, len(blobs) - 1)]
 
@@ -138,11 +144,17 @@ def age(tag: StoredTag) -> tuple[int, float, str]:
 # --- values -------------------------------------------------------------------------------------------
 
 
-def value_of(series: StoredSeries, at: int) -> RecordValue:
-    """Return a value as it travels; one that cannot be read says why."""
-    step, wall = int(series.step[at]), float(series.wall[at])
+def value_of(series: StoredSeries, place: int, at: int) -> RecordValue:
+    """Return a value as it travels; one that cannot be read says why.
+
+    Args:
+        series: The file that holds it.
+        place: Its place there.
+        at: Its place in the attempt.
+    """
+    step, wall = int(series.step[place]), float(series.wall[place])
     try:
-        value = series[at]
+        value = series[place]
         fields = SHAPES.get(series.kind, as_facts)(value)
     except EventFileError as error:
         return RecordValue(at, step, wall, error.message)

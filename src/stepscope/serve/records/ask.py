@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.errors import UnknownRunError, UnknownTagError
 from stepscope.events.kinds.image import EncodedImage
@@ -43,6 +47,87 @@ def series_of(run: StoredRun, query: Mapping[str, str]) -> list[StoredSeries]:
         return run.record(query["tag"])
     except UnknownTagError as error:
         raise Refusal(404, error.message, error.hint) from None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecords:
+    """The values of one tag by one writer in one attempt, of all event files that the attempt took.
+
+    Attributes:
+        files: What each file holds, oldest first.
+        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
+            did not.
+    """
+
+    files: tuple[StoredSeries, ...]
+    superseded_from: int | None
+
+    @property
+    def writer(self) -> str:
+        """The writer."""
+        return self.files[0].writer
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt, from 1."""
+        return self.files[0].attempt
+
+    @property
+    def step(self) -> NDArray[np.int64]:
+        """Step of each value."""
+        return np.concatenate([each.step for each in self.files])
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Whether each value is the last word on its step."""
+        step = self.step
+        return np.ones(len(step), bool) if self.superseded_from is None else step < self.superseded_from
+
+    def __len__(self) -> int:
+        return sum(map(len, self.files))
+
+    def place(self, at: int) -> tuple[StoredSeries, int]:
+        """Return the file that holds a value, and its place there.
+
+        Raises:
+            IndexError: There are not so many.
+        """
+        for each in self.files:
+            if at < len(each):
+                return each, at
+            at -= len(each)
+        raise IndexError(at)
+
+
+def attempts_of(run: StoredRun, query: Mapping[str, str]) -> list[AttemptRecords]:
+    """Return what each attempt of each writer recorded under the tag of a question, oldest first."""
+    grouped: dict[tuple[str, int], list[StoredSeries]] = {}
+    for each in series_of(run, query):
+        grouped.setdefault((each.writer, each.attempt), []).append(each)
+    found: list[AttemptRecords] = []
+    again: dict[str, int] = {}
+    for (writer, _), files in sorted(grouped.items(), key=lambda item: -item[0][1]):
+        later = again.get(writer)
+        superseded = later is not None and max(int(each.step.max()) for each in files) >= later
+        found.append(AttemptRecords(tuple(files), later if superseded else None))
+        first = min(int(each.step.min()) for each in files)
+        again[writer] = first if later is None else min(first, later)
+    order = {key: place for place, key in enumerate(grouped)}
+    return sorted(found, key=lambda one: order[one.writer, one.attempt])
+
+
+def history(attempts: Sequence[AttemptRecords]) -> list[tuple[AttemptRecords, int]]:
+    """Return the values of a tag over all attempts of the writer of the newest, each by attempt and place.
+
+    Of a step that several attempts recorded, the last one counts, as in charts.
+    """
+    newest = max(attempts, key=lambda one: one.attempt)
+    return [
+        (one, at)
+        for one in sorted(attempts, key=lambda one: one.attempt)
+        if one.writer == newest.writer
+        for at in np.flatnonzero(one.counts).tolist()
+    ]
 
 
 def thinned(count: int, limit: int) -> list[int]:

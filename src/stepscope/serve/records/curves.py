@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
 from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
-from stepscope.serve.records.ask import run_of, series_of, thinned
+from stepscope.serve.records.ask import AttemptRecords, attempts_of, history, run_of, thinned
 from stepscope.serve.records.view_types import MAX_CURVE_STEPS, CurveAnswer, CurveStep
 from stepscope.serve.reply import Refusal
 
@@ -26,7 +26,7 @@ class CurveAnswers:
     """Answers about curves, and keeps the areas that it has computed. Safe for threads."""
 
     def __init__(self) -> None:
-        self._areas: dict[tuple[str, str, str, int], dict[int, float | None]] = {}
+        self._areas: dict[tuple[str, str, str], dict[tuple[int, int], float | None]] = {}
 
     def answer(self, query: Mapping[str, str], log: Log | None) -> bytes:
         """Return a curve.
@@ -34,15 +34,19 @@ class CurveAnswers:
         Raises:
             Refusal: No such run or tag, or the tag is not a curve.
         """
-        series = series_of(run_of(query, log), query)[-1]
-        if series.kind != "pr_curve":
-            raise Refusal(404, f"{series.tag!r} is of kind {series.kind}, not a curve", "see api/v1/records")
+        values = history(attempts_of(run_of(query, log), query))
+        kind = values[0][0].files[0].kind
+        if kind != "pr_curve":
+            raise Refusal(404, f"{query['tag']!r} is of kind {kind}, not a curve", "see api/v1/records")
         wanted = whole(query, "step", -1, 0, 1 << 62)
-        at = len(series) - 1 if wanted < 0 else max(0, int(np.searchsorted(series.step, wanted, "right")) - 1)
+        steps = [int(series.step[place]) for series, place in (one.place(at) for one, at in values)]
+        chosen = len(steps) - 1 if wanted < 0 else max(0, int(np.searchsorted(steps, wanted, "right")) - 1)
+        attempt, at = values[chosen]
+        series, place = attempt.place(at)
         lists: dict[str, Any] = {name: [] for name in (*ROWS, "thresholds")}
         area, error = None, None
         try:
-            curve = series[at]
+            curve = series[place]
             shown = meaningful(curve)
             lists = {name: shown[row].astype(float).tolist() for row, name in enumerate(ROWS)}
             lists["thresholds"] = np.linspace(0, 1, curve.shape[1])[: shown.shape[1]].tolist()
@@ -50,21 +54,24 @@ class CurveAnswers:
         except EventFileError as found:
             error = found.message
         answer = CurveAnswer(
-            run=series.run, tag=series.tag, writer=series.writer, attempt=series.attempt, total=len(series),
-            steps=self.steps(series), step=int(series.step[at]), wall=float(series.wall[at]), error=error,
+            run=series.run, tag=series.tag, writer=series.writer, attempt=series.attempt, total=len(values),
+            steps=self.steps(values), step=steps[chosen], wall=float(series.wall[place]), error=error,
             area=area, **lists,
         )  # fmt: skip
         return encoded(answer)
 
-    def steps(self, series: StoredSeries) -> list[CurveStep]:
-        """Return the steps of a series with the area at each."""
-        key = (series.run, series.tag, series.writer, series.attempt)
-        known = self._areas.setdefault(key, {})
+    def steps(self, values: Sequence[tuple[AttemptRecords, int]]) -> list[CurveStep]:
+        """Return the steps of a curve over all attempts, with the area at each."""
+        first = values[0][0].files[0]
+        known = self._areas.setdefault((first.run, first.tag, first.writer), {})
         found = []
-        for at in thinned(len(series), MAX_CURVE_STEPS):
-            if at not in known:
-                known[at] = area_of(series, at)
-            found.append(CurveStep(at, int(series.step[at]), float(series.wall[at]), known[at]))
+        for number in thinned(len(values), MAX_CURVE_STEPS):
+            attempt, at = values[number]
+            series, place = attempt.place(at)
+            key = (attempt.attempt, at)
+            if key not in known:
+                known[key] = area_of(series, place)
+            found.append(CurveStep(number, int(series.step[place]), float(series.wall[place]), known[key]))
         return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.serve.encode import encoded
 from stepscope.serve.integers import whole
@@ -15,14 +16,14 @@ from stepscope.serve.records.view_types import GradientNorm, GradientNorms
 from stepscope.serve.series import number
 
 if TYPE_CHECKING:
-    from stepscope.store import Log
+    from stepscope.store import Log, Series
 
 TAG = re.compile(r"gradients/(.+)/norm")
 MAX_STEPS = 1000
 
 
 def norms(query: Mapping[str, str], log: Log | None) -> bytes:
-    """Return the norm of each parameter's gradient at a step, in the newest attempt.
+    """Return the norm of each parameter's gradient at a step; of a step that was run again, the newest.
 
     Raises:
         Refusal: No such run.
@@ -35,12 +36,26 @@ def norms(query: Mapping[str, str], log: Log | None) -> bytes:
         match = TAG.fullmatch(tag)
         if match is None:
             continue
-        series = run.columns(tag)[-1]
-        steps.update(np.unique(series.step).tolist())
-        known = np.arange(len(series.step)) if wanted < 0 else np.flatnonzero(series.step <= wanted)
+        step, value = over_attempts(run.columns(tag))
+        steps.update(np.unique(step).tolist())
+        known = np.arange(len(step)) if wanted < 0 else np.flatnonzero(step <= wanted)
         if len(known):
             at = int(known[-1])
-            found.append(GradientNorm(match[1], int(series.step[at]), number(float(series.value[at]))))
+            found.append(GradientNorm(match[1], int(step[at]), number(float(value[at]))))
     every = sorted(steps)
     shown = [every[at] for at in thinned(len(every), MAX_STEPS)]
     return encoded(GradientNorms(run.name, shown, found))
+
+
+def over_attempts(
+    found: Sequence[Series],
+) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.floating[Any]]]:
+    """Return steps and values of all attempts of the newest writer, without what was recorded again."""
+    own = [each for each in found if each.writer == found[-1].writer]
+    kept = [
+        np.ones(len(each), bool) if each.superseded_from is None else each.step < each.superseded_from
+        for each in own
+    ]
+    step = np.concatenate([each.step[inside] for each, inside in zip(own, kept, strict=True)])
+    value = np.concatenate([each.value[inside] for each, inside in zip(own, kept, strict=True)])
+    return step, value

@@ -83,6 +83,10 @@ class RecordSeries(msgspec.Struct, frozen=True):
     attempt: int
     total: int
     values: list[RecordValue]
+    superseded_from: int | None = None
+    """A later attempt of the same writer recorded the steps from here on again; null: it did not."""
+    superseded: int = 0
+    """How many of ``total`` are at such steps."""
 
 
 class RecordAnswer(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ class CurveStep(msgspec.Struct, frozen=True):
     """One step at which a curve was recorded."""
 
     at: int
-    """Its place in the series."""
+    """Its place among all steps of the curve."""
     step: int
     wall: float
     area: float | None
@@ -30,7 +30,10 @@ class CurveStep(msgspec.Struct, frozen=True):
 
 
 class CurveAnswer(msgspec.Struct, frozen=True):
-    """Answer of ``GET api/v1/curve?run=&tag=&step=``: a precision-recall curve in its newest attempt."""
+    """Answer of ``GET api/v1/curve?run=&tag=&step=``: a precision-recall curve.
+
+    Attempts follow each other; of a step that several recorded, the newest counts.
+    """
 
     run: str
     tag: str

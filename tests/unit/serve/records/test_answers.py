@@ -16,6 +16,7 @@ from stepscope.events import Event, EventWriter
 from stepscope.events.kinds.graph import GraphDef, MetaGraphDef, Node, NodeCost, graph_def
 from stepscope.events.wire import decode, encode
 from stepscope.serve.records import answers
+from stepscope.serve.records.ask import AttemptRecords
 from stepscope.serve.records.types import GraphAnswer, RecordAnswer, RecordTags
 from stepscope.serve.reply import Refusal
 
@@ -69,6 +70,32 @@ def test_many_values_are_thinned_evenly_and_the_newest_kept(log):
     assert series.values[-1].rows == [[249.0, 253.5, 5.0], [253.5, 258.0, 5.0]]
     assert len(ask(log, tag="h").series[0].values) == 100
     assert answers.thinned(3, 10) == [0, 1, 2]
+
+
+def test_attempts_say_from_where_a_later_one_recorded_again(tmp_path):
+    for first, value in ((0, 1), (6, 2), (20, 3)):
+        with ss.Run(tmp_path / "run", start_step=first) as run:
+            for _ in run.steps(range(10)):
+                run.histogram("h", np.full(3, value))
+                run.image("i", np.full((2, 2, 3), 50 * value, np.uint8))
+    with ss.open(tmp_path, cache=False) as log:
+        found = ask(log, tag="h").series
+        assert [(each.attempt, each.total, each.superseded_from, each.superseded) for each in found] == [
+            (1, 10, 6, 4), (2, 10, None, 0), (3, 10, None, 0)
+        ]  # fmt: skip
+        for attempt in (1, 2, 3):
+            blob = answers.blob({"run": "run", "tag": "i", "attempt": str(attempt), "at": "0"}, log)
+            assert Image.open(io.BytesIO(blob.data)).getpixel((0, 0))[0] == 50 * attempt
+
+
+def test_an_attempt_that_took_several_files_is_one(tmp_path, log):
+    whole = ask(log, tag="h").series[0]
+    [stored] = log.run("run").record("h")
+    halves = AttemptRecords((stored, stored), None)
+    assert len(halves) == 2 * whole.total
+    assert [halves.place(at)[1] for at in (0, whole.total - 1, whole.total)] == [0, whole.total - 1, 0]
+    with pytest.raises(IndexError):
+        halves.place(2 * whole.total)
 
 
 def test_each_kind_travels_in_its_own_form(log):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import sys
 import threading
 import types
@@ -9,6 +11,7 @@ import types
 import msgspec
 import numpy as np
 import pytest
+from PIL import Image
 
 import stepscope as ss
 from stepscope.events.kinds.pr_curve import curve_of
@@ -26,6 +29,7 @@ from stepscope.serve.records.view_types import (
 from stepscope.serve.reply import Refusal
 
 VECTORS = np.random.default_rng(0).normal(size=(40, 5)).astype("f4") * [9, 3, 1, 1, 1]
+SHADES = np.repeat(6 * np.arange(40, dtype=np.uint8), 6).reshape(40, 2, 3, 1)
 LABELS, GUESSES = [0, 1, 1, 0], [0.1, 0.9, 0.6, 0.7]
 
 
@@ -38,7 +42,7 @@ def log(tmp_path_factory):
             run.scalar("gradients/a.weight/norm", float("nan") if step == 20 else step + 1.0, step)
             run.scalar("gradients/norm", 5.0, step)
         run.scalar("gradients/b.bias/norm", 2.0, 10)
-        run.embedding("e", VECTORS, 7, labels=list(range(40)), images=np.zeros((40, 2, 3, 1), np.uint8))
+        run.embedding("e", VECTORS, 7, labels=list(range(40)), images=SHADES)
         run.image("i", np.zeros((2, 2)), 0)
     with ss.Run(place / "other") as run:
         run.scalar("x", 1.0, 0)
@@ -62,6 +66,28 @@ def test_a_curve_is_that_of_the_step_or_the_last_before_it(log):
     assert found.area == pytest.approx(0.5 * 1 + 0.5 * 2 / 3, abs=1e-4)
 
 
+def test_a_curve_goes_on_over_attempts(tmp_path):
+    for first, guesses in ((0, GUESSES), (10, [0.9, 0.1, 0.2, 0.8])):
+        with ss.Run(tmp_path / "run") as run:
+            for step in (first, first + 10):
+                run.pr_curve("pr", LABELS, guesses, step, num_thresholds=11)
+    with ss.open(tmp_path, cache=False) as log:
+        asked = CurveAnswers()
+
+        def ask(**query):
+            return msgspec.json.decode(
+                asked.answer({"run": "run", "tag": "pr", **query}, log), type=CurveAnswer
+            )
+
+        found = ask(step="5")
+        assert [each.step for each in found.steps] == [0, 10, 20]
+        assert (found.step, found.attempt, found.total) == (0, 1, 3)
+        again = ask(step="10")
+        assert (again.step, again.attempt) == (10, 2), "the step that both recorded is the later attempt's"
+        assert again.area != found.area
+        assert [each.area for each in found.steps] == [found.area, again.area, again.area]
+
+
 def test_what_is_no_curve_is_refused(log):
     with pytest.raises(Refusal, match="is of kind image, not a curve"):
         CurveAnswers().answer({"run": "run", "tag": "i"}, log)
@@ -74,6 +100,18 @@ def test_norms_are_the_newest_up_to_a_step(log):
 
     assert ask() == ({"a.weight": (20, "NaN"), "b.bias": (10, 2.0)}, [0, 10, 20])
     assert ask(step="9")[0] == {"a.weight": (0, 1.0)}
+
+
+def test_norms_go_on_over_attempts(tmp_path):
+    for first, norm in ((0, 1.0), (10, 3.0)):
+        with ss.Run(tmp_path / "run") as run:
+            for step in (first, first + 10):
+                run.scalar("gradients/a.weight/norm", norm, step)
+    with ss.open(tmp_path, cache=False) as log:
+        for step, norm in ((9, 1.0), (10, 3.0)):
+            found = gradients.norms({"run": "run", "step": str(step)}, log)
+            answer = msgspec.json.decode(found, type=GradientNorms)
+            assert ([each.norm for each in answer.norms], answer.steps) == ([norm], [0, 10, 20])
 
 
 def points(answers, log, **query):
@@ -103,7 +141,13 @@ def test_the_nearest_points_are_those_in_all_dimensions(log):
 
 
 def test_pictures_are_those_of_the_sprite(log):
-    assert EmbeddingAnswers().sprite({"run": "run"}, log).mime == "image/png"
+    found = EmbeddingAnswers().sprite({"run": "run"}, log)
+    assert found.mime == "image/png"
+    sheet = Image.open(io.BytesIO(found.data))
+    side = math.ceil(math.sqrt(40))
+    assert sheet.size == (3 * side, 2 * side), "a square of points, each 3 wide and 2 high"
+    shades = [sheet.convert("L").getpixel((3 * (at % side), 2 * (at // side))) for at in range(40)]
+    assert shades == [6 * at for at in range(40)]
 
 
 @pytest.mark.parametrize(
