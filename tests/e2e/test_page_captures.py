@@ -75,7 +75,11 @@ def test_the_overview_shows_steps_parts_operations_and_why_one_failed(log, serve
     panel.get_by_text("at the ends of steps: resident").wait_for()
     panel.get_by_role("row", name="Peak of the host in step").wait_for()
     panel.get_by_text("the step predicate raised ValueError: no such step").wait_for()
-    panel.get_by_text("of training, all profiles so far").wait_for()
+    told = panel.get_by_text("of training, all profiles so far").inner_text()
+    strip = watched.page.get_by_role("region", name="State of the run").inner_text()
+    assert "Recording costs" in strip
+    share = told.partition("all profiles so far ")[2].partition("%")[0].strip()
+    assert f"profiles {share}" in strip.replace("\N{NO-BREAK SPACE}", " "), "not 0 % while profiles cost more"
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from stepscope.events.status import counted
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 
+FAILED = ("callback", "hook")
+"""Reasons that count failures of what was called, not points."""
 TORN_SECONDS = 60.0
 """Seconds after which an incomplete last record is a problem."""
 
@@ -21,7 +23,8 @@ class Problem:
 
     Attributes:
         kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
-            unreadable unrecorded unlisted refused`` or ``cache``.
+            unreadable unrecorded failed unlisted refused`` or ``cache``. ``failed`` is code that was called
+            at steps, a callback or a hook: no point is lost by itself, but what it records is missing.
         count: How many of them, or how many bytes.
         file: The path, None if it concerns no single file.
         text: One sentence.
@@ -106,14 +109,15 @@ def cut(source: FollowedFile) -> tuple[int, str]:
 def unrecorded(info: RunInfo) -> list[Problem]:
     """Return what a run says that it did not record, and why."""
     return [
-        Problem("unrecorded", count, None, _said(reason, count)) for reason, count in info.problems.items()
+        Problem("failed" if reason in FAILED else "unrecorded", count, None, _said(reason, count))
+        for reason, count in info.problems.items()
     ]
 
 
 def _said(reason: str, count: int) -> str:
     """Return a line about what a run counted; most reasons count points."""
     words = reason.replace("_", " ")
-    if reason in ("callback", "hook"):
+    if reason in FAILED:
         return f"a {words} failed {count:,} times" if count > 1 else f"a {words} failed once"
     if reason == "role":
         return "its rank or role was in doubt"

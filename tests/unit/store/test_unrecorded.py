@@ -17,3 +17,4 @@ from stepscope.store.problems import unrecorded
 def test_what_a_run_says_it_did_not_do(reason, count, text):
     [problem] = unrecorded(RunInfo(problems={reason: count}))
     assert (problem.count, problem.text) == (count, text)
+    assert problem.kind == ("failed" if reason in ("hook", "callback") else "unrecorded")

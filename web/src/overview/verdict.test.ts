@@ -45,6 +45,23 @@ test("the worst finding that is not over stands in the headline, with the step i
   );
 });
 
+test("a callback that failed stands beside the state, whatever the rules say, and other problems do not", () => {
+  const problem = { count: 36, file: null };
+  const failed = { ...problem, kind: "failed", text: "a callback failed 36 times" };
+  const torn = { ...problem, kind: "torn", text: "the last record is incomplete" };
+  const run = runOf("a", { state: "finished", problems: [failed, torn] });
+  const found = { ...recorded(judged()), run };
+  expect(headline(found).map(({ text }) => text)).toEqual([
+    "Finished",
+    "a callback failed 36 times",
+    "healthy",
+    "loss 0.1",
+  ]);
+  expect(headline(found)[1]!.tone).toBe("warn");
+  expect(losses(found).map(({ text }) => text)).toContain("1 file problem");
+  expect(headline({ ...found, run: { ...run, problems: [torn] } })[1]!.text).toBe("healthy");
+});
+
 test("a run is healthy only where rules looked and found nothing", () => {
   expect(said(judged())).toBe("Running · healthy · loss 0.1");
   expect(said(judged({ passed: [] }))).toBe("Running · loss 0.1");

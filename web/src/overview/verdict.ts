@@ -40,6 +40,8 @@ export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
   const phrases: Phrase[] = [{ text: stateName(run), tone: stateTone(run) || "ok" }];
   if (run.state === "ended" || run.state === "finished")
     phrases[0]!.tone = run.state === "finished" ? "ok" : "";
+  // What a callback or hook that failed would have recorded is missing: no other state may hide that.
+  for (const { kind, text } of run.problems) if (kind === "failed") phrases.push({ text, tone: "warn" });
   const [first, worst] = [broken[0], worstOpen(judged)];
   if (worst)
     phrases.push({
@@ -123,7 +125,7 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
 /** What the rules say in numbers, and what was lost or could not be read. */
 export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
   const phrases = checks(judged);
-  const problems = run.problems.length;
+  const problems = run.problems.filter(({ kind }) => kind !== "failed").length;
   if (problems)
     phrases.push({
       text: counted(problems, "file problem"),
