@@ -176,6 +176,10 @@ def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, 
     drawn(watched)
     for name in ("Allocator", "Tensors", "mklcpu"):
         page.get_by_text(name, exact=True).first.wait_for()
+    page.get_by_label("Find events by name").fill("ConcatV2")
+    panel = page.get_by_role("complementary", name="Selected event")
+    panel.get_by_text("outputs", exact=True).wait_for()
+    panel.get_by_text("int32[2]").wait_for()
 
 
 def test_a_click_selects_and_colours_are_those_of_the_legend(opened):

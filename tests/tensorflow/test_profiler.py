@@ -81,7 +81,7 @@ def test_the_graph_has_times_memory_and_shapes_of_the_captured_step(tmp_path: Pa
     from stepscope.serve.records.graph import costs_of, nodes_of_run
 
     made, data = estimator(tmp_path)
-    hook = ProfilerHook(save_steps=100, num_steps=2, run=tmp_path / "run", analyse=False)
+    hook = ProfilerHook(save_steps=100, num_steps=2, show_memory=True, run=tmp_path / "run", analyse=False)
     made.train(data, steps=STEPS, hooks=[hook])
     with ss.open(tmp_path / "run", cache=False) as log:
         run = log.run(".")
@@ -93,6 +93,18 @@ def test_the_graph_has_times_memory_and_shapes_of_the_captured_step(tmp_path: Pa
     assert (fused.duration_us > 0, fused.shapes) == (True, [[8, 16]])
     assert max(each.memory_bytes or 0 for each in costs.values()) >= 8 * 16 * 4
     assert nodes["hidden/MatMul"].shapes == [[8, 16]]
+    (found,) = pointers(tmp_path / "run")
+    for name in ("timeline-7.json", "run_meta_7"):
+        trace = ss.load_trace(tmp_path / "run" / found["path"] / name, cache=False)
+        [place] = [
+            at
+            for at, row in enumerate(trace.operators.row.tolist())
+            if trace.scopes.text(int(trace.scope[row])) == "hidden/Relu"
+        ]
+        assert trace.strings[int(trace.operators.outputs[place])] == '["float[8,16]"]'
+        # And its life: allocated by the operation that made it, with a size and, where it ended, an end.
+        size = trace.memory.bytes[trace.memory.row == trace.operators.row[place]]
+        assert 8 * 16 * 4 <= size.max() <= 2 * 8 * 16 * 4
 
 
 @needs_estimator

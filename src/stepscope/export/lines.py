@@ -95,11 +95,12 @@ class LineTexts:
 def _details(trace: Trace, name: pl.Series) -> list[tuple[Ints, pl.Series]]:
     """Return arguments that only some rows have: place of each row's text or -1, and the texts."""
     operators, collectives, kernels, syncs = trace.operators, trace.collectives, trace.kernels, trace.syncs
-    json_text = pl.Series(trace.strings.texts(), dtype=pl.String)  # shapes are JSON already
+    json_text = _valid_json(pl.Series(trace.strings.texts(), dtype=pl.String))  # shapes are JSON already
     return [
         (_place(trace, operators.row), _joined([
-            _picked(_member("Input Dims", _valid_json(json_text)), operators.shapes),
-            _picked(_member("Input type", _valid_json(json_text)), operators.types),
+            _picked(_member("Input Dims", json_text), operators.shapes),
+            _picked(_member("Input type", json_text), operators.types),
+            _picked(_member("Outputs", json_text), operators.outputs),
         ], len(operators))),
         (_place(trace, collectives.row), _joined([
             _picked(_member("Collective name", name), collectives.operation),

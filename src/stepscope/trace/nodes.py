@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+
+import numpy as np
 
 from stepscope.events.kinds.graph import is_own
+from stepscope.trace.draft import Draft
 from stepscope.trace.model import Kind
 
 _RECEIVE = {"RecvTensor", "_Recv", "_Send", "_HostRecv", "_HostSend", "Send", "Recv"}
@@ -73,3 +78,32 @@ def pack(starts: list[int], ends: list[int]) -> list[int]:
         free[row] = end
         rows.append(row)
     return rows
+
+
+_DATA_TYPES = (
+    "invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64", "int64", "bool",
+    "qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16", "complex128", "half", "resource",
+    "variant", "uint32", "uint64",
+)  # fmt: skip
+"""TensorFlow's types by their numbers in ``types.proto``, without ``DT_``."""
+
+
+def data_type(number: int) -> str:
+    """Return the name of one of TensorFlow's types: ``float``; of an unknown one its number."""
+    return _DATA_TYPES[number] if 0 < number < len(_DATA_TYPES) else f"type {number}"
+
+
+def set_outputs(draft: Draft, tensors: Mapping[int, Mapping[int, str]]) -> None:
+    """Say of rows which tensors they made.
+
+    Args:
+        draft: Gets the table of operators.
+        tensors: Of each row, type and shape of its tensors by their place among the node's outputs.
+    """
+    if not tensors:
+        return
+    texts = (json.dumps([made[place] for place in sorted(made)]) for made in tensors.values())
+    draft.strings, outputs = draft.strings.extended(texts)
+    nothing = np.full(len(tensors), -1)
+    others = ("shapes", "types", "values", "sequence", "forward_thread", "external_id", "record_id")
+    draft.operators = {"row": np.array(list(tensors)), **dict.fromkeys(others, nothing), "outputs": outputs}

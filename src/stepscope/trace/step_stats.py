@@ -18,7 +18,15 @@ from stepscope.trace.chrome import UNIX_NS
 from stepscope.trace.draft import Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths, Strings
-from stepscope.trace.nodes import node_kind, pack, parse_label, scope_parts, stream_of
+from stepscope.trace.nodes import (
+    data_type,
+    node_kind,
+    pack,
+    parse_label,
+    scope_parts,
+    set_outputs,
+    stream_of,
+)
 from stepscope.trace.schema import message, text
 from stepscope.trace.tables import MemoryAction
 from stepscope.trace.timeline import REASONS
@@ -53,6 +61,7 @@ class _Events:
     duration: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     memory: list[tuple[int, int, int, int]] = field(default_factory=list)
+    outputs: dict[int, dict[int, str]] = field(default_factory=dict)
     lanes: list[Lane] = field(default_factory=list)
 
 
@@ -106,6 +115,16 @@ def _add_device(events: _Events, device: Any) -> None:
         events.duration.append(length)
         events.bytes.append(size if kind in (Kind.SEND_RECV, Kind.COLLECTIVE) else -1)
         _add_memory(events, node, number)
+        told = [output for output in node.output if output.tensor_description.dtype]
+        if made := {output.slot: _tensor(output.tensor_description) for output in told}:
+            events.outputs[len(events.node) - 1] = made
+
+
+def _tensor(description: Any) -> str:
+    """Return type and shape: ``float[8,16]``; a size that is not known is a question mark."""
+    shape = description.shape
+    sizes = "?" if shape.unknown_rank else ",".join("?" if d.size < 0 else str(d.size) for d in shape.dim)
+    return f"{data_type(description.dtype)}[{sizes}]"
 
 
 def _start(node: Any) -> int:
@@ -143,6 +162,7 @@ def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
     draft.step = np.full(len(start), step, np.int64)
     end = int((draft.start_ns + duration).max())
     draft.steps = {"number": np.array([step]), "start_ns": np.array([0]), "end_ns": np.array([end])}
+    set_outputs(draft, events.outputs)
     if events.memory:
         time, size, device, row = (np.array(column, np.int64) for column in zip(*events.memory, strict=True))
         draft.memory = InstantEvents(

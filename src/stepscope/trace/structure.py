@@ -178,6 +178,8 @@ class _Build:
         order = np.argsort(row, kind="stable")
         order = order[np.searchsorted(row[order], 0) :]
         values = {name: columns[name][order].astype(DTYPES[name], copy=False) for name in columns}
+        for name in kind.optional:
+            values.setdefault(name, np.full(len(order), -1, DTYPES[name]))
         return kind(**{**values, "row": row[order]})
 
     def rows_at(self, points: InstantEvents, *, before: bool = False) -> Int32:

@@ -19,6 +19,8 @@ class Table:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
     """Columns that are numbers into the trace's strings."""
+    optional: ClassVar[tuple[str, ...]] = ()
+    """Those of them that a reader may leave out: all -1 then."""
 
     @classmethod
     def empty(cls) -> Any:
@@ -35,7 +37,7 @@ class Table:
 
 DTYPES: dict[str, Any] = {
     "row": np.int32, "rank": np.int32, "number": np.int64, "start_ns": np.int64, "end_ns": np.int64,
-    "shapes": np.int32, "types": np.int32, "values": np.int32, "sequence": np.int64,
+    "shapes": np.int32, "types": np.int32, "values": np.int32, "outputs": np.int32, "sequence": np.int64,
     "forward_thread": np.int64, "external_id": np.int64, "record_id": np.int64, "stream": np.int32,
     "grid": np.int64, "block": np.int32, "registers": np.int32, "shared_bytes": np.int32,
     "occupancy": np.float32, "blocks_per_sm": np.float32, "warps_per_sm": np.float32, "operation": np.int32,
@@ -67,7 +69,8 @@ class StepWindows(Table):
 class Operators(Table):
     """Details of host operators; only rows that carry any."""
 
-    names = ("shapes", "types", "values")
+    names = ("shapes", "types", "values", "outputs")
+    optional = ("outputs",)
     row: Ints
     shapes: Ints
     """JSON text of the input shapes, as recorded."""
@@ -80,6 +83,8 @@ class Operators(Table):
     external_id: Ints
     record_id: Ints
     """``Record function id`` (``rf_id`` of an ExecutionTrace)."""
+    outputs: Ints
+    """JSON text of the tensors that it made, type and shape of each: ``["float[8,16]"]``; -1 = unknown."""
 
 
 @dataclass(frozen=True, slots=True)

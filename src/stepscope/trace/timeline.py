@@ -18,13 +18,17 @@ from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths
-from stepscope.trace.nodes import node_kind, scope_parts, stream_of
+from stepscope.trace.nodes import node_kind, scope_parts, set_outputs, stream_of
 from stepscope.trace.tables import MemoryAction
 
 _COMPUTE, _TENSORS = " Compute", " Tensors"
 _STEP = re.compile(r"timeline-(\d+)")
 _BYTES = re.compile(r"requested_bytes: (\d+)")
 _POINTER = re.compile(r"ptr: (\d+)")
+_TYPE = re.compile(r"dtype: DT_(\w+)")
+_SHAPE = re.compile(r"shape \{")
+_SIZE = re.compile(r"dim \{(?:\\n|\s)*(?:size: (-?\d+))?")
+"""A dimension of 0 is written without its size."""
 
 REASONS = {
     "steps": "the file holds one step and not its number",
@@ -33,7 +37,7 @@ REASONS = {
     "backward": "TensorFlow's StepStats do not tell gradients from other nodes; their scopes do",
     "modules": "scopes are those of node names",
     "stacks": "Python stacks are in the profile.context that tfprof writes",
-    "shapes": "the timeline holds no shapes of inputs; RunMetadata holds those of outputs",
+    "shapes": "TensorFlow records the shapes of outputs, not those of inputs",
     "flops": "FLOPs are in the profile.context that tfprof writes",
     "occupancy": "StepStats hold no launch configuration",
     "syncs": "StepStats hold no synchronisation",
@@ -62,7 +66,8 @@ def draft_timeline(document: Document, path: str) -> Draft:
     kinds = [node_kind(*each) for each in zip(nodes, operators, on_device, strict=True)]
     draft.kind = np.array(kinds, np.uint8)
     draft.scopes, draft.scope = Paths.of(scope_parts(node) for node in nodes)
-    draft.memory, sizes = _allocations(document, nodes, first=draft.origin_ns)
+    draft.memory, sizes, outputs = _allocations(document, nodes, first=draft.origin_ns)
+    set_outputs(draft, outputs)
     draft.bytes = _received(nodes, kinds, sizes)
     set_step(draft, path)
     draft.recorded |= {"modules"}
@@ -104,14 +109,15 @@ def _node_names(document: Document, rows: Array) -> list[str]:
 
 def _allocations(
     document: Document, nodes: list[str], *, first: int
-) -> tuple[InstantEvents | None, dict[str, int]]:
-    """Read births (N), descriptions (O) and deaths (D) of tensors; also each node's bytes of output."""
+) -> tuple[InstantEvents | None, dict[str, int], dict[int, dict[int, str]]]:
+    """Read births (N), descriptions (O) and deaths (D) of tensors; also bytes and kinds of nodes' outputs."""
     rows = chrome.rows_of(document, b"NOD")
     args, ids, texts = document.column("args"), document.column("id"), document.strings
     row_of = {node: row for row, node in reversed(list(enumerate(nodes)))}
     born: dict[tuple[int, int], int] = {}
     described: dict[tuple[int, int], tuple[int, int]] = {}
     sizes: dict[str, int] = {}
+    outputs: dict[int, dict[int, str]] = {}
     entries: list[tuple[int, int, int, int, int]] = []
     for row in rows.tolist():
         phase, time = chr(document.phase[row]), int(document.start_ns[row])
@@ -124,7 +130,10 @@ def _allocations(
             size, pointer = _BYTES.search(text), _POINTER.search(text)
             described[key] = int(size[1]) if size else 0, int(pointer[1]) if pointer else 0
             sizes[name] = sizes.get(name, 0) + described[key][0]
-            place = row_of.get(re.sub(r":\d+$", "", name), -1)
+            node, _, slot = name.partition(":")
+            place = row_of.get(node, -1)
+            if place >= 0 and (made := _tensor(text)):
+                outputs.setdefault(place, {})[int(slot) if slot.isdecimal() else 0] = made
             entries.append(
                 (born.get(key, time), MemoryAction.ALLOCATE, described[key][1], described[key][0], place)
             )
@@ -133,7 +142,7 @@ def _allocations(
             place = row_of.get(re.sub(r":\d+$", "", name), -1)
             entries.append((time, MemoryAction.FREE, address, -size_bytes, place))
     if not entries:
-        return None, sizes
+        return None, sizes, outputs
     columns: list[Any] = [np.array(column) for column in zip(*entries, strict=True)]
     nothing = np.full(len(entries), -1)
     points = InstantEvents(
@@ -144,7 +153,16 @@ def _allocations(
             "bytes": columns[3], "row": columns[4],
         },
     )  # fmt: skip
-    return points, sizes
+    return points, sizes, outputs
+
+
+def _tensor(description: str) -> str:
+    """Return type and shape as a description says them: ``float[8,16]``; "" where it says neither."""
+    kind = _TYPE.search(description)
+    if not kind or not _SHAPE.search(description):
+        return ""
+    sizes = ("?" if size.startswith("-") else size or "0" for size in _SIZE.findall(description))
+    return f"{kind[1].lower()}[{','.join(sizes)}]"
 
 
 def _received(nodes: list[str], kinds: list[Kind], sizes: dict[str, int]) -> Array:

@@ -145,7 +145,8 @@ def tensor(ph, ts, **more):
 
 
 def timeline():
-    described = "dtype: DT_FLOAT\nallocation_description {\n  requested_bytes: 400\n  ptr: 77\n}\n"
+    shape = "shape {\n  dim {\n    size: 100\n  }\n  dim {\n    size: -1\n  }\n  dim {\n  }\n}\n"
+    described = f"dtype: DT_FLOAT\n{shape}allocation_description {{\n  requested_bytes: 400\n  ptr: 77\n}}\n"
     names = [
         "Allocators",
         f"{DEVICE}CPU:0 Compute",
@@ -195,6 +196,9 @@ def test_tensorflow_timelines(load):
     }
     assert (trace.memory.bytes.tolist(), trace.memory.time_ns.tolist()) == ([400, -400], [1000, 30_000])
     assert trace.memory.address.tolist() == [77, 77]
+    assert trace.operators.row.tolist() == trace.memory.row[:1].tolist()
+    assert trace.strings[int(trace.operators.outputs[0])] == '["float[100,?,0]"]'
+    assert "shapes of outputs" in trace.not_recorded["shapes"]
     assert trace.scopes.text(int(trace.scope[trace.memory.row[0]])) == "net/MatMul"
     assert trace.counters.value.tolist() == [400.0]
     assert (trace.clock, trace.resolution_ns) == ("unix", 1000)

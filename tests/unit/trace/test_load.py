@@ -132,6 +132,13 @@ def run_metadata(start=1_700_000_000_000_000):
         )
         output = node.output.add()
         output.tensor_description.allocation_description.requested_bytes = 4
+        if name != "RecvTensor":  # whose tensor TensorFlow does not describe
+            output.tensor_description.dtype = 1
+            for size in (8, -1):
+                output.tensor_description.shape.dim.add(size=size)
+            other = node.output.add(slot=1)
+            other.tensor_description.dtype = 9
+            other.tensor_description.shape.unknown_rank = True
         memory = node.memory.add(allocator_name=b"cpu")
         memory.allocation_records.add(alloc_micros=start + 2, alloc_bytes=64)
     return run.SerializeToString()
@@ -148,6 +155,8 @@ def test_run_metadata_from_a_file_and_from_event_files(tmp_path):
     ]
     assert trace.lane.tolist() == [0, 1]  # they overlap in time, so they are on two rows
     assert trace.bytes.tolist() == [-1, 4]
+    assert trace.operators.row.tolist() == [0]
+    assert trace.strings[int(trace.operators.outputs[0])] == '["float[8,?]", "int64[?]"]'
     assert trace.memory.bytes.tolist() == [64, 64]
     assert trace.duration_ns.tolist() == [5000, 5000]
     writer = EventWriter(tmp_path / "logs")

@@ -20,7 +20,7 @@ from stepscope.trace.tables import Table
 BUCKETS = 24
 DEEPEST = 24
 """Levels below an event that are followed."""
-_TEXTS = {"shapes", "values", "types"}
+_TEXTS = {"shapes", "values", "types", "outputs"}
 
 
 def event(profile: OpenProfile, row: int) -> ProfileEvent:
