@@ -11,6 +11,7 @@
 # make peers   what four readers find of each original writer and of its stand-in, as a table
 # make docs    build the documentation site into build/site
 # make wheel   build the wheel for this machine, list its components, try it in an empty environment
+# make wheels  the same for each Python that is here, of those that wheels are built for
 # make sdist   build the source distribution
 # make dev     an editable install for work on the project
 # make dev-locked  the same from requirements/test.txt, each file of each package checked by its hash
@@ -27,7 +28,7 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras check bench peers docs wheel sdist dev dev-locked lock clean
+.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -88,7 +89,10 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 wheel: | $(VENV)/bin/python
-	PYTHON=$(PYTHON) scripts/wheel.sh $(BIN)/python
+	scripts/wheel.sh $(BIN)/python
+
+wheels: | $(VENV)/bin/python
+	scripts/wheel.sh $(BIN)/python $$(scripts/pythons.sh)
 
 sdist: | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet build

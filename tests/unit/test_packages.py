@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,3 +80,29 @@ def test_the_release_runs_what_is_there():
     assert "smoke.py" in PROJECT["tool"]["cibuildwheel"]["test-command"]
     systems = workflow["jobs"]["wheels"]["strategy"]["matrix"]["os"]
     assert sum("macos" in each for each in systems) == sum("ubuntu" in each for each in systems) == 2
+
+
+def interpreter(path, *, whole=True):
+    """Put a stand-in for an interpreter somewhere; one that is not whole lacks ensurepip."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {path}\n" if whole else "#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_wheels_are_built_here_for_the_pythons_of_the_release_that_this_machine_has(tmp_path):
+    """Those on the PATH, else those of pyenv; what cannot make an environment, or is too old, is left out."""
+    wanted = [int(each[3:].partition("-")[0]) for each in PROJECT["tool"]["cibuildwheel"]["build"].split()]
+    first, second, third, *_, last = wanted
+    found = [
+        interpreter(tmp_path / "bin" / f"python3.{first}"),
+        interpreter(tmp_path / ".pyenv" / "versions" / f"3.{second}.4" / "bin" / "python"),
+        interpreter(tmp_path / "bin" / f"python3.{last}"),
+    ]
+    interpreter(tmp_path / "bin" / f"python3.{second}", whole=False)
+    interpreter(tmp_path / "bin" / f"python3.{third}", whole=False)
+    interpreter(tmp_path / "bin" / f"python3.{first - 1}")
+    environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
+    command = ["/bin/sh", str(ROOT / "scripts" / "pythons.sh")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == found
