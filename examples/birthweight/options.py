@@ -32,23 +32,25 @@ def profiler(how: str, home: Any = ss, *, num_steps: int = 3, **where: Any) -> A
 
 
 class MeanOfSteps(ss.Hook):
-    """Records ``train/loss_mean_of_50``: the mean of ``train/loss`` over so many steps."""
+    """Records ``train/loss_mean_of_50``: the mean of ``train/loss`` over 50 steps, at the last of them.
+
+    The values come once they are known, on the thread that writes: the training does not wait for them.
+    """
 
     def __init__(self, every_n_steps: int = 50) -> None:
-        self._every, self._sum, self._count = every_n_steps, 0.0, 0
+        self._every, self._values = every_n_steps, list[float]()
 
     def begin(self, run: ss.Run) -> None:
         self._run = run
         run.listen(self._take, ["train/loss"])
 
-    def after_step(self, step: int) -> None:
-        if step % self._every == self._every - 1 and self._count:
-            self._run.scalar(f"train/loss_mean_of_{self._every}", self._sum / self._count, step)
-            self._sum, self._count = 0.0, 0
-
     def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
-        self._sum += float(values.sum())
-        self._count += len(values)
+        for step, value in zip(steps.tolist(), values.tolist(), strict=True):
+            self._values.append(value)
+            if step % self._every == self._every - 1:
+                mean = sum(self._values) / len(self._values)
+                self._run.record({f"{tag}_mean_of_{self._every}": mean}, step, background=True)
+                self._values.clear()
 
 
 def hooks(profile: str) -> list[ss.Hook]:

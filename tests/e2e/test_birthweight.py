@@ -49,9 +49,9 @@ def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
     assert {
         "activations/deep.1/fraction_of_zero_values",
         "gradients/deep.0.weight/norm",
-        "train/loss_mean_of_50",
         "speed/examples_per_second",
     } <= set(run.tags())
+    assert means(run) == int(steps) // 50
     assert list((tmp_path / "births" / "profiles").glob("chief_rank0_step*.pt.trace.json*"))
 
 
@@ -62,6 +62,15 @@ def test_a_chief_and_four_workers(tmp_path: Path) -> None:
     members = run.ranks.members()
     assert sorted(each.rank for each in members) == list(range(5))
     assert len(run.series("gradients/norm")) == 40
+
+
+def means(run: store.StoredRun) -> int:
+    """Return how many means of 50 steps there are, each of which is that of the 50 steps up to its own."""
+    loss, found = run.series("train/loss"), run.series("train/loss_mean_of_50")
+    for step, mean in zip(found["step"], found["value"], strict=True):
+        of = loss.filter((loss["step"] > step - 50) & (loss["step"] <= step))["value"]
+        assert (len(of), mean) == (50, pytest.approx(of.mean(), rel=1e-5))
+    return len(found)
 
 
 def charts(run: store.StoredRun) -> list[list[str]]:
@@ -80,9 +89,9 @@ def test_keras(backend: str, tmp_path: Path) -> None:
     assert {
         "activations/births/deep64/fraction_of_zero_values",
         "gradients/deep64/kernel/norm",
-        "train/loss_mean_of_50",
         "speed/examples_per_second",
     } <= set(run.tags())
+    assert means(run) == 4
     assert list((tmp_path / "births" / "profiles").glob("chief_rank0_step00000020.summary.json"))
 
 
@@ -101,9 +110,9 @@ def test_jax(processes: int, tmp_path: Path) -> None:
     assert {
         "activations/deep/a/fraction_of_zero_values",
         "gradients/deep.a.w/norm",
-        "train/loss_mean_of_50",
         "speed/examples_per_second",
     } <= set(run.tags())
+    assert means(run) == 2
 
 
 @pytest.mark.slow
