@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,6 +54,9 @@ def test_one_machine(tmp_path):
         losses = evaluation.series("loss")["value"].to_list()
         assert losses[-1] < losses[0]
         assert {"loss", "dnn/hiddenlayer_0/fraction_of_zero_values", "gradients/norm"} <= set(run.tags())
+        activations = run.record("dnn/hiddenlayer_0/activation")[-1]
+        assert activations.kind == "histogram"
+        assert activations[-1][:, 2].sum() == 128 * 64, "a count for each unit and example of the batch"
     assert len(list((tmp_path / "births" / "profiles").rglob("timeline-*.json"))) == 2
     [context] = (tmp_path / "births" / "profiles").rglob("profile.context")
     said = stepscope(tmp_path, "profile", str(context), typed=SESSION)
@@ -75,6 +79,9 @@ def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
         line.split()[0]: line for line in stepscope(tmp_path, "ranks", str(folders[-1])).splitlines() if line
     }
     assert all(f"{100 * shares[task]:.1f} %" in told[task] for task in ("ps:0", "ps:1"))
+    glance = json.loads(stepscope(tmp_path, "glance", str(folders[-1]), "--json"))
+    parts = {part["part"]: part["ratio"] for part in glance["parts"]}
+    assert parts["communication"] > 0.01, "the workers wait for the servers, and one profile says so"
     with ss.open(tmp_path, cache=False) as log:
         run = log.run("births")
         assert run.state == "finished"

@@ -145,8 +145,18 @@ def test_stopping_at_a_step(tmp_path, options):
 
 
 def test_checkpoints(tmp_path):
-    train(CheckpointSaverHook(str(tmp_path / "model"), save_steps=5, run=tmp_path / "run"))
+    saved = []
+
+    class Listener(v1.train.CheckpointSaverListener):
+        def after_save(self, session, step):
+            saved.append(step)
+
+    hook = CheckpointSaverHook(
+        str(tmp_path / "model"), save_steps=5, listeners=[Listener()], run=tmp_path / "run"
+    )
+    train(hook)
     points, _ = recorded(tmp_path / "run")
+    assert saved == [0, 5, 10, 12], "a listener of the user's own"
     assert [step for step, _ in points["checkpoint/save_time_s"]] == [0, 5, 10, 12]
     assert {path.name for path in (tmp_path / "model").glob("*.index")} >= {"model.ckpt-12.index"}
 

@@ -65,3 +65,11 @@ def test_every_option_says_what_it_does_and_none_says_it_twice(command):
     lines = [action.help for action in actions]
     assert all(lines)
     assert len(set(lines)) == len(lines)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_an_answer_for_programs(command):
+    parser = cli.build_parser(only=command)
+    [commands] = [action.choices for action in parser._actions if action.dest == "command"]
+    options = {option for action in commands[command]._actions for option in action.option_strings}
+    assert ("--json" in options) == (command != "top"), "top draws on the terminal until it is left"

@@ -122,6 +122,12 @@ def test_output_goes_where_it_is_sent(capsys, trace: str, tmp_path: Path) -> Non
     pprof = tmp_path / "view.pb.gz"
     assert run(capsys, "profile", "op", trace, "--no-cache", "-output", f"pprof:outfile={pprof}")[0] == 0
     assert pprof.read_bytes()[:2] == b"\x1f\x8b"
+    timeline = tmp_path / "view.json"
+    assert (
+        run(capsys, "profile", "op", trace, "--no-cache", "-output", f"timeline:outfile={timeline}")[0] == 0
+    )
+    names = {event["name"] for event in json.loads(timeline.read_text())["traceEvents"]}
+    assert {"aten::linear", "aten::mm"} <= names
 
 
 def test_steps_and_sql(capsys, trace: str) -> None:
