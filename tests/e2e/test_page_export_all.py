@@ -14,6 +14,7 @@ from stepscope.events.kinds.graph import Node, NodeCost
 
 HOSTILE = "=<img src=x onerror=alert(1)>"
 STEPS = 12
+LONG = "weight_decay_of_the_last_embedding"
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def server(tmp_path_factory, serve_long):
     log = tmp_path_factory.mktemp("all")
     random = np.random.default_rng(0)
     for name, rate in (("a", 0.1), ("b", 0.2)):
-        with ss.Run(log / name, config={"rate": rate, "note": HOSTILE}) as run:
+        with ss.Run(log / name, config={"rate": rate, LONG: rate, "note": HOSTILE}) as run:
             for step in run.steps(range(STEPS)):
                 run.scalar("train/loss", rate / (step + 1))
                 run.scalar("tokens", 100.0 * step)
@@ -115,10 +116,20 @@ def test_runs_as_table_and_as_plots(opened, files):
     ):
         page.get_by_role("button", name=board, exact=True).click()
         words = files.texts(files.save(page, page, name, "SVG, as it looks"))
-        assert "rate" in words, board
-        assert "train/loss" in "".join(words), board  # a name that may break is written in parts
+        assert {"rate", "train/loss"} <= set(words), board
         rows = files.table(files.save(page, page, name, "CSV, every run shown"))
         assert sorted((row["run"], row["rate"]) for row in rows) == [("a", "0.1"), ("b", "0.2")]
+    # In its narrow cell of the matrix a long name breaks: it is written line by line, each of them whole.
+    cell = page.get_by_role("rowheader").filter(has_text=LONG).locator(f"[title={LONG}]")
+    lines = cell.evaluate("""cell => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map(({ top }) => top)).size;
+    }""")
+    assert lines > 1
+    of_name = [word for word in words if len(word) > 3 and word in LONG]
+    assert len(of_name) == lines
+    assert "".join(of_name) == LONG
 
 
 def test_a_chart_over_another_tag_has_its_x(opened, files, server):

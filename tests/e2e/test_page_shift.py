@@ -6,6 +6,8 @@ from support.everything import PROFILE, write_all
 LATENCY_MS = 150
 """Of every answer: each state in between is painted, as where the machine or the network is busy."""
 PAGES = {
+    "overview?q=name:job": "aside.blame",
+    "overview?q=name:a": "section[aria-label=Findings] .end",
     "compare?a=name:a&b=name:b": ".sheet-of-panels canvas",
     "compare?a=name:a&b=name:b&part=figures": "table",
     "graph?q=name:a": ".box",
@@ -31,10 +33,8 @@ new PerformanceObserver(list => list.getEntries().forEach(entry => {
 })).observe({ type: 'layout-shift', buffered: true })"""
 
 
-@pytest.mark.parametrize("hash_", list(PAGES))
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1024, 768), (1440, 900)])
-def test_little_shifts(server, watch, hash_, width, height):
-    watched = watch(server)
+def slowly(watched, width, height):
+    """The page of a slow network, which notes what moves."""
     page = watched.page
     page.set_viewport_size({"width": width, "height": height})
     page.add_init_script(SHIFTS)
@@ -42,9 +42,33 @@ def test_little_shifts(server, watch, hash_, width, height):
     network.send("Network.enable")
     slow = {"offline": False, "latency": LATENCY_MS, "downloadThroughput": -1, "uploadThroughput": -1}
     network.send("Network.emulateNetworkConditions", slow)
+    return page
+
+
+@pytest.mark.parametrize("hash_", list(PAGES))
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1024, 768), (1440, 900)])
+def test_little_shifts(server, watch, hash_, width, height):
+    watched = watch(server)
+    page = slowly(watched, width, height)
     watched.open(f"#/{hash_.format(profile=PROFILE)}")
     page.locator(PAGES[hash_]).first.wait_for()
     page.wait_for_load_state("networkidle")
     watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
     shifts = page.evaluate("shifts")
     assert sum(one["value"] for one in shifts) < 0.05, shifts
+
+
+def test_a_run_that_was_seen_before_has_room_for_what_is_wrong_with_it(server, watch):
+    watched = watch(server)
+    page = slowly(watched, 1024, 768)
+    moved = []
+    for _ in range(2):
+        watched.open("#/scalars?q=name:job")
+        page.locator("aside.blame").wait_for()
+        page.locator(".chart canvas").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        moved.append([of for one in page.evaluate("shifts") for of in one["of"] if of.startswith("MAIN")])
+        page.goto("about:blank")
+    first, second = moved
+    assert len(first) <= 1
+    assert second == []

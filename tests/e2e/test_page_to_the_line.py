@@ -1,4 +1,7 @@
-"""From the first page to what made it so, in at most three clicks, as the browser counts them."""
+"""From the first page to what made it so, in at most three clicks, as the browser counts them.
+
+The way of the demo is in ``test_page_newcomer.py``.
+"""
 
 import re
 
@@ -13,7 +16,8 @@ MOST_CLICKS = 3
 MODULES = (*programs.TORCH, "torch.utils.data")
 
 WAITS = """
-import sys, time
+import itertools, sys, time
+from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 import stepscope as ss
@@ -21,7 +25,7 @@ from stepscope.integrations.torch import watch
 
 class Pictures(Dataset):
     def __len__(self):
-        return 64 * 400
+        return 16 * 100_000
     def __getitem__(self, index):
         return self.decode(index), index % 10
     def decode(self, index):
@@ -33,13 +37,18 @@ torch.manual_seed(0)
 model = torch.nn.Linear(64, 10)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 loader = DataLoader(Pictures(), batch_size=16)
-with ss.Run(sys.argv[1], hooks=[ss.ProfilerHook(save_steps=100), ss.HealthHook()], total_steps=300) as run:
+stop = Path(sys.argv[2]) if sys.argv[2:] else None
+hook = ss.ProfilerHook() if stop else ss.ProfilerHook(save_steps=100)
+with ss.Run(sys.argv[1], hooks=[hook, ss.HealthHook()], total_steps=None if stop else 300) as run:
     watch(model, optimizer, run)
-    for (x, y), _ in zip(run.steps(loader), range(300)):
+    for (x, y), step in zip(run.steps(loader), itertools.count()):
+        if stop.exists() if stop else step == 300:
+            break
         loss = torch.nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad(); loss.backward(); optimizer.step()
         run.scalar("train/loss", loss)
 """
+"""Trains 300 steps and captures by schedule; with a second argument on request, until there is that file."""
 
 SLOW_RANK = 2
 ONE_OF_FOUR_WAITS = """
@@ -138,6 +147,34 @@ def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opene
     first = lines.get_by_role("paragraph").first.inner_text()
     assert f"train.py:{line_of(WAITS, 'time.sleep')} decode" in first
     assert 1 <= watched.clicks() <= MOST_CLICKS
+
+
+def test_a_live_run_that_captured_nothing_is_captured_with_stacks_and_names_its_line(tmp_path, serve, watch):
+    path, stop = tmp_path / "train.py", tmp_path / "stop"
+    path.write_text(WAITS)
+    training = programs.Program([path, tmp_path / "log" / "run", stop], modules=MODULES)
+    try:
+        watched = watch(serve(tmp_path / "log"))
+        watched.count_clicks()
+        page = watched.open()
+        bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
+        bar.get_by_text("Its line is not known").wait_for(timeout=PATIENCE_MS)
+        line = f"train.py:{line_of(WAITS, 'time.sleep')} decode"
+        assert line not in page.locator("body").inner_text()
+        assert not list((tmp_path / "log").glob("run/profiles/*"))
+        with page.expect_request("**/capture") as asked:
+            bar.get_by_role("button", name="Capture with stacks").click()
+        assert asked.value.post_data_json["stacks"] is True
+        bar.get_by_text(line).wait_for(timeout=60_000)
+        assert bar.get_by_role("button", name="Capture").count() == 0, "what is known need not be asked"
+        assert training.poll() is None, "training goes on"
+        bar.get_by_role("link", name=re.compile("Show step")).click()
+        lines = page.get_by_role("complementary", name="Selected event").get_by_role("region", name="Lines")
+        lines.get_by_text(line).first.wait_for(timeout=PATIENCE_MS)
+        assert 1 <= watched.clicks() <= MOST_CLICKS
+    finally:
+        stop.touch()
+        assert training.wait(timeout=60) == 0
 
 
 def test_the_line_of_the_slow_rank_of_four(tmp_path, serve, watch):

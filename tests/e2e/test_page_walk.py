@@ -131,7 +131,7 @@ AS_TABLE = "main button[aria-label$='as a table']:not([aria-pressed])"
 
 MOST_SHIFT = 0.05
 STEADY = (
-    "overview", "overview of one run", "scalars", "text", "distributions",
+    "overview", "overview of one run", "overview of a job", "scalars", "text", "distributions",
     "pictures", "curves", "meshes", "graph",
 )  # fmt: skip
 """Where the shift is measured here; the other pages are in ``test_page_shift.py``, over a slow network."""

@@ -23,6 +23,10 @@ class CapturesOfRuns {
     return this.#found.get(run) ?? NONE;
   }
 
+  isKnown(run: string): boolean {
+    return this.#found.has(run);
+  }
+
   /** Keeps what is known of a run up to date; returns what ends that. */
   follow(run: string): () => void {
     this.#wanted.set(run, (this.#wanted.get(run) ?? 0) + 1);

@@ -62,6 +62,13 @@ test("a callback that failed stands beside the state, whatever the rules say, an
   expect(headline({ ...found, run: { ...run, problems: [torn] } })[1]!.text).toBe("healthy");
 });
 
+test("that it waits for data is said where the wait is a part of the step that counts", () => {
+  const waits = (wait: number | null): string =>
+    evidence({ ...recorded(null), stepTime: { step: 0.0356, wait } });
+  expect(waits(0.0258)).toBe("Waits 25.8 of 35.6\u00a0ms per step for data (72.5\u00a0%)");
+  for (const wait of [0.0001, 0, null]) expect(waits(wait)).toMatch(/^\d+ points? of \d+ metrics? recorded$/);
+});
+
 test("a run is healthy only where rules looked and found nothing", () => {
   expect(said(judged())).toBe("Running · healthy · loss 0.1");
   expect(said(judged({ passed: [] }))).toBe("Running · loss 0.1");

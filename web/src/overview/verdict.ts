@@ -108,6 +108,9 @@ export function checks(judged: RunFindings | null): Phrase[] {
   return phrases;
 }
 
+/** A smaller part of the step is no wait that a reader has to know of. */
+const LEAST_WAIT = 0.01;
+
 /** What is wrong, else what the step waits for, else why it is in this state, else how much was recorded. */
 export function evidence({ run, now, stepTime, judged }: Recorded): string {
   if (run.reason) return run.reason;
@@ -115,9 +118,9 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
   if (worst) return sentence(summaryOf(worst));
   if (run.state === "stalled" && run.updated !== null)
     return `Nothing was written for ${duration(now - run.updated)}`;
-  if (stepTime?.wait !== null && stepTime && stepTime.step > 0) {
-    const waits = partOf(stepTime.wait!, stepTime.step, "s");
-    return `Waits ${waits} per step for data (${percent(stepTime.wait! / stepTime.step)})`;
+  if (stepTime?.wait != null && stepTime.step > 0 && stepTime.wait >= LEAST_WAIT * stepTime.step) {
+    const waits = partOf(stepTime.wait, stepTime.step, "s");
+    return `Waits ${waits} per step for data (${percent(stepTime.wait / stepTime.step)})`;
   }
   return `${counted(run.points, "point")} of ${counted(run.tags.length, "metric")} recorded`;
 }

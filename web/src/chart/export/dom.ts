@@ -39,7 +39,7 @@ function element(surface: SvgSurface, node: HTMLElement, outer = 1): void {
     surface.clip();
   }
   if (node instanceof HTMLCanvasElement) canvas(surface, node, box);
-  else for (const child of node.childNodes) part(surface, child, node, style, zoom);
+  else parts(surface, node, style, zoom);
   surface.restore();
 }
 
@@ -57,16 +57,22 @@ function cornerOf(style: CSSStyleDeclaration, box: DOMRect, zoom: number): numbe
   return Math.min(radius || 0, box.width / 2, box.height / 2);
 }
 
-function part(
-  surface: SvgSurface,
-  child: ChildNode,
-  parent: HTMLElement,
-  style: CSSStyleDeclaration,
-  zoom: number,
-): void {
-  if (child instanceof HTMLElement) element(surface, child, zoom);
-  else if (child instanceof SVGSVGElement) drawing(surface, child);
-  else if (child instanceof Text && child.data.trim()) text(surface, child, parent, style, zoom);
+/** What an element holds, in its order; text that a place to break divides is one text. */
+function parts(surface: SvgSurface, parent: HTMLElement, style: CSSStyleDeclaration, zoom: number): void {
+  let run: Text[] = [];
+  const written = (): void => {
+    if (run.length) text(surface, run, parent, style, zoom);
+    run = [];
+  };
+  for (const child of parent.childNodes) {
+    if (child instanceof Text) run.push(child);
+    else if (!(child instanceof Comment || child.nodeName === "WBR")) {
+      written();
+      if (child instanceof HTMLElement) element(surface, child, zoom);
+      else if (child instanceof SVGSVGElement) drawing(surface, child);
+    }
+  }
+  written();
 }
 
 function background(surface: SvgSurface, style: CSSStyleDeclaration, box: DOMRect, radius: number): void {
@@ -156,43 +162,67 @@ function canvas(surface: SvgSurface, node: HTMLCanvasElement, box: DOMRect): voi
 /** Text as the browser broke it into lines; what does not fit its box ends in dots. */
 function text(
   surface: SvgSurface,
-  node: Text,
+  nodes: readonly Text[],
   parent: HTMLElement,
   style: CSSStyleDeclaration,
   zoom: number,
 ): void {
+  if (!nodes.some((node) => node.data.trim())) return;
   surface.save();
   surface.font = `${style.fontStyle === "italic" ? "italic " : ""}${style.fontWeight} ${parseFloat(style.fontSize) * zoom}px ${style.fontFamily}`;
   surface.fillStyle = style.color;
   surface.textBaseline = "middle";
   const upper = style.textTransform === "uppercase";
-  for (const { words, box } of linesOf(node)) {
+  for (const { words, left, right, middle } of linesOf(nodes, style.whiteSpace.startsWith("pre"))) {
     const line = upper ? words.toUpperCase() : words;
     const cut = style.textOverflow === "ellipsis" ? parent.getBoundingClientRect().right : Infinity;
-    surface.fillText(
-      box.right > cut + 1 ? fitted(surface, line, cut - box.left) : line,
-      box.left,
-      box.top + box.height / 2,
-    );
+    surface.fillText(right > cut + 1 ? fitted(surface, line, cut - left) : line, left, middle);
   }
   surface.restore();
 }
 
-function linesOf(node: Text): { words: string; box: DOMRect }[] {
+interface Line {
+  words: string;
+  left: number;
+  right: number;
+  middle: number;
+}
+
+/** The lines in which texts that follow each other stand; `kept`: with each blank as it is. */
+function linesOf(nodes: readonly Text[], kept: boolean): Line[] {
+  const lines: Line[] = [];
   const range = document.createRange();
-  range.selectNodeContents(node);
-  const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
-  if (boxes.length <= 1)
-    return boxes[0] ? [{ words: node.data.replace(/\s+/g, " ").trim(), box: boxes[0] }] : [];
-  const lines: { words: string; box: DOMRect }[] = [];
-  for (const word of node.data.matchAll(/\S+\s*/g)) {
-    range.setStart(node, word.index);
-    range.setEnd(node, word.index + word[0].trimEnd().length);
-    const box = range.getBoundingClientRect();
-    const last = lines.at(-1);
-    if (last && Math.abs(last.box.top - box.top) < 2) last.words += ` ${word[0].trim()}`;
-    else lines.push({ words: word[0].trim(), box });
-  }
+  let gap = "";
+  const add = (words: string, { left, right, top, height }: DOMRect): void => {
+    const [last, middle] = [lines.at(-1), top + height / 2];
+    if (last && Math.abs(last.middle - middle) < 2 && left >= last.right - 1) {
+      last.words += gap + words;
+      last.right = right;
+    } else lines.push({ words, left, right, middle });
+    gap = "";
+  };
+  for (const node of nodes)
+    for (const { 0: words, index } of node.data.matchAll(/\s+|\S+/g)) {
+      if (!words.trim()) {
+        gap = kept ? gap + words : " ";
+        continue;
+      }
+      const boxesOf = (from: number, to: number): DOMRect[] => {
+        range.setStart(node, index + from);
+        range.setEnd(node, index + to);
+        return [...range.getClientRects()].filter((box) => box.width > 0);
+      };
+      const boxes = boxesOf(0, words.length);
+      if (boxes.length === 1) add(words, boxes[0]!);
+      else if (boxes.length) {
+        // A word that its column does not hold: sign by sign.
+        let at = 0;
+        for (const sign of words) {
+          const [box] = boxesOf(at, (at += sign.length));
+          if (box) add(sign, box);
+        }
+      }
+    }
   return lines;
 }
 
