@@ -49,7 +49,7 @@ class MeanOfSteps(ss.Hook):
             self._values.append(value)
             if step % self._every == self._every - 1:
                 mean = sum(self._values) / len(self._values)
-                self._run.record({f"{tag}_mean_of_{self._every}": mean}, step, background=True)
+                self._run.scalar(f"{tag}_mean_of_{self._every}", mean, step)
                 self._values.clear()
 
 
