@@ -40,7 +40,7 @@ test:
 	scripts/browser.sh
 	scripts/mounts.sh
 	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras $(ALSO)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 

@@ -41,6 +41,29 @@ def test_a_target_begins_with_what_is_read(name, tmp_path):
         pytest.fail(f"a seed that leads nowhere: {error}")
 
 
+def test_every_corpus_belongs_to_a_target_and_is_tried():
+    known = {path.name.removesuffix(".tar.xz") for path in fuzz.CORPORA.iterdir()}
+    assert known <= set(fuzz.TARGETS)
+    assert known, "without a corpus each run begins at the beginning"
+    for name in known:
+        assert set(fuzz.packed(name)) <= set(fuzz.seeds(name))
+
+
+def test_a_corpus_is_packed_and_read_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(fuzz, "CORPORA", tmp_path / "corpora")
+    assert fuzz.packed("spool") == []
+    before = fuzz.pack("spool", [b"", b"{", b"\xff" * 9]).read_bytes()
+    assert fuzz.packed("spool") == [b"", b"{", b"\xff" * 9]
+    assert fuzz.pack("spool", fuzz.packed("spool")).read_bytes() == before
+
+
+def test_inputs_that_lead_nowhere_new_are_left_out_of_a_corpus(monkeypatch):
+    monkeypatch.setattr(fuzz, "_seeds", lambda name: [b"loss"])
+    found = fuzz.distilled("expressions", [b"gain", b"loss + 1 * (2 - x)", b"loss + ", b"rate + "])
+    # The first goes where the seed goes, the last where the one before goes.
+    assert found == [b"loss + ", b"loss + 1 * (2 - x)"]
+
+
 def test_so_many_inputs_are_tried(monkeypatch, tmp_path):
     tried = []
     monkeypatch.setitem(fuzz.TARGETS, "spool", lambda data, _: tried.append(data))

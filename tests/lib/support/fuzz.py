@@ -5,6 +5,8 @@ and so is an input that takes longer than ``SECONDS``. Finds go to ``tests/data/
 by the tests from then on.
 
 ``atheris`` looks for new paths through the code; where it is not installed, seeds are mutated at random.
+What it has found that goes where nothing smaller goes is in ``tests/data/fuzz/corpora``: every run begins
+from there, that of the tests too. ``--corpora`` looks on and packs them anew.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import importlib.util
+import io
 import json
 import os
 import pickle
@@ -21,21 +24,31 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
+import stepscope
 from stepscope.errors import StepscopeError
 from support import fuzz_http, fuzz_media
 
 DATA = Path(__file__).parents[2] / "data"
 FINDS = DATA / "fuzz"
+CORPORA = FINDS / "corpora"
+MOST_PACKED, MOST_PACKED_BYTES = 250, 400_000
+"""Inputs of a corpus, and their bytes before they are packed, at most."""
+BUILD = Path("build/fuzz")
+"""Where atheris keeps what it finds."""
 SECONDS = 20
 SEED_BYTES = 60_000
 MEMORY_BYTES = 6 << 30
 Target = Callable[[bytes, Path], None]
+Step = tuple[str, int, int]
+"""A file, a line, and the one that runs after it."""
 
 
 def events(data: bytes, folder: Path) -> None:
@@ -178,7 +191,72 @@ def seeds(name: str) -> list[bytes]:
     """Return inputs to begin with: small ones that are well formed, and all finds so far."""
     found = _seeds(name)
     found += [path.read_bytes() for path in sorted((FINDS / name).glob("*"))]
-    return found or [b""]
+    return [*found, *packed(name)] or [b""]
+
+
+def packed(name: str) -> list[bytes]:
+    """Return the corpus of a target, the smallest input first; empty if it has none."""
+    path = CORPORA / f"{name}.tar.xz"
+    if not path.exists():
+        return []
+    with tarfile.open(path) as archive:
+        return [archive.extractfile(member).read() for member in archive.getmembers()]
+
+
+def pack(name: str, inputs: list[bytes]) -> Path:
+    """Write the corpus of a target; the same inputs give the same bytes."""
+    CORPORA.mkdir(parents=True, exist_ok=True)
+    path = CORPORA / f"{name}.tar.xz"
+    with tarfile.open(path, "w:xz", preset=9) as archive:
+        for at, data in enumerate(inputs):
+            member = tarfile.TarInfo(f"{at:03}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def distilled(name: str, inputs: list[bytes]) -> list[bytes]:
+    """Return those inputs that go from one line of the package to another one as no smaller one does.
+
+    The seeds that are made anew for each run count as known.
+    """
+    root = str(Path(stepscope.__file__).parent)
+    steps: set[Step] = set()
+
+    def called(frame: FrameType, event: str, _: object) -> object:
+        if not frame.f_code.co_filename.startswith(root):
+            return None
+        last = 0
+
+        def in_frame(frame: FrameType, event: str, _: object) -> object:
+            nonlocal last
+            steps.add((frame.f_code.co_filename, last, frame.f_lineno))
+            last = frame.f_lineno
+            return in_frame
+
+        return in_frame
+
+    def leads_to(data: bytes) -> set[Step]:
+        steps.clear()
+        with tempfile.TemporaryDirectory() as folder, suppress(Exception), limited():
+            sys.settrace(called)
+            try:
+                attempt(name, data, Path(folder))
+            finally:
+                sys.settrace(None)
+        return set(steps)
+
+    known: set[Step] = set()
+    for data in _seeds(name):
+        known |= leads_to(data)
+    kept: list[bytes] = []
+    for data in sorted(set(inputs), key=lambda each: (len(each), each)):
+        if len(kept) == MOST_PACKED or sum(map(len, kept)) + len(data) > MOST_PACKED_BYTES:
+            break
+        if not (new := leads_to(data)) <= known:
+            known |= new
+            kept.append(data)
+    return kept
 
 
 def _seeds(name: str) -> list[bytes]:
@@ -439,39 +517,6 @@ def keep(name: str, data: bytes) -> None:
     print(f"a find: {path}", file=sys.stderr)
 
 
-def explore_for(name: str, seconds: float, corpus: Path, most: int | None = None) -> None:
-    """Let atheris feed a target for so long, or so often where ``most`` is given; it ends the process."""
-    import atheris
-
-    with atheris.instrument_imports(include=["stepscope"]):
-        import stepscope.events
-        import stepscope.store
-        import stepscope.trace.load  # noqa: F401
-    place = corpus / name
-    place.mkdir(parents=True, exist_ok=True)
-    for at, data in enumerate(seeds(name)):
-        (place / f"seed-{at}").write_bytes(data)
-    with tempfile.TemporaryDirectory() as folder:
-
-        def once(data: bytes) -> None:
-            try:
-                attempt(name, data, Path(folder))
-            except BaseException:
-                keep(name, data)
-                raise
-
-        limits = [
-            f"-max_total_time={int(seconds)}" if most is None else f"-runs={most}",
-            f"-timeout={SECONDS}",
-            "-rss_limit_mb=6144",
-            "-verbosity=0",
-        ]
-        atheris.Setup(
-            [name, *limits, f"-artifact_prefix={FINDS / name}-", "-print_final_stats=1", str(place)], once
-        )
-        atheris.Fuzz()
-
-
 def main() -> int:
     """Feed every target in a separate process; print one line each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -482,22 +527,28 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plain", action="store_true", help="mutate seeds at random, also where atheris is")
+    parser.add_argument("--corpora", action="store_true", help="pack what atheris has found so far")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        if options.plain:
-            print(mutate_for(options.one, options.seconds, options.seed, options.inputs))
+        if options.corpora:
+            there = [path.read_bytes() for path in sorted((BUILD / options.one).glob("*"))]
+            print(pack(options.one, distilled(options.one, [*packed(options.one), *there])).stat().st_size)
         else:
-            explore_for(options.one, options.seconds, Path("build/fuzz"), options.inputs)
+            print(mutate_for(options.one, options.seconds, options.seed, options.inputs))
         return 0
     plain = options.plain or importlib.util.find_spec("atheris") is None
     print(f"{'target':<12} {'inputs':>9}  result      ({'seeds mutated' if plain else 'atheris'})")
     bad = 0
     for name in options.targets or TARGETS:
-        command = [sys.executable, "-m", "support.fuzz", "--one", name, "--seconds", str(options.seconds)]
-        command += ["--seed", str(options.seed)] + ["--plain"] * plain
-        command += ["--inputs", str(options.inputs)] if options.inputs else []
+        alone = [sys.executable, "-m", "support.fuzz", "--one", name]
+        if plain:
+            command = [*alone, "--seconds", str(options.seconds), "--seed", str(options.seed)]
+            command += ["--inputs", str(options.inputs)] if options.inputs else []
+        else:
+            command = [sys.executable, "-m", "support.fuzz_explore", name, str(options.seconds)]
+            command += [str(options.inputs)] if options.inputs else []
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env={**os.environ, "STEPSCOPE_STRICT": ""}
         )
@@ -507,6 +558,8 @@ def main() -> int:
         if done.returncode:
             bad += 1
             print("\n".join(said.splitlines()[-25:]))
+        elif options.corpora and not plain:
+            subprocess.run([*alone, "--corpora"], check=True)
     return int(bad > 0)
 
 
