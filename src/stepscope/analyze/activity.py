@@ -39,6 +39,10 @@ class Activity(IntEnum):
 
 
 _FILE = r"(?:^|/|\$)"
+_FILES = (
+    "csv|json|ndjson|jsonl|parquet|excel|feather|hdf|hdf5|pickle|sql|html|markdown|latex|netcdf|ipc|avro|zarr"
+)
+"""Formats into which libraries of tables write them."""
 
 RULES: dict[Activity, tuple[str, ...]] = {
     Activity.PROFILING: (
@@ -98,8 +102,20 @@ RULES: dict[Activity, tuple[str, ...]] = {
     Activity.LOGGING: (
         rf"{_FILE}logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$",
         r"<built-in (?:method|function) print\b|^<call of (?:(?:builtins|rich|pprint)\.)?p?print>$",
-        r"^<call of (?:.*\.)?(?:writerows?|to_csv|(?:stdout|stderr|tqdm)\.write)>$"
-        r"|(?:^|/)pprint\.py\(\d+\): ",
+        r"^<call of (?:.*\.)?(?:writerows?|to_csv|write(?:lines|_text|_bytes)?)>$"
+        r"|(?:^|/)pprint\.py\(\d+\): |(?:^|/)pathlib(?:/\w+)?\.py\(\d+\): write_(?:text|bytes)$",
+        # What puts results into files: tables, JSON, pictures, sounds.
+        rf"(?:^|/)(?:pandas|polars|pyarrow|fastparquet|openpyxl|xarray|zarr)/\S+\.py\(\d+\): "
+        rf"(?:to_(?:{_FILES})|(?:write|sink)_(?:{_FILES}|table)|save)$",
+        r"(?:^|/)(?:json|simplejson)/__init__\.py\(\d+\): dumps?$"
+        r"|(?:^|/)yaml/__init__\.py\(\d+\): \w*dump\w*$"
+        r"|^<call of (?:\w+\.)*(?:json|simplejson|orjson|ujson|rapidjson|yaml|toml\w*)\.\w*dumps?>$",
+        r"(?:^|/)PIL/Image\.py\(\d+\): save$"
+        r"|(?:^|/)torchvision/utils\.py\(\d+\): (?:save_image|make_grid)$"
+        r"|(?:^|/)(?:imageio|skimage|soundfile|plotly|scipy/io)\S*\.py\(\d+\): "
+        r"(?:m?imwrite|m?imsave|write\w*)$"
+        r"|^<call of (?:.*\.)?(?:imwrite|imsave|savefig|savetxt|write_(?:png|jpeg|video|image|html))>$"
+        r"|numpy/lib/\S*npyio\S*\.py\(\d+\): savetxt$",
         r"(?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\): ",
         r"(?:^|/)torch/utils/tensorboard/\S+\.py\(\d+\): (?:add_\w+|flush|close)",
         r"(?:^|/)matplotlib/\S+\.py\(\d+\): ",

@@ -1680,6 +1680,20 @@ def test_python_of_the_loop_counts_against_the_time_from_step_to_step(make) -> N
 
 
 @pytest.mark.parametrize(
+    ("python", "queued", "said"),
+    [(0.35, 0.0, True), (0.35, 0.6, True), (0.15, 0.0, False), (0.15, 0.6, False)],
+)
+def test_a_busy_machine_hides_no_python_of_the_loop(make, steps, python, queued, said) -> None:
+    """Times without the waits for a processor are compared with steps without them."""
+    trace = steps(lambda step, at: [make.event("aten::mm", Kind.HOST_OP, at, round((1 - python) * STEP))])
+    facts = sampled_by(trace, lambda time: 0, around=(0,))
+    samples = facts.sampled[0].samples
+    each = np.round((samples.end_ns - samples.start_ns) * queued).astype(np.int64)
+    facts.__dict__["sampled"] = {0: Sampled(replace(samples, queued_ns=each))}
+    assert bool(of(facts, "python-overhead")) is said
+
+
+@pytest.mark.parametrize(
     ("path", "how"),
     [
         ("t.json", "ss.ProfilerHook() or torch.profiler.profile(with_stack=True) records it"),

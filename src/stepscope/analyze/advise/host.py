@@ -246,7 +246,7 @@ def _of_the_loop(waited: Waited, case: Case) -> bool:
     sampled = waited.sampled
     if waited.has_device or sampled is None or case.line is None or not sampled.is_around(case.line):
         return False
-    return case.worth.gain_ns < PYTHON * waited.period_ns * waited.count
+    return case.worth.gain_ns < PYTHON * _ran(waited) * waited.period_ns * waited.count
 
 
 def _ran(waited: Waited) -> float:
