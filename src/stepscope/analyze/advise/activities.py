@@ -112,11 +112,11 @@ _CHECKPOINT = ActivityRule(
 _LOGGING = ActivityRule(
     "logging",
     Activity.LOGGING,
-    "the step writes logs",
+    "the step writes logs or results",
     dict.fromkeys(
         ("torch", "jax", "keras", "tensorflow", "python"),
-        "log less, or every n steps: no images, histograms or whole tensors in each step; logging a value "
-        "that is on a device also waits for it",
+        "write less, or every n steps: no images, histograms, tables or whole tensors in each step; logging a "
+        "value that is on a device also waits for it",
     ),
 )
 
