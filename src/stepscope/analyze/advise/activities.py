@@ -115,8 +115,8 @@ _LOGGING = ActivityRule(
     "the step writes logs or results",
     dict.fromkeys(
         ("torch", "jax", "keras", "tensorflow", "python"),
-        "write less, or every n steps: no images, histograms, tables or whole tensors in each step; logging a "
-        "value that is on a device also waits for it",
+        "write less, or every n steps: no images, histograms, tables or whole tensors in each step; logging "
+        "a value that is on a device also waits for it",
     ),
 )
 
