@@ -588,9 +588,10 @@ class Run(HotCalls, SummaryMethods):
     ) -> None:
         self.close(*exits.outcome(error))
 
-    def __del__(self) -> None:
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         writer = getattr(self, "_writer", None)
-        if writer is not None:
+        # Then the names of modules may be gone, and every run has been ended before.
+        if writer is not None and not at_exit():
             writer.ask_to_end("finished", None, Deadline.after(exits.END_SECS, self.clock))
 
     def __reduce__(self) -> str:

@@ -624,3 +624,12 @@ def test_tags_without_end_are_bounded_and_said(tmp_path, monkeypatch):
         tags = [tag for tag in log.run("a").tags() if tag.startswith("layer/")]
         assert len(tags) + lost == 6_000, "what is said to be lost is what no file holds"
         assert log.run("a").columns("layer/0")[0].points.columns[2].tolist() == [1.0, 2.0]
+
+
+def test_a_run_that_outlives_the_modules_says_nothing_at_the_end_of_the_interpreter(fake, monkeypatch):
+    """As one that JAX's caches hold: the names of modules are None by then, and runs have been ended."""
+    run = fake()
+    monkeypatch.setattr("stepscope.record.run.Deadline", None)
+    with pytest.raises(AttributeError):
+        run.__del__(at_exit=lambda: False)
+    run.__del__(at_exit=lambda: True)
