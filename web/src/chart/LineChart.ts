@@ -37,6 +37,8 @@ export class LineChart {
   #width: number;
   #height: number;
   #shape = "";
+  /** Whether anything is painted above the lines. */
+  #marked = false;
   #frame = 0;
 
   constructor(
@@ -205,6 +207,10 @@ export class LineChart {
 
   #drawOverlay(): void {
     this.#frame = 0;
+    const wanted = this.#selection !== null || this.#cursor.x !== null || this.#cursor.emphasis !== null;
+    // A canvas that nothing was painted on costs nothing until it is touched.
+    if (!wanted && !this.#marked) return;
+    this.#marked = wanted;
     const c = this.#overlay.getContext("2d")!;
     const dpr = uPlot.pxRatio;
     c.setTransform(1, 0, 0, 1, 0, 0);

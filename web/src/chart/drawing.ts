@@ -22,7 +22,7 @@ export class Drawing {
 
   /** Charts of hundreds of lines take many frames to draw: lists, and the pointer, do not wait for all of them. */
   show(id: string, model: ChartModel, size: { width: number; height: number }): void {
-    charts.turns.ask(id, () => {
+    const draw = (): void => {
       const { chart, host, large, step } = this.place;
       if (this.picture) {
         this.picture.resize(size.width, size.height);
@@ -40,7 +40,8 @@ export class Drawing {
         large: large(),
         step,
       });
-    });
+    };
+    charts.turns.ask(id, draw, model.lines.length);
   }
 
   point(pointed: Pointed): void {

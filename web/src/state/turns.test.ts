@@ -73,3 +73,20 @@ test("work that takes long is spread over frames, the rest shares one", () => {
   next();
   expect(done.at(-1)).toBe("f");
 });
+
+test("charts of hundreds of lines are drawn one in a frame, small ones together, and none is left waiting", () => {
+  const { next } = frames();
+  const [turns, done] = [new Turns(), [] as string[]];
+  const draw = (name: string, lines: number): void => turns.ask(name, () => void done.push(name), lines);
+  draw("large", 500);
+  draw("second", 208);
+  draw("a", 10);
+  draw("b", 10);
+  next();
+  expect(done).toEqual(["large"]);
+  next();
+  expect(done).toEqual(["large", "second", "a"]);
+  next();
+  expect(done).toEqual(["large", "second", "a", "b"]);
+  expect(turns.idle).toBe(true);
+});
