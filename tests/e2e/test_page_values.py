@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import stepscope as ss
 from stepscope.events import EventWriter
 
 STEPS = 40
@@ -131,6 +132,32 @@ def test_a_run_keeps_its_colour_when_others_come_and_go_and_on_reload(logs, serv
     page.goto(page.url.split("#")[0] + "#/scalars?hide=first")
     watched.wait("() => window.__stepscope_test.charts().every(one => one.lines.length === 11)")
     assert colours(watched)["second"] == before["second"]
+
+
+def test_a_long_name_is_whole_in_the_list_of_runs(tmp_path, serve, watch):
+    """What tells the runs of a sweep apart is not cut; a state that says more than that all is well stays."""
+    names = ["lr0.0001-bs32-wd0.01-seed1", "lr0.0001-bs32-wd0.01-seed2"]
+    for name in names:
+        with ss.Run(tmp_path / name) as run:
+            run.scalar("loss", 1.0, 0)
+    failed, short = "lr0.0001-bs64-wd0.01-seed1", "short"
+    with pytest.raises(ZeroDivisionError), ss.Run(tmp_path / failed) as run:
+        run.scalar("loss", 1 / 0, 0)
+    with ss.Run(tmp_path / short) as run:
+        run.scalar("loss", 1.0, 0)
+    watched = watch(serve(tmp_path))
+    page = watched.open("#/scalars")
+    watched.ready()
+    rail = page.get_by_role("complementary", name="Runs")
+    for name in names:
+        title = rail.locator(f"[data-run='{name}']").get_by_text(name, exact=True)
+        cut = title.evaluate(
+            "it => it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1"
+        )
+        assert not cut, title.text_content()
+        rail.get_by_role("button", name=f"{name} Finished").wait_for()
+    rail.locator(f"[data-run='{short}']").get_by_text("Finished").wait_for()
+    rail.locator(f"[data-run='{failed}']").get_by_text("Failed").wait_for()
 
 
 def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
