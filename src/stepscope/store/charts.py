@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -87,13 +88,19 @@ def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 def charts_of(tags: frozenset[str], names: frozenset[tuple[str, str]] = frozenset()) -> tuple[Chart, ...]:
     """Return the charts of a set of tags.
 
-    Overlays come first in their section; titles are in order, their numbers by size.
+    Overlays come first in their section; titles are in order, their numbers by size. Metrics that only their
+    units tell apart have these in their titles.
 
     Args:
         tags: Of all runs.
         names: What tags are called. Where lines of one chart are called differently it keeps its own title.
     """
-    found = [chart(group.metric, group.lines, names) for group in groups(tags)]
+    made = [(group.metric, chart(group.metric, group.lines, names)) for group in groups(tags)]
+    shared = Counter(each.title for _, each in made)
+    found = [
+        replace(each, title=metric) if shared[each.title] > 1 and metric.startswith(each.title) else each
+        for metric, each in made
+    ]
     return tuple(sorted(found, key=place))
 
 

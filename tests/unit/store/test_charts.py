@@ -52,6 +52,17 @@ def test_the_id_stays_when_evaluation_joins():
     assert (before.title, after.title) == ("train/loss", "loss")
 
 
+def test_metrics_that_units_alone_tell_apart_have_them_in_their_titles():
+    assert [title for _, title, _ in places("speed/step_time_ms", "speed/step_time_s", "speed/wait_ms")] == [
+        "speed/step_time_ms", "speed/step_time_s", "speed/wait"
+    ]  # fmt: skip
+    assert [title for _, title, _ in places("x", "x_ms")] == ["x", "x_ms"]
+    # Train and evaluation of one metric are lines of one chart.
+    assert [title for _, title, _ in places("train/time_s", "eval/time_s")] == ["time"]
+    called = frozenset({("a_ms", "time"), ("b_ms", "time")})
+    assert [each.title for each in charts_of(frozenset({"a_ms", "b_ms"}), called)] == ["time", "time"]
+
+
 def test_sorting_does_not_mind_mixed_names():
     assert [chart.id for chart in charts_of(frozenset(["9", "a", "10", "a1", "1a", "²"]))] == [
         "1a",
