@@ -66,8 +66,15 @@ def test_hostile_names_stay_text(tmp_path, written, serve, watch, files):
     other.close()
 
 
-def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files):
-    values = {"speed/step_time_ms": [100.0] * 50, "speed/data_wait_ms": [30.0] * 50, "train/loss": [1.0] * 50}
+@pytest.mark.parametrize(("recording_us", "share"), [(500.0, 0.005), (200_000.0, None)])
+def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files, recording_us, share):
+    """What recording took over all steps is no part of newer steps that are shorter."""
+    values = {
+        "speed/step_time_ms": [100.0] * 50,
+        "speed/data_wait_ms": [30.0] * 50,
+        "train/loss": [1.0] * 50,
+        "stepscope/overhead_us_per_step": [recording_us] * 50,
+    }
     written(tmp_path / "runs" / "a", values)
     watched = watch(serve(tmp_path / "runs"))
     page = watched.open("#/overview")
@@ -77,6 +84,9 @@ def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files):
     assert "Waiting for data" in files.texts(file)
     rows = files.table(files.save(page, panel, "Step time", "CSV, these figures"))
     assert rows[0].keys() == {"part", "seconds", "share"}
+    shares = {row["part"]: float(row["share"]) for row in rows}
+    assert shares.get("of which recording, mean of all steps") == share
+    assert max(shares.values()) <= 1
 
 
 SEEN = {
