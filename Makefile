@@ -25,6 +25,8 @@ BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
+# One more than processors: browsers, rendezvous of ranks and slow stores are often waited for.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -39,7 +41,7 @@ test:
 	$(MAKE) --no-print-directory -j3 --output-sync=target environments
 	scripts/browser.sh
 	scripts/mounts.sh
-	$(BIN)/python scripts/suite.py -n auto --dist loadgroup --no-loadscope-reorder $(PYTEST)
+	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras $(ALSO)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json

@@ -68,7 +68,7 @@ def looked_at(directory):
                 for at in range(len(series)):
                     found = series[at]
                     blobs_of(found)
-                    answer = value_of(series, at)
+                    answer = value_of(series, at, at)
                     assert getattr(answer, "error", None) is None, (record, answer)
                     others += 1
         assert isinstance(run.info.config, dict)
