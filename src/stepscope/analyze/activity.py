@@ -39,7 +39,7 @@ class Activity(IntEnum):
 
 
 _FILE = r"(?:^|/|\$)"
-_FILES = (
+_FORMATS = (
     "csv|json|ndjson|jsonl|parquet|excel|feather|hdf|hdf5|pickle|sql|html|markdown|latex|netcdf|ipc|avro|zarr"
 )
 """Formats into which libraries of tables write them."""
@@ -106,7 +106,7 @@ RULES: dict[Activity, tuple[str, ...]] = {
         r"|(?:^|/)pprint\.py\(\d+\): |(?:^|/)pathlib(?:/\w+)?\.py\(\d+\): write_(?:text|bytes)$",
         # What puts results into files: tables, JSON, pictures, sounds.
         rf"(?:^|/)(?:pandas|polars|pyarrow|fastparquet|openpyxl|xarray|zarr)/\S+\.py\(\d+\): "
-        rf"(?:to_(?:{_FILES})|(?:write|sink)_(?:{_FILES}|table)|save)$",
+        rf"(?:to_(?:{_FORMATS})|(?:write|sink)_(?:{_FORMATS}|table)|save)$",
         r"(?:^|/)(?:json|simplejson)/__init__\.py\(\d+\): dumps?$"
         r"|(?:^|/)yaml/__init__\.py\(\d+\): \w*dump\w*$"
         r"|^<call of (?:\w+\.)*(?:json|simplejson|orjson|ujson|rapidjson|yaml|toml\w*)\.\w*dumps?>$",

@@ -58,6 +58,11 @@ class Series:
         return self.points.count
 
 
+def last_words(step: NDArray[np.signedinteger[Any]], superseded_from: int | None) -> NDArray[np.bool_]:
+    """Return whether each value is the last word on its step: no later attempt recorded that again."""
+    return np.ones(len(step), bool) if superseded_from is None else step < superseded_from
+
+
 def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_wall: float) -> list[Series]:
     """Return the series of a tag by one writer, one per attempt that has points, oldest first."""
     found: list[Series] = []

@@ -139,7 +139,7 @@ def _allocations(
             )
         elif phase == "D" and key in described:
             size_bytes, address = described.pop(key)
-            place = row_of.get(re.sub(r":\d+$", "", name), -1)
+            place = row_of.get(name.partition(":")[0], -1)
             entries.append((time, MemoryAction.FREE, address, -size_bytes, place))
     if not entries:
         return None, sizes, outputs

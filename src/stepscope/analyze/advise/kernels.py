@@ -110,7 +110,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
     worth = waited.worth(host={waited.lane: calling})
-    looked = np.zeros(0, np.int64) if waited.sampled is None else waited.sampled.samples.end_ns
+    looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
     return Case(waited, worth, evidence, lines[0] if lines else None, tiny)

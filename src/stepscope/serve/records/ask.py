@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UnknownRunError, UnknownTagError
 from stepscope.events.kinds.image import EncodedImage
 from stepscope.serve.reply import Refusal
+from stepscope.store.series import last_words
 
 if TYPE_CHECKING:
     from stepscope.store import Log, StoredRun
@@ -80,8 +81,7 @@ class AttemptRecords:
     @property
     def counts(self) -> NDArray[np.bool_]:
         """Whether each value is the last word on its step."""
-        step = self.step
-        return np.ones(len(step), bool) if self.superseded_from is None else step < self.superseded_from
+        return last_words(self.step, self.superseded_from)
 
     def __len__(self) -> int:
         return sum(map(len, self.files))

@@ -14,6 +14,7 @@ from stepscope.serve.integers import whole
 from stepscope.serve.records.ask import run_of, thinned
 from stepscope.serve.records.view_types import GradientNorm, GradientNorms
 from stepscope.serve.series import number
+from stepscope.store.series import last_words
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -52,10 +53,7 @@ def over_attempts(
 ) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.floating[Any]]]:
     """Return steps and values of all attempts of the newest writer, without what was recorded again."""
     own = [each for each in found if each.writer == found[-1].writer]
-    kept = [
-        np.ones(len(each), bool) if each.superseded_from is None else each.step < each.superseded_from
-        for each in own
-    ]
+    kept = [last_words(each.step, each.superseded_from) for each in own]
     step = np.concatenate([each.step[inside] for each, inside in zip(own, kept, strict=True)])
     value = np.concatenate([each.value[inside] for each, inside in zip(own, kept, strict=True)])
     return step, value
