@@ -373,7 +373,7 @@ def test_a_run_that_nobody_closed_is_closed_at_exit(train, end, status, reason, 
 
 def test_the_exit_is_not_held_up_by_a_device_that_hangs(train):
     training = train("""
-        from stepscope.record import device, exits, values
+        from stepscope.record import exits, values
 
         class Never:
             def ready(self): return False

@@ -16,9 +16,9 @@ from stepscope.compat.file_writer import Added
 from stepscope.events.ending import note_finished
 from stepscope.events.messages import Event, Summary, Value
 from stepscope.events.writer import EventWriter, is_own_name
-from stepscope.record.device import Pending
 from stepscope.record.info import TAG
 from stepscope.record.sink import PREFIX, LogFiles
+from stepscope.record.values import Pending
 
 
 class Float32Writer(EventWriter):

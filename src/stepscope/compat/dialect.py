@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.compat import torch_values
-from stepscope.record.device import Pending
 from stepscope.record.problems import RefusalError, shown
-from stepscope.record.values import read
+from stepscope.record.values import Pending, read
 
 _ODD = re.compile(r"[^-/\w\.]")
 

@@ -16,9 +16,8 @@ from stepscope.record.clock import OPEN_SECS, Clock, Deadline
 from stepscope.record.config import labels, plain
 from stepscope.record.cost import EVERY, Cost
 from stepscope.record.event_log import EventLog
-from stepscope.record.gates import Gates
 from stepscope.record.info import AttemptInfo, Status, attempt_number
-from stepscope.record.intake import Intake
+from stepscope.record.intake import Gates, Intake
 from stepscope.record.problems import Problems, strict, user_site
 from stepscope.record.roles import Role
 from stepscope.record.roles.detect import RuntimeWatch

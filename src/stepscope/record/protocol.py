@@ -5,7 +5,7 @@ Nobody needs more than this, and nothing with an underscore: a test ensures that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -13,14 +13,21 @@ from stepscope.errors import HaltError, StepscopeError
 from stepscope.record.problems import Reporter
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from stepscope.kernels.steps import Rest, Steps
     from stepscope.record.clock import Clock, Deadline
     from stepscope.record.cost import Cost
-    from stepscope.record.encode import Take, Wanted
     from stepscope.record.rewind import Rewind
     from stepscope.record.roles import Role
     from stepscope.record.run import Run
     from stepscope.record.summary_encoder import Made, Prepared
+
+
+Take = Callable[[str, "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"], Any]
+"""Called with a tag and its steps, values and wall times in seconds, in the order of recording."""
+Wanted = Collection[str] | Callable[[str], bool] | None
 
 
 class StepFacts(NamedTuple):

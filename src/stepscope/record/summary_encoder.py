@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
-from stepscope.record.device import Pending
 from stepscope.record.offload import OFFLOAD
 from stepscope.record.problems import Problems, RefusalError, Site
+from stepscope.record.values import Pending
 
 MAX_BYTES = 1 << 30
 """No event holds more: protocol buffers end at 2 GiB."""

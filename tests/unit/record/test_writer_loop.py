@@ -35,10 +35,10 @@ class Later:
 @pytest.fixture
 def later(monkeypatch):
     """A function that logs a value on a device and returns it."""
-    from stepscope.record import device, values
+    from stepscope.record import values
 
     monkeypatch.setattr(values, "_readers", {})
-    monkeypatch.setitem(device.READERS, Later.__module__.partition(".")[0], lambda kind: lambda value: value)
+    monkeypatch.setitem(values.READERS, Later.__module__.partition(".")[0], lambda kind: lambda value: value)
     return Later
 
 

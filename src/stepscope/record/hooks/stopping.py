@@ -11,10 +11,9 @@ from stepscope.errors import DivergedError, UsageError
 from stepscope.kernels.steps import MOST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import integer, positive
-from stepscope.record.encode import Wanted
 from stepscope.record.hooks.functions import needed
 from stepscope.record.problems import shown
-from stepscope.record.protocol import Hook
+from stepscope.record.protocol import Hook, Wanted
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pytest
 
-from stepscope.record import device
 from stepscope.record.problems import RefusalError
 from stepscope.record.values import read
 
@@ -178,7 +177,7 @@ def gpu(monkeypatch):
     stand_in = types.SimpleNamespace(cuda=cuda, empty=empty, inference_mode=InferenceMode)
     monkeypatch.setitem(sys.modules, "torch", stand_in)
     monkeypatch.setattr(FakeTensor, "__module__", "torch")
-    monkeypatch.setattr(device, "_all_slots", {})
+    monkeypatch.setattr("stepscope.record.values._all_slots", {})
     return gpu
 
 
@@ -216,7 +215,7 @@ def test_the_stream_of_the_tensors_own_device_is_used(gpu):
 
 
 def test_places_are_used_again_and_grow_when_all_are_taken(gpu, monkeypatch):
-    monkeypatch.setattr(device, "SLOTS", 4)
+    monkeypatch.setattr("stepscope.record.values.SLOTS", 4)
     for turn in range(10):
         value = read(FakeTensor(gpu, float(turn)))
         gpu.run()

@@ -5,7 +5,7 @@ from array import array
 import pytest
 from support.records import decoded
 
-from stepscope.record.encode import Encoder, PointColumns
+from stepscope.record.event_log import Encoder, PointColumns
 
 
 def columns(points, names):
