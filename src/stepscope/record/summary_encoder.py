@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
-from stepscope.record.offload import OFFLOAD
 from stepscope.record.problems import Problems, RefusalError, Site
+from stepscope.record.summaries.encode import OFFLOAD
 from stepscope.record.values import Pending
 
 MAX_BYTES = 1 << 30

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
-from stepscope.record.offload import OFFLOAD, breathe
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.image import Held, hold
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -27,8 +26,6 @@ FOLDER = "projector"
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _BREAKS = re.compile(r"[\t\r\n]+")
 _UNCHANGING = frozenset({str, int, float, bool, bytes, type(None)})
-LINES = 256
-"""Lines made at once: some tenths of a millisecond, in which training cannot run."""
 Labels = Callable[[], Iterator[bytes]]
 MAX_SPRITE = 8192
 """Browsers take no larger texture."""
@@ -95,33 +92,14 @@ def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, point
 
 def _lines(rows: Iterator[str]) -> Iterator[bytes]:
     """Yield lines some at a time, and let the training go on in between."""
-    while some := list(itertools.islice(rows, LINES)):
+    while some := list(itertools.islice(rows, encode.LINES)):
         yield ("\n".join(some) + "\n").encode("utf-8", "replace")
-        breathe()
+        encode.breathe()
 
 
 def _cell(value: object) -> str:
     """Return a label on one line."""
     return _BREAKS.sub(" ", str(value)) or " "
-
-
-def write_rows(path: Path, matrix: NDArray[Any]) -> None:
-    """Write a matrix as text, a line for each row.
-
-    Raises:
-        OSError: It could not be written.
-    """
-    if OFFLOAD.run("tsv", matrix, path=str(path)) is None:
-        write_rows_here(matrix, str(path))
-
-
-def write_rows_here(matrix: NDArray[Any], path: str) -> None:
-    """Write a matrix in this process, some rows at a time: as Python numbers it takes much memory."""
-    with Path(path).open("wb") as file:
-        for start in range(0, len(matrix), LINES):
-            rows = matrix[start : start + LINES].tolist()
-            file.write("".join("\t".join(map(repr, row)) + "\n" for row in rows).encode())
-            breathe()
 
 
 def write(
@@ -134,7 +112,7 @@ def write(
     place = directory / folder
     place.mkdir(parents=True, exist_ok=True)
     facts: dict[str, Any] = {"name": name, "points": matrix.shape[0], "dimensions": matrix.shape[1]}
-    write_rows(place / "tensors.tsv", matrix)
+    encode.write_rows(place / "tensors.tsv", matrix)
     facts["tensor_path"] = f"{folder}/tensors.tsv"
     config = [f"  tensor_name: {_quoted(name)}", f"  tensor_path: {_quoted(facts['tensor_path'])}"]
     if rows is not None:

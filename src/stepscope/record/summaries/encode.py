@@ -1,18 +1,30 @@
-"""Pixels and samples become files that browsers open: PNG, GIF, WAV.
+"""Pixels, samples and rows become files that other programs open: PNG, GIF, WAV, TSV.
 
-Runs on a background thread, which passes large ones to another process; Pillow is imported there.
+All of it runs on a background thread, and Pillow is imported there. The libraries hold the interpreter, so
+that a thread beside the training would hold it up for as long as one call into them takes, and for half of
+the time in between. What is large is therefore encoded by a process, which runs this module. It is started
+with the first large array, ends when nothing has come for a while, and with this one. If it cannot be
+started, the work is done in the thread after all.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
-import wave
-from typing import TYPE_CHECKING, Any
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.record.offload import OFFLOAD
+from stepscope import workers
+from stepscope.record.memory import apart
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,6 +38,8 @@ _SAMPLE = 1 << 16
 """Pixels of a film from which its palette is made."""
 _LONGEST = 65_535
 """The longest that GIF can show one frame, in hundredths of a second; equal frames become one."""
+LINES = 256
+"""Lines made at once: some tenths of a millisecond, in which training cannot run."""
 
 
 def png(pixels: Pixels) -> bytes:
@@ -84,6 +98,8 @@ def wav(samples: NDArray[np.int16], rate: int) -> bytes:
 
 def wav_here(samples: NDArray[np.int16], rate: int) -> bytes:
     """Return sound as WAV, made in this process."""
+    import wave
+
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(samples.shape[1])
@@ -130,3 +146,217 @@ def _opaque(frames: Pixels) -> Pixels:
         mixed = frames[..., :-1] * alpha + np.uint16(255) * (255 - alpha)
         frames = (mixed // 255).astype(np.uint8)
     return np.broadcast_to(frames, (*frames.shape[:3], 3))
+
+
+def write_rows(path: Path, matrix: NDArray[Any]) -> None:
+    """Write a matrix as text, a line for each row.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    if OFFLOAD.run("tsv", matrix, path=str(path)) is None:
+        write_rows_here(matrix, str(path))
+
+
+def write_rows_here(matrix: NDArray[Any], path: str) -> None:
+    """Write a matrix in this process, some rows at a time: as Python numbers it takes much memory."""
+    with Path(path).open("wb") as file:
+        for start in range(0, len(matrix), LINES):
+            rows = matrix[start : start + LINES].tolist()
+            file.write("".join("\t".join(map(repr, row)) + "\n" for row in rows).encode())
+            breathe()
+
+
+# --- the process for what is large -----------------------------------------------------------------
+
+
+LARGE_BYTES = 32 << 10
+"""Below this, encoding takes some 1 ms at most."""
+PIPE_BYTES = 1 << 20
+APART_BYTES = 4 << 20
+"""From this size on memory takes long to be let go of."""
+TRIES = 2
+"""Processes that try one array: if two of them died, the array may be the cause."""
+
+
+def breathe() -> None:
+    """Let another thread have the interpreter now; otherwise it would get it in 5 ms at the earliest."""
+    time.sleep(0)
+
+
+class Offload:
+    """The process, and the way to it. One request is under way at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._useless = False
+
+    def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
+        """Return what a function in ``FUNCTIONS`` makes of an array; None if it must be done here.
+
+        Of many bytes it is a view.
+
+        Args:
+            name: The function.
+            array: What it gets.
+            facts: What else it gets.
+
+        Raises:
+            OSError: The function could not write its file.
+        """
+        if array.nbytes < LARGE_BYTES or self._useless:
+            return None
+        with self._lock:
+            tries = 0
+            while tries < TRIES:
+                with contextlib.suppress(BrokenPipeError, EOFError, ValueError):
+                    return self._exchange(name, np.ascontiguousarray(array), facts)
+                tries += 1
+                self._end()  # it died, or says what it should not
+            return None
+
+    def end(self) -> None:
+        """End the process, because nothing has come for a while."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def forget(self) -> None:
+        """Forget the process in a forked child, where it belongs to the parent."""
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None:
+            workers.close_pipes(process)
+            process.returncode = 0  # not ours to wait for
+
+    def _exchange(self, name: str, array: NDArray[Any], facts: dict[str, Any]) -> bytes | None:
+        process = self._started()
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        head = {"name": name, "shape": array.shape, "dtype": array.dtype.str, "facts": facts}
+        _write(process.stdin.fileno(), json.dumps(head).encode() + b"\n")
+        _write(process.stdin.fileno(), array.reshape(-1).view(np.uint8).data)
+        told = json.loads(process.stdout.readline() or b"null")
+        if not isinstance(told, dict):
+            raise EOFError
+        if "errno" in told:
+            raise OSError(told["errno"], told["strerror"])
+        if "error" in told:
+            return None  # done here it fails again, with its reason
+        size = int(told["size"])
+        data = _read(process.stdout, size)
+        if len(data) != size:
+            raise EOFError
+        return data
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        if self._process is not None and self._process.poll() is not None:
+            self._end()
+        if self._process is None:
+            try:
+                self._process = _start()
+            except (OSError, RuntimeError, ValueError):  # no process can be had, or the interpreter ends
+                self._useless = True
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            workers.end(process)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """Start the process: without the training's signals, and at a lower priority than the training."""
+    if not sys.executable:
+        raise RuntimeError("no interpreter to start")
+    process = workers.start(
+        "stepscope.record.summaries.encode",
+        stderr=subprocess.DEVNULL,
+        OMP_NUM_THREADS="1",
+        OPENBLAS_NUM_THREADS="1",
+    )
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return process
+
+
+def _write(target: int, data: bytes | memoryview) -> None:
+    """Write all of it, a part at a time, without the interpreter's lock."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest[:PIPE_BYTES]) :]
+
+
+def _read(source: IO[bytes], size: int) -> bytes:
+    """Read so many bytes, fewer where they end; many into memory that holds up no thread."""
+    if size < APART_BYTES:
+        return source.read(size)
+    whole = apart((size,), np.uint8).data
+    at = 0
+    while at < size:
+        count = source.readinto(whole[at:])  # type: ignore[attr-defined]
+        if not count:
+            break
+        at += count
+    return cast("bytes", whole[:at].toreadonly())
+
+
+OFFLOAD = Offload()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OFFLOAD.forget)
+
+
+# --- in that process -------------------------------------------------------------------------------
+
+
+FUNCTIONS: dict[str, Any] = {
+    "png": png_here,
+    "gif": gif_here,
+    "wav": wav_here,
+    "tsv": write_rows_here,
+}
+
+
+def main() -> None:
+    """Encode until there is nothing more; end quietly if the training has gone."""
+    with contextlib.suppress(OSError):
+        os.nice(5)  # behind the training, not so far that a full machine never lets it
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    with contextlib.suppress(BrokenPipeError, EOFError):
+        while line := sys.stdin.buffer.readline():
+            answer(json.loads(line), sys.stdin.buffer, answers)
+
+
+def answer(head: dict[str, Any], data: BinaryIO, answers: BinaryIO) -> None:
+    """Encode one array."""
+    array = np.empty(head["shape"], head["dtype"])
+    view = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    at = 0
+    while at < len(view):
+        count = data.readinto(view[at:])  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        at += count
+    body = b""
+    try:
+        body = FUNCTIONS[head["name"]](array, **head["facts"]) or b""
+        told: dict[str, Any] = {"size": len(body)}
+    except OSError as error:
+        told = {"errno": error.errno, "strerror": error.strerror}
+    except Exception as error:  # noqa: BLE001  the training's process finds out and says so
+        told = {"error": f"{type(error).__name__}: {error}"}
+    answers.write(json.dumps(told).encode() + b"\n")
+    answers.write(body)
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,6 @@ from stepscope.events.kinds import image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
 from stepscope.record.memory import apart
-from stepscope.record.offload import breathe
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
@@ -206,7 +205,7 @@ def _parts(array: NDArray[Any]) -> Iterator[tuple[slice, ...]]:
         for start in range(0, length, rows):
             some = slice(start, start + rows)
             yield (slice(number, number + 1), some) if depth == 2 else (some,) * depth
-            breathe()
+            encode.breathe()
 
 
 PART_BYTES = 1 << 20

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope.record import offload
-from stepscope.record.offload import LARGE_BYTES, Offload
-from stepscope.record.summaries import embedding, encode
+from stepscope.record.summaries import encode
+from stepscope.record.summaries.encode import LARGE_BYTES, Offload
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (400, 400, 3), dtype=np.uint8)
 
@@ -35,7 +34,7 @@ def test_what_it_makes_is_what_is_made_here(process):
 def test_rows_are_the_numbers(process, tmp_path):
     matrix = np.random.default_rng(0).normal(size=(3000, 40)).astype(np.float32)
     assert process.run("tsv", matrix, path=str(tmp_path / "a")) == b""
-    embedding.write_rows_here(matrix, str(tmp_path / "b"))
+    encode.write_rows_here(matrix, str(tmp_path / "b"))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert np.array_equal(np.loadtxt(tmp_path / "a", dtype=np.float32), matrix)
 
@@ -54,7 +53,7 @@ def test_a_process_that_dies_is_replaced(process):
 
 def test_one_that_dies_at_its_work_is_replaced_and_the_next_does_it(process, monkeypatch):
     """Done in the thread beside the training it would hold that up."""
-    start, started = offload._start, []
+    start, started = encode._start, []
 
     def dying_first():
         made = start()
@@ -65,7 +64,7 @@ def test_one_that_dies_at_its_work_is_replaced_and_the_next_does_it(process, mon
             monkeypatch.setattr(made, "poll", lambda: None)  # as seen by who has just looked
         return made
 
-    monkeypatch.setattr(offload, "_start", dying_first)
+    monkeypatch.setattr(encode, "_start", dying_first)
     assert process.run("png", PIXELS) == encode.png_here(PIXELS)
     assert len(started) == 2
 
@@ -74,13 +73,13 @@ def test_what_ends_every_process_is_tried_twice(process, monkeypatch):
     tried = []
     monkeypatch.setattr(process, "_exchange", lambda *_: tried.append(1) or (_ for _ in ()).throw(EOFError()))
     assert process.run("png", PIXELS) is None
-    assert len(tried) == offload.TRIES
+    assert len(tried) == encode.TRIES
 
 
 def test_a_process_that_cannot_be_had_leaves_the_work_here(process, monkeypatch):
     monkeypatch.setattr(sys, "executable", "")
     assert process.run("png", PIXELS) is None
-    monkeypatch.setattr(offload, "OFFLOAD", process)
+    monkeypatch.setattr(encode, "OFFLOAD", process)
     assert encode.png(PIXELS).startswith(b"\x89PNG")
 
 
@@ -136,7 +135,7 @@ MEMORY = """
 import resource, sys, warnings
 import numpy as np
 import stepscope as ss
-from stepscope.record.offload import OFFLOAD
+from stepscope.record.summaries.encode import OFFLOAD
 
 warnings.simplefilter("ignore")
 most = int(sys.argv[2])
