@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stepscope.notebook import load_ipython_extension as load_ipython_extension
     from stepscope.notebook import show as show
     from stepscope.record import Run as Run
+    from stepscope.record.findings import Notifier as Notifier
     from stepscope.record.hooks import Hook as Hook
     from stepscope.record.hooks.functions import CheckpointHook as CheckpointHook
     from stepscope.record.hooks.functions import LambdaHook as LambdaHook
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.stopping import StopAtStepHook as StopAtStepHook
     from stepscope.record.hooks.stopping import StopTogetherHook as StopTogetherHook
     from stepscope.record.hooks.system import SystemHook as SystemHook
-    from stepscope.record.notify import Notifier as Notifier
     from stepscope.record.statistics import ActivationHook as ActivationHook
     from stepscope.record.statistics import GradientHook as GradientHook
     from stepscope.store import open as open  # noqa: A004
@@ -52,7 +52,7 @@ _HOMES = {
     "LambdaHook": "record.hooks.functions",
     "LambdaProfilerHook": "capture",
     "LoggingHook": "record.hooks.progress",
-    "Notifier": "record.notify",
+    "Notifier": "record.findings",
     "NanHook": "record.hooks.stopping",
     "ProfilerHook": "capture",
     "Run": "record",

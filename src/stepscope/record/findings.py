@@ -1,15 +1,27 @@
-"""How findings leave a run: as JSON and text in its event file, and as a request to a webhook."""
+"""How findings leave a run: in its event file, to a webhook, and to people where they are.
+
+People are told by Slack, Discord, Teams, e-mail, ntfy and more, through ``apprise``. Whatever a service does,
+the training never waits: what goes over a network has a thread of its own.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from queue import Empty, Full, Queue
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
@@ -18,7 +30,10 @@ from stepscope.health.finding import batch_line, number
 from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
 
-MOST_WAITING = 64
+if TYPE_CHECKING:
+    from stepscope.record.protocol import HookRun
+
+MOST_POSTS = 64
 TRIES = 3
 PAUSE_S = 2.0
 """Seconds before the second try; the third waits twice as long."""
@@ -104,7 +119,7 @@ class Webhook:
         self.url, self.timeout = url, float(timeout)
         self.host = parts.hostname
         self._headers = {"Content-Type": "application/json", "User-Agent": "stepscope", **(headers or {})}
-        self._outbox = Outbox("stepscope-webhook", self._post, MOST_WAITING)
+        self._outbox = Outbox("stepscope-webhook", self._post, MOST_POSTS)
         self._reporter: Reporter | None = None
 
     def __repr__(self) -> str:
@@ -122,7 +137,7 @@ class Webhook:
     def put(self, facts: Mapping[str, Any]) -> None:
         """Post something soon; if too much is waiting already, it is dropped and counted."""
         if not self._outbox.put(json.dumps(facts, allow_nan=False).encode()):
-            self._lost(f"{MOST_WAITING} findings wait already")
+            self._lost(f"{MOST_POSTS} findings wait already")
 
     def end(self, timeout: float) -> None:
         """Post what waits, as far as the time allows."""
@@ -230,3 +245,253 @@ def strings(text: str, shape: Shape | None = None) -> Tensor:
     return Tensor(
         dtype=DT_STRING, tensor_shape=shape or Shape(), string_val=[text.encode("utf-8", "replace")]
     )
+
+
+# --- chats and mail ---------------------------------------------------------------------------------
+
+
+MOST_NOTICES = 32
+EVERY_S = 300.0
+MOST_AN_HOUR = 12
+KEPT_POINTS = 600
+KEPT_TAGS = 256
+SIZE = 640, 240
+MARGIN = 70, 14, 12, 26
+"""Left, top, right and bottom of the picture, in pixels."""
+KINDS = {"high": "failure", "medium": "warning", "low": "info", "info": "info"}
+Clock = Callable[[], float]
+
+
+class Notice(NamedTuple):
+    """The message that is sent for one finding."""
+
+    title: str
+    body: str
+    kind: str
+    tag: str
+    step: int
+
+
+class Notifier:
+    """Sends findings to services, throttled, with a picture of the series and a link.
+
+    Args:
+        services: Addresses in apprise's notation: ``slack://…``, ``discord://…``, ``msteams://…``, ``mailto://…``,
+            ``ntfy://…``, ``json://…``. They hold secrets and are never written anywhere.
+        every_s: The least number of seconds between two findings of one rule; a finding of severity high does
+            not wait for a lesser one.
+        most_an_hour: The most messages of all rules in an hour. Findings of severity high have the same
+            number for themselves, so that others never use it up. The next message counts what was not sent.
+        link: The address of the page, to be put into each message.
+        picture: Whether to attach a chart of the series.
+        clock: Steady time in seconds.
+
+    Raises:
+        UsageError: apprise is missing or does not know an address, or a limit cannot be right.
+    """
+
+    def __init__(
+        self,
+        services: str | Sequence[str],
+        *,
+        every_s: float = EVERY_S,
+        most_an_hour: int = MOST_AN_HOUR,
+        link: str = "",
+        picture: bool = True,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._services = services_of([services] if isinstance(services, str) else list(services))
+        if not every_s >= 0 or not most_an_hour >= 1:
+            found = f"every_s={every_s:g}" if not every_s >= 0 else f"most_an_hour={most_an_hour:g}"
+            raise UsageError(
+                f"{found}: expected every_s of 0 or more, most_an_hour of 1 or more",
+                hint="Notifier(services, every_s=300, most_an_hour=12)",
+            )
+        self._every_s, self._most, self._link = every_s, most_an_hour, link
+        self._picture, self._clock = picture, clock
+        self._sent: dict[tuple[str, bool], float] = {}
+        self._hour: dict[bool, list[float]] = {True: [], False: []}  # of findings that are high, and others
+        self._held_back = 0
+        self._points: OrderedDict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._outbox = Outbox("stepscope-notify", self._send, MOST_NOTICES)
+        self._run: HookRun | None = None
+
+    def __repr__(self) -> str:
+        return f"Notifier({', '.join(name for name, _ in self._services)})"
+
+    def start(self, run: HookRun) -> None:
+        """Begin to send; the run is told of what could not be sent."""
+        self._run = run
+        self._outbox.start()
+
+    def hear(self, tag: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Keep the newest points of a series, for the picture."""
+        if not self._picture or tag.startswith("stepscope/"):
+            return
+        with self._lock:
+            known = self._points.pop(tag, None)
+            if known is not None:
+                steps, values = np.concatenate([known[0], steps]), np.concatenate([known[1], values])
+            self._points[tag] = steps[-KEPT_POINTS:].copy(), values[-KEPT_POINTS:].copy()
+            if len(self._points) > KEPT_TAGS:
+                self._points.popitem(last=False)
+
+    def put(self, finding: Finding, log_dir: str) -> None:
+        """Send a finding soon, unless there were too many of late."""
+        now = self._clock()
+        key = finding.rule, finding.severity == "high"
+        hour = self._hour[key[1]]
+        hour[:] = [at for at in hour if at > now - 3600]
+        before = self._sent.get(key)
+        if len(hour) >= self._most or (before is not None and now - before < self._every_s):
+            self._held_back += 1
+            return
+        if not self._outbox.put(self._message(finding, log_dir)):
+            self._held_back += 1
+            return
+        self._sent[key] = now
+        hour.append(now)
+        self._held_back = 0
+
+    def _message(self, finding: Finding, log_dir: str) -> Notice:
+        lines = [finding.summary, f"{log_dir}, {finding.tag}, step {finding.step:,}"]
+        lines += [*finding.causes, f"Do: {finding.action}", *finding.rewind]
+        if self._held_back:
+            lines.append(f"{self._held_back} more findings were held back")
+        if self._link:
+            lines.append(self._link)
+        title = f"{finding.title} ({finding.severity})"
+        return Notice(title, scrub_text("\n".join(lines)), KINDS[finding.severity], finding.tag, finding.step)
+
+    def end(self, timeout: float) -> None:
+        """Send what waits, as far as the time allows."""
+        self._outbox.end(timeout)
+
+    def _send(self, message: Notice) -> None:
+        with self._lock:
+            points = self._points.get(message.tag)
+        image = None if points is None else chart(*points, mark=message.step, title=message.tag)
+        for name, service in self._services:
+            try:
+                with quiet():
+                    done = self._notify(service, message, image)
+            except Exception as raised:  # noqa: BLE001  sockets, services, their libraries
+                done, why = False, type(raised).__name__
+            else:
+                why = "it was refused, or nothing answered"
+            if not done and self._run is not None:
+                error = RecordError(
+                    f"a finding was not sent to {name}: {why}",
+                    hint="the finding is in the run all the same; try the address with: apprise -b test URL",
+                )
+                self._run.report("notify", error, later=True)
+
+    def _notify(self, service: Any, message: Notice, image: bytes | None) -> bool:
+        import apprise
+        from apprise.attachment.memory import AttachMemory
+
+        attached = None
+        if image is not None and getattr(service, "attachment_support", False):
+            attached = apprise.AppriseAttachment()
+            attached.add(AttachMemory(content=image, name="chart.png", mimetype="image/png"))  # type: ignore[no-untyped-call]
+        several = apprise.Apprise(asset=service.asset)
+        several.add(service)
+        return bool(
+            several.notify(
+                body=message.body,
+                title=message.title,
+                notify_type=message.kind,
+                attach=attached,
+            )
+        )
+
+
+def services_of(addresses: list[str]) -> list[tuple[str, Any]]:
+    """Return the services of some addresses, each with a name that holds no secret.
+
+    Raises:
+        UsageError: apprise is missing, or does not know one.
+    """
+    try:
+        import apprise
+    except ImportError:
+        raise UsageError("notify= needs apprise", hint="pip install 'stepscope[alerts]'") from None
+    found = []
+    asset = apprise.AppriseAsset(async_mode=False)  # sends in the thread that asks
+    for at, address in enumerate(addresses):
+        with quiet():
+            service = apprise.Apprise.instantiate(address, asset=asset, suppress_exceptions=True)
+        if service is None:
+            scheme = str(address).partition("://")[0] if "://" in str(address) else "no scheme"
+            raise UsageError(
+                f"notify address {at + 1} ({scheme:.20}://…) is not one that apprise knows",
+                hint="as slack://TOKEN_A/TOKEN_B/TOKEN_C, mailto://USER:PASSWORD@HOST, ntfy://TOPIC, json://HOST",
+            )
+        found.append((str(service.service_name), service))
+    if not found:
+        raise UsageError("notify= without an address", hint='notify="ntfy://my-topic"')
+    return found
+
+
+_quiet = threading.local()
+
+
+class _Quiet(logging.Filter):
+    """Keeps lines out of the log that are written while we send: they may hold addresses with secrets."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line may pass."""
+        return not getattr(_quiet, "on", False)
+
+
+_FILTER = _Quiet()
+_LOGGERS = ("apprise", "urllib3.connectionpool")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what this thread sends out of the log."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_FILTER)  # the same filter is added once
+    _quiet.on = True
+    try:
+        yield
+    finally:
+        _quiet.on = False
+
+
+def chart(steps: NDArray[np.int64], values: NDArray[np.float64], *, mark: int, title: str) -> bytes | None:
+    """Return a PNG of a series with a line at the finding's step; None if there is nothing to draw."""
+    from PIL import Image, ImageDraw
+
+    good = np.isfinite(values)
+    x, y = steps[good].astype(np.float64), values[good]
+    if len(x) < 2:
+        return None
+    left, top, right, bottom = MARGIN
+    width, height = SIZE
+    first, last = min(float(x.min()), mark), max(float(x.max()), mark)
+    low, high = float(y.min()), float(y.max())
+    across = (width - left - right) / max(last - first, 1.0)
+    up = (height - top - bottom) / (high - low) if high > low else 0.0
+    image = Image.new("RGB", SIZE, "white")
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((left, top, width - right, height - bottom), outline="#c8c8c8")
+    at = left + (mark - first) * across
+    draw.line((at, top, at, height - bottom), fill="#d62728")
+    middle = (height - bottom + top) / 2
+    places = [
+        (left + (one - first) * across, height - bottom - (value - low) * up if up else middle)
+        for one, value in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    draw.line(places, fill="#1f77b4", width=2)
+    draw.text((6, top - 4), number(high), fill="black")
+    draw.text((6, height - bottom - 10), number(low), fill="black")
+    draw.text((left, height - bottom + 6), f"step {first:,.0f}", fill="black")
+    draw.text((width - right - 90, height - bottom + 6), f"step {last:,.0f}", fill="black")
+    # The built-in font has no other letters.
+    draw.text((left + 6, top + 2), title.encode("ascii", "replace").decode(), fill="black")
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()

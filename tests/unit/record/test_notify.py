@@ -19,7 +19,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.health import Finding
 from stepscope.record.clock import SYSTEM
-from stepscope.record.notify import Notifier, chart
+from stepscope.record.findings import Notifier, chart
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # what apprise imports
 

@@ -23,9 +23,8 @@ from stepscope.health.rules import NO_LIFE, StalledTraining
 from stepscope.health.series import RANKS_LOSS
 from stepscope.kernels.frames import line_of, stack
 from stepscope.record.clock import NO_DEADLINE, Deadline
-from stepscope.record.findings import TAG, Webhook, finding_facts, finding_values
+from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
-from stepscope.record.notify import Notifier
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
