@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class TextTable:
     """A table; every row has one cell per column."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: Sequence[tuple[Any, ...]]
 
 
 def value(tag: str, text: str | bytes, *, description: str = "") -> Value:
@@ -55,9 +56,9 @@ def read(value: Value) -> NDArray[Any]:
 
 def table_values(tag: str, table: TextTable, *, description: str = "") -> list[Value]:
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
-    parts = _in_parts(table.rows, lambda rows: json.dumps(rows)[1:-1])
-    cells = f'{{"columns": {json.dumps(table.columns)}, "rows": [{", ".join(parts)}]}}'
-    tensor = Tensor(STRING, Shape(), string_val=[cells.encode()])
+    head = f'{{"columns": {json.dumps(table.columns)}, "rows": ['
+    cells = _in_parts(table.rows, _rows_as_json, ", ", head, "]}")
+    tensor = Tensor(STRING, Shape(), string_val=[cells])
     metadata = Metadata.of(TABLE_PLUGIN, data_class=int(DataClass.TENSOR))
     return [
         value(tag, markdown(table), description=description),
@@ -79,21 +80,35 @@ def read_table(value: Value) -> TextTable:
         raise EventFileError(f"not a table: {error}", hint=UNUSUAL_SUMMARY) from error
 
 
-def markdown(table: TextTable) -> str:
-    """Return a table in Markdown."""
-    head = [table.columns, ["---"] * len(table.columns)]
-    parts = _in_parts(table.rows, lambda rows: "\n".join(map(_line, rows)))
-    return "\n".join([*map(_line, head), *parts])
+def markdown(table: TextTable) -> bytes:
+    """Return a table in Markdown, as UTF-8."""
+    head = "\n".join(map(_line, [table.columns, ["---"] * len(table.columns)]))
+    return _in_parts(table.rows, lambda rows: "\n" + "\n".join(map(_line, rows)), "", head)
 
 
 ROWS_AT_ONCE = 256
 
 
-def _in_parts(rows: Sequence[Any], made: Callable[[Sequence[Any]], str]) -> Iterator[str]:
-    """Yield what is made of some rows at a time; in between, the other threads of a program go on."""
+def _in_parts(
+    rows: Sequence[Any], made: Callable[[Sequence[Any]], str], between: str, head: str, tail: str = ""
+) -> bytes:
+    """Return what is made of all rows, a few at a time: in between, the other threads of a program go on.
+
+    It grows in place, because to join megabytes is one turn of the interpreter's lock.
+    """
+    whole = io.BytesIO()
+    whole.write(head.encode("utf-8", "replace"))
     for start in range(0, len(rows), ROWS_AT_ONCE):
-        yield made(rows[start : start + ROWS_AT_ONCE])
+        part = made(rows[start : start + ROWS_AT_ONCE])
+        whole.write(f"{between if start else ''}{part}".encode("utf-8", "replace"))
         time.sleep(0)
+    whole.write(tail.encode())
+    return whole.getvalue()
+
+
+def _rows_as_json(rows: Sequence[Any]) -> str:
+    """Return rows without the brackets around them; what is no Unicode in them is replaced later."""
+    return json.dumps(rows, ensure_ascii=False)[1:-1]
 
 
 def _line(cells: Sequence[object]) -> str:

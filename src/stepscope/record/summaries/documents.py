@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from stepscope.events.kinds import graph, layout, text
@@ -59,14 +60,12 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
         RefusalError: It is not one.
     """
     held = [table_of(rows, columns)]
-    size = bounded(64 * (len(held[0].rows) + 1) * len(held[0].columns))
+    size = bounded(64 * (len(held[0][1]) + 1) * len(held[0][0]))
 
     def make(tag: str) -> list[Value]:
         """Give the rows back a few at a time: to free all of them is one turn of the interpreter's lock."""
-        table = held.pop()
-        values = text.table_values(tag, table, description=description)
-        left = list(table.rows)
-        del table
+        names, left = held.pop()
+        values = text.table_values(tag, TextTable(names, left), description=description)
         while left:
             del left[-text.ROWS_AT_ONCE :]
             time.sleep(0)
@@ -75,24 +74,54 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
     return Prepared(make, size)
 
 
-def table_of(rows: Any, columns: Sequence[str] | None) -> TextTable:
-    """Return what a user passed as a table."""
+def table_of(rows: Any, columns: Sequence[str] | None) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
+    """Return the columns and rows of what a user passed as a table."""
     if hasattr(rows, "columns") and not isinstance(rows, Mapping):
         columns, rows = columns or [str(name) for name in rows.columns], _frame_rows(rows)
     if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__iter__"):
         raise refused(f"{shown(rows)}, expected the rows of a table", _ROWS)
     found = list(rows)
     if columns is None:
-        columns = list(dict.fromkeys(str(name) for row in found if _has_names(row) for name in row))
+        columns = _names(found)
     if not columns:
         raise refused("a table without columns", _ROWS)
     names = tuple(str(name) for name in columns)
-    keys = set(names)
-    return TextTable(names, tuple(_row(row, names, keys) for row in found))
+    return names, _held(found, names)
 
 
-def _has_names(row: Any) -> bool:
-    return type(row) is dict or isinstance(row, Mapping)  # the first is told in a fraction of the time
+def _names(rows: list[Any]) -> list[str]:
+    """Return the names in dictionaries, in the order in which they come; rows mostly have the same."""
+    names: dict[str, None] = {}
+    last = None
+    for row in rows:
+        if type(row) is dict:  # told in a fraction of the time
+            if row.keys() == last:
+                continue
+            last = row.keys()
+        elif not isinstance(row, Mapping):
+            continue
+        names |= dict.fromkeys(map(str, row))
+    return list(names)
+
+
+def _held(rows: list[Any], names: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+    """Return rows that nobody changes any more; the training waits for it, so most cells stay as they are."""
+    cells_of: Callable[[Any], Any] = itemgetter(*names)
+    width, kinds = len(names), set[type]()
+    held: list[tuple[Any, ...]] = []
+    for row in rows:
+        if type(row) is dict and len(row) == width and width > 1:
+            try:
+                cells = cells_of(row)
+            except KeyError:
+                cells = _row(row, names)
+        elif type(row) in (tuple, list) and len(row) == width:
+            cells = tuple(row)
+        else:
+            cells = _row(row, names)
+        kinds.update(map(type, cells))
+        held.append(cells)
+    return held if kinds <= _PLAIN else [tuple(map(_cell, cells)) for cells in held]
 
 
 def _frame_rows(frame: Any) -> list[Any]:
@@ -101,19 +130,17 @@ def _frame_rows(frame: Any) -> list[Any]:
     return list(frame.iter_rows()) if hasattr(frame, "iter_rows") else list(frame)
 
 
-def _row(row: Any, names: tuple[str, ...], keys: set[str]) -> tuple[Cell, ...]:
-    if type(row) is dict and row.keys() == keys:
-        return tuple([_cell(row[name]) for name in names])
+def _row(row: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
     if isinstance(row, Mapping):
-        row = {str(name): value for name, value in row.items()}
-        return tuple([_cell(row.get(name)) for name in names])
+        named = {str(name): value for name, value in row.items()}
+        return tuple(map(named.get, names))
     if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != len(names):
         raise refused(f"a row of {shown(row)} for {len(names)} columns", _ROWS)
-    return tuple([_cell(value) for value in row])
+    return tuple(row)
 
 
-_PLAIN = (int, float, bool, type(None))
-"""Types of most cells, told sooner than what is derived from them."""
+_PLAIN = {int, float, bool, type(None), str}
+"""Types of most cells, which nobody can change."""
 
 
 def _cell(value: Any) -> Cell:
@@ -122,7 +149,7 @@ def _cell(value: Any) -> Cell:
         plain: Cell = value
         return plain
     if isinstance(value, str):
-        return value if type(value) is str and value.isascii() else value.encode("utf-8", "replace").decode()
+        return value.encode("utf-8", "replace").decode()
     item = getattr(value, "item", None)
     if item is not None and math.prod(getattr(value, "shape", ())) == 1:
         found = item()

@@ -250,6 +250,33 @@ def test_tables_of_data_frames(run, stored):
         assert (table.columns, table.rows) == (("x", "y"), ((1, "a"), (2, "b")))
 
 
+def test_rows_of_a_table_are_as_they_were_when_it_was_logged(run, stored):
+    class Kind(str):
+        def __str__(self):
+            return "another"
+
+    ragged = [{"a": 1, "b": "é|\n"}, {"b": 2, "c": 3}, {"a": "\ud800", 7: None}]
+    lists, array = [[1, "x"], (2, "y")], np.array(5)
+    run.table("ragged", ragged)
+    run.table("lists", lists, columns=["n", "t"])
+    run.table("mixed", [{"a": array, "b": Kind("k")}, {"a": True, "b": {"x": 1}}])
+    run.table("one", [{"a": 1}, {"a": 2}])
+    run.table("picked", [{"a": 1, "b": 2, "c": 3}], columns=["c", "a"])
+    ragged[0]["a"] = lists[0][0] = 100
+    array[()] = 100
+    found = stored()
+    tables = {
+        tag: found.record(f"{tag}/table")[0][0] for tag in ("ragged", "lists", "mixed", "one", "picked")
+    }
+    assert tables["ragged"].columns == ("a", "b", "c", "7")
+    assert tables["ragged"].rows == ((1, "é|\n", None, None), (None, 2, 3, None), ("?", None, None, None))
+    assert tables["lists"].rows == ((1, "x"), (2, "y"))
+    assert tables["mixed"].rows == ((5, "k"), (True, "{'x': 1}"))
+    assert tables["one"].rows == ((1,), (2,))
+    assert tables["picked"].rows == ((3, 1),)
+    assert "| 1 | é\\|  |" in found.record("ragged")[0][0].item()
+
+
 def test_pr_curve(run, tensorboard, stored):
     from tensorboard.plugins.pr_curve import pr_curves_plugin
 
