@@ -121,6 +121,8 @@ class RecordSeries:
     Attributes:
         attempt: Number of the attempt, from 1.
         path: The event file.
+        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
+            did not.
     """
 
     run: str
@@ -129,6 +131,7 @@ class RecordSeries:
     attempt: int
     path: str
     records: Records
+    superseded_from: int | None = None
 
     @property
     def kind(self) -> Kind:

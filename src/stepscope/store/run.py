@@ -20,7 +20,8 @@ from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem, problems_of, unrecorded
 from stepscope.store.records import RecordSeries, RecordTag, joined
-from stepscope.store.series import Series, series_of
+from stepscope.store.series import Series, series_of, superseded_from
+from stepscope.store.source import AttemptPart
 from stepscope.store.writers import Writer, parts_of
 
 if TYPE_CHECKING:
@@ -128,9 +129,19 @@ class StoredRun:
         Raises:
             UnknownTagError: The run has no such tag.
         """
+
+        def steps_of(part: AttemptPart) -> tuple[int, int] | None:
+            records = part.records.get(tag)
+            return (
+                None if records is None else (int(records.places.step.min()), int(records.places.step.max()))
+            )
+
         found = [
-            RecordSeries(self.name, tag, writer.id, number, source.records_path, part.records[tag])
+            RecordSeries(
+                self.name, tag, writer.id, number, source.records_path, part.records[tag], again.get(number)
+            )
             for writer in self.files.writers
+            for again in [superseded_from(writer, steps_of)]
             for number, source, part in parts_of(writer)
             if tag in part.records
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from stepscope.store.family import Split
 from stepscope.store.points import Last, SeriesColumns, SeriesPoints
-from stepscope.store.writers import Writer
+from stepscope.store.source import AttemptPart
+from stepscope.store.writers import Writer, has_results, parts_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,21 +67,54 @@ def last_words(step: NDArray[np.signedinteger[Any]], superseded_from: int | None
 
 def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_wall: float) -> list[Series]:
     """Return the series of a tag by one writer, one per attempt that has points, oldest first."""
-    found: list[Series] = []
+
+    def steps_of(part: AttemptPart) -> tuple[int, int] | None:
+        points = part.tags.get(tag)
+        return None if points is None else (points.facts.min_step, points.facts.max_step)
+
+    again = superseded_from(writer, steps_of)
+    found = [
+        Series(run, tag, writer.id, attempt.number, split, again.get(attempt.number), start_wall, points)
+        for attempt in writer.every_attempt
+        if (points := attempt.part.tags.get(tag)) is not None
+    ]
+    return joined(writer, found)
+
+
+def superseded_from(
+    writer: Writer, steps_of: Callable[[AttemptPart], tuple[int, int] | None]
+) -> dict[int, int]:
+    """Return the step from which later attempts of a writer recorded a tag again, by number of the attempt.
+
+    An attempt records again from the first step that it has of the tag, or from the step that its session
+    start gave, be the tag in it or not; the earliest step of all later attempts counts. Attempts that
+    recorded no such step are left out. An event file and the one beside it are one attempt, and so are all
+    files that it took.
+
+    Args:
+        writer: One process of the run, through all its restarts.
+        steps_of: Gives the lowest and the highest step of the tag in a part of a file, None where the part
+            has none. Only asked where there are several attempts.
+    """
+    if not writer.attempts or writer.attempts[0].number == writer.attempts[-1].number:
+        return {}
+    begins: dict[int, list[int]] = {}
+    ends: dict[int, int] = {}
+    for number, _, part in parts_of(writer):
+        first = begins.setdefault(number, [])
+        if part.start_step is not None and (part.tags or has_results(part)):
+            first.append(part.start_step)
+        steps = steps_of(part)
+        if steps is not None:
+            first.append(steps[0])
+            ends[number] = max(steps[1], ends.get(number, steps[1]))
+    found: dict[int, int] = {}
     again: int | None = None
-    number, later = 0, None
-    for attempt in reversed(writer.every_attempt):
-        points = attempt.part.tags.get(tag)
-        if attempt.number != number:  # an event file and the one beside it are one attempt
-            number, later = attempt.number, again
-        if points is not None:
-            superseded = later if later is not None and points.facts.max_step >= later else None
-            found.append(Series(run, tag, writer.id, attempt.number, split, superseded, start_wall, points))
-        steps = [step for step in (again, attempt.part.start_step) if step is not None]
-        if points is not None and len(writer.attempts) > 1:
-            steps.append(points.facts.min_step)
-        again = min(steps, default=None)
-    return joined(writer, found[::-1])
+    for number in sorted(begins, reverse=True):
+        if again is not None and number in ends and ends[number] >= again:
+            found[number] = again
+        again = min(begins[number] if again is None else [*begins[number], again], default=None)
+    return found
 
 
 def joined(writer: Writer, found: list[Series]) -> list[Series]:

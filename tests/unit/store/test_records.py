@@ -92,6 +92,38 @@ def test_a_run_of_images_alone_has_writers_and_attempts(tmp_path):
         assert [(s.writer, s.attempt) for s in log.run("run").record("i")] == [(writer.id, 1), (writer.id, 2)]
 
 
+def restarted(make, *, texts=(), losses=()):
+    """A run of ten steps with texts at 2 and 8, started again at step 6."""
+    first = make.line("a", "loss", range(10))
+    make.append(first, *(said(make, step, 10 + step) for step in (2, 8)))
+    second = make.file("a/events.out.tfevents.1700000100.host.2.0", wall=make.START + 100)
+    make.session_start(second, 6, 101)
+    make.points(second, "loss", [(step, 101 + step, 1) for step in losses])
+    make.append(second, *(said(make, step, 101 + step) for step in texts))
+    return make.open().run("a")
+
+
+def said(make, step, wall):
+    return Event(make.START + wall, step, summary=Summary([text.value("t", str(step))]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "losses", "expected"),
+    [
+        ((12,), (7,), {1: 6, 2: None}),  # its first value comes later than the session began
+        ((4,), (7,), {1: 4, 2: None}),  # and here before: what was written counts
+        ((), (7,), {1: 6}),
+        ((12,), (), {1: 6, 2: None}),
+        ((), (), {1: None}),  # nothing was recorded since, so nothing was recorded again
+    ],
+)
+def test_a_session_start_says_for_all_kinds_where_an_attempt_goes_on(make, texts, losses, expected):
+    run = restarted(make, texts=texts, losses=losses)
+    assert {each.attempt: each.superseded_from for each in run.record("t")} == expected
+    scalars = {each.attempt: each.superseded_from for each in run.columns("loss")}
+    assert scalars[1] == (None if expected[1] is None else 6)
+
+
 def test_an_unknown_tag_is_answered_with_those_like_it(tmp_path):
     writer = EventWriter(tmp_path / "run")
     put(writer, text.value("notes", "x"), 0)

@@ -78,6 +78,16 @@ def test_a_session_start_says_for_all_tags_where_it_goes_on(make):
     assert superseded(run, "eval") == [(1, 6)]
 
 
+def test_an_attempt_that_took_several_files_is_recorded_again_from_one_step(make):
+    for first, wall in ((0, 0), (10, 20)):
+        file = make.line("a", "loss", range(first, first + 10), wall=wall)
+        make.info(file, wall=wall, host="h", pid=1, started=5.0, attempt=1)
+    make.line("a", "loss", range(15, 20), wall=100)
+    run = make.open().run("a")
+    assert superseded(run) == [(1, 15), (2, None)]
+    assert run.columns("loss")[0].step.tolist() == [*range(20)]
+
+
 def test_two_writers_of_a_tag_are_two_series(make):
     make.line("a", "loss", range(10), name="events.out.tfevents.1700000000.host.1.0")
     make.line("a", "loss", range(10), wall=0.5, name="events.out.tfevents.1700000000.host.2.0")

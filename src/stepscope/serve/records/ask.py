@@ -56,12 +56,9 @@ class AttemptRecords:
 
     Attributes:
         files: What each file holds, oldest first.
-        superseded_from: A later attempt of the same writer recorded the steps from here on again; None: it
-            did not.
     """
 
     files: tuple[StoredSeries, ...]
-    superseded_from: int | None
 
     @property
     def writer(self) -> str:
@@ -72,6 +69,11 @@ class AttemptRecords:
     def attempt(self) -> int:
         """Number of the attempt, from 1."""
         return self.files[0].attempt
+
+    @property
+    def superseded_from(self) -> int | None:
+        """A later attempt of the same writer recorded the steps from here on again; None: it did not."""
+        return self.files[0].superseded_from
 
     @property
     def step(self) -> NDArray[np.int64]:
@@ -104,16 +106,7 @@ def attempts_of(run: StoredRun, query: Mapping[str, str]) -> list[AttemptRecords
     grouped: dict[tuple[str, int], list[StoredSeries]] = {}
     for each in series_of(run, query):
         grouped.setdefault((each.writer, each.attempt), []).append(each)
-    found: list[AttemptRecords] = []
-    again: dict[str, int] = {}
-    for (writer, _), files in sorted(grouped.items(), key=lambda item: -item[0][1]):
-        later = again.get(writer)
-        superseded = later is not None and max(int(each.step.max()) for each in files) >= later
-        found.append(AttemptRecords(tuple(files), later if superseded else None))
-        first = min(int(each.step.min()) for each in files)
-        again[writer] = first if later is None else min(first, later)
-    order = {key: place for place, key in enumerate(grouped)}
-    return sorted(found, key=lambda one: order[one.writer, one.attempt])
+    return [AttemptRecords(tuple(files)) for files in grouped.values()]
 
 
 def history(attempts: Sequence[AttemptRecords]) -> list[tuple[AttemptRecords, int]]:

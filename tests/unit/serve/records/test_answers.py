@@ -91,7 +91,7 @@ def test_attempts_say_from_where_a_later_one_recorded_again(tmp_path):
 def test_an_attempt_that_took_several_files_is_one(tmp_path, log):
     whole = ask(log, tag="h").series[0]
     [stored] = log.run("run").record("h")
-    halves = AttemptRecords((stored, stored), None)
+    halves = AttemptRecords((stored, stored))
     assert len(halves) == 2 * whole.total
     assert [halves.place(at)[1] for at in (0, whole.total - 1, whole.total)] == [0, whole.total - 1, 0]
     with pytest.raises(IndexError):
