@@ -15,13 +15,13 @@ from stepscope.integrations.jax.statistics import MeasuredTree, measure, parts_o
 from stepscope.integrations.jax.store import budget
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
-from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.report import ActivationReport
-from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.hooks import ActivationReport, StatisticsHook
 from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
 from stepscope.record.statistics.table import (
     NONFINITE,
     SQUARES,
+    Round,
+    Rounds,
     StatisticsTable,
     StatisticsWriter,
     total_norm,

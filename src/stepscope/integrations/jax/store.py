@@ -8,9 +8,8 @@ from typing import Any
 
 from jax._src import distributed  # the store is nowhere public
 
-from stepscope.record.statistics.agreement import SharedBudget
 from stepscope.record.statistics.hooks import StatisticsHook
-from stepscope.record.statistics.sampling import Sampling, SamplingBudget
+from stepscope.record.statistics.sampling import Sampling, SamplingBudget, SharedBudget
 
 FOLDER = "stepscope/budget"
 _made = itertools.count()

@@ -16,10 +16,9 @@ from stepscope.integrations.keras.taps import Taps
 from stepscope.record import Run
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.report import ActivationReport
-from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.hooks import ActivationReport
 from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
 OFF, FULL, HISTOGRAMS = range(3)
 """Statistics that a step measures."""

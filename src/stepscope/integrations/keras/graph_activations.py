@@ -14,7 +14,8 @@ from stepscope.integrations.keras.taps import Taps
 from stepscope.integrations.tensorflow.gradients import ArrayStatistics, first_replica, variable
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.report import ActivationReport, table
+from stepscope.record.statistics.hooks import ActivationReport
+from stepscope.record.statistics.table import table
 
 FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
 """How close an output is to its bounds."""

@@ -12,10 +12,9 @@ from stepscope.errors import RecordError
 from stepscope.record import Run
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.report import record
-from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.hooks import record
 from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""

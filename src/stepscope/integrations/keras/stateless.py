@@ -28,9 +28,8 @@ from stepscope.integrations.keras.sampled import (
 )
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.report import table
 from stepscope.record.statistics.sampling import Sampling, SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import StatisticsTable, table
 
 TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
 """The types with a meaning: the level, and the digits of the part's number."""

@@ -18,8 +18,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record.edges import BUCKETS
-from stepscope.record.statistics.report import table
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import StatisticsTable, table
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
 """Levels: what is measured in a step."""

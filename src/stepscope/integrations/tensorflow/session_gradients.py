@@ -19,8 +19,9 @@ from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.report import record, table
+from stepscope.record.statistics.hooks import record
 from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
+from stepscope.record.statistics.table import table
 
 APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 """Types of operations that apply a gradient to a variable."""

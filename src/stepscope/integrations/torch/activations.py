@@ -26,10 +26,9 @@ from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
-from stepscope.record.statistics.report import ActivationReport
-from stepscope.record.statistics.rounds import Round, Rounds
+from stepscope.record.statistics.hooks import ActivationReport
 from stepscope.record.statistics.sampling import SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable
+from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
 MAX_FAILURES = 3
 NOT_MEASURED = -1e9

@@ -31,9 +31,8 @@ from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
 from stepscope.integrations.torch.watched import WatchedParameters, parameters_of
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.rounds import Round, Rounds
 from stepscope.record.statistics.sampling import SamplingBudget
-from stepscope.record.statistics.table import Array, StatisticsTable
+from stepscope.record.statistics.table import Array, Round, Rounds, StatisticsTable
 
 MAX_FAILURES = 3
 

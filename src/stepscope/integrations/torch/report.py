@@ -13,12 +13,12 @@ from stepscope.integrations.torch.parameters import TableLayout
 from stepscope.integrations.torch.sample import SamplePlan
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
-from stepscope.record.statistics.rounds import Round
 from stepscope.record.statistics.table import (
     COUNT,
     NONFINITE,
     SQUARES,
     Array,
+    Round,
     StatisticsTable,
     StatisticsWriter,
     noise_scale,

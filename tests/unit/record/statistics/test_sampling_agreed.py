@@ -7,9 +7,7 @@ import threading
 import pytest
 
 import stepscope as ss
-from stepscope.record.statistics import agreement
-from stepscope.record.statistics.agreement import SharedBudget
-from stepscope.record.statistics.sampling import stretch_for
+from stepscope.record.statistics.sampling import SharedBudget, stretch_for
 
 
 class Words:
@@ -137,8 +135,8 @@ def test_costs_are_forgotten_and_decisions_go_on(made):
 
 
 def test_a_store_that_is_gone_ends_it_and_says_so(made, monkeypatch):
-    monkeypatch.setattr(agreement, "WAIT_SECS", 0.2)
-    monkeypatch.setattr(agreement, "LOOK_SECS", 0.02)
+    monkeypatch.setattr("stepscope.record.statistics.sampling.WAIT_SECS", 0.2)
+    monkeypatch.setattr("stepscope.record.statistics.sampling.LOOK_SECS", 0.02)
     store = Words().of(1)
     store.works = False
     budget, sampling, told = made(store)
@@ -152,7 +150,7 @@ def test_a_store_that_is_gone_ends_it_and_says_so(made, monkeypatch):
 
 
 def test_a_store_that_answers_again_in_time_is_heard(made, monkeypatch):
-    monkeypatch.setattr(agreement, "LOOK_SECS", 0.02)
+    monkeypatch.setattr("stepscope.record.statistics.sampling.LOOK_SECS", 0.02)
     words = Words()
     words.words["factor/0"] = "8"
     store = words.of(1)

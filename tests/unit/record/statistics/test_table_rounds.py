@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from stepscope.record.statistics import table as formulas
-from stepscope.record.statistics.rounds import MAX_WAITING, Round, Rounds
-from stepscope.record.statistics.table import COUNT, StatisticsTable
+from stepscope.record.statistics.table import COUNT, MAX_WAITING, Round, Rounds, StatisticsTable
 
 
 class Meeting:
