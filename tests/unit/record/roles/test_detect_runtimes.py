@@ -6,7 +6,7 @@ from types import SimpleNamespace as Module
 
 import pytest
 
-from stepscope.record.roles import runtimes
+from stepscope.record.roles.detect import accelerate, runtime_claim
 
 
 def fails(*arguments):
@@ -72,7 +72,7 @@ TF = "tensorflow.python.distribute.distribute_lib"
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_each_runtime(modules, expected):
-    claim = runtimes.claim(modules)
+    claim = runtime_claim(modules)
     assert (claim.source, claim.rank, claim.world_size) == expected
     assert claim.evidence
 
@@ -103,21 +103,21 @@ def test_each_runtime(modules, expected):
     ],
 )
 def test_what_is_not_initialised_says_nothing(modules):
-    assert runtimes.claim(modules) is None
+    assert runtime_claim(modules) is None
 
 
 def test_of_several_the_one_that_knows_of_others_is_believed():
     alone = Module(
         is_available=lambda: True, is_initialized=lambda: True, get_rank=lambda: 0, get_world_size=lambda: 1
     )
-    assert runtimes.claim({"torch.distributed": alone}).world_size == 1
-    assert runtimes.claim({"torch.distributed": alone, "ray.train": RAY}).source == "Ray Train"
+    assert runtime_claim({"torch.distributed": alone}).world_size == 1
+    assert runtime_claim({"torch.distributed": alone, "ray.train": RAY}).source == "Ray Train"
 
 
 def test_accelerate_for_real():
     state = pytest.importorskip("accelerate.state")
     state.PartialState._reset_state()
-    assert runtimes.accelerate({"accelerate.state": state}) is None
+    assert accelerate({"accelerate.state": state}) is None
     state.PartialState(cpu=True)
-    assert runtimes.accelerate({"accelerate.state": state}) is None  # one process
+    assert accelerate({"accelerate.state": state}) is None  # one process
     state.PartialState._reset_state()
