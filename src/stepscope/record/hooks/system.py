@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from stepscope.errors import RecordError, UsageError
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -17,7 +19,6 @@ from stepscope.record.protocol import Hook
 if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun
     from stepscope.record.run import Run
-    from stepscope.record.system import ReadingSource
 
 DEVICES = "system/gpus"
 MAX_FAILURES = 3
@@ -83,8 +84,6 @@ def watch(
         wait: Waits so many seconds; returns early, and True, if it is time to stop.
         all_gpus: Also read the GPUs that this process may not use.
     """
-    from stepscope.record.system import sources
-
     run = reference()
     if run is None:
         return
@@ -103,6 +102,51 @@ def watch(
         since, now = now, run.clock.steady()
         if not last or now - since >= _SHORTEST_SECS:
             sampler.sample(run)
+
+
+class ReadingSource(Protocol):
+    """A source of readings."""
+
+    def read(self, now: float) -> dict[str, float]:
+        """Return readings by tag; what cannot be read is left out.
+
+        Args:
+            now: Steady time in seconds, for rates.
+        """
+
+
+def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[ReadingSource], dict[str, str]]:
+    """Return the sources of this machine, and the name of each GPU by group of tags.
+
+    Args:
+        directory: The run's.
+        all_gpus: Also read the GPUs that this process may not use.
+    """
+    from stepscope.record.gpus import amd, nvidia
+    from stepscope.record.machine import Children, Container, Cpu, Disk, HostMemory, Network, Process
+
+    container = Container() if sys.platform == "linux" else None
+
+    def cpus() -> float:
+        return min(_cpus(), (container and container.cpus) or float("inf"))
+
+    found: list[ReadingSource] = [Process(cpus), Children(), Cpu(), HostMemory(), Disk(directory), Network()]
+    if container is not None:
+        found.append(container)
+    names: dict[str, str] = {}
+    for gpus in (nvidia(every=all_gpus), amd(every=all_gpus)):
+        if gpus is not None:
+            found.append(gpus)
+            names |= gpus.names()
+    return found, names
+
+
+def _cpus() -> float:
+    """Return how many processors the scheduler may give this process."""
+    try:
+        return float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        return float(os.cpu_count() or 1)
 
 
 class Sampler:

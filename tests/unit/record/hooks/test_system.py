@@ -8,7 +8,8 @@ import pytest
 
 import stepscope as ss
 from stepscope.errors import UsageError
-from stepscope.record import exits, system
+from stepscope.record import exits
+from stepscope.record.hooks import system
 from stepscope.record.hooks.system import Sampler, watch
 
 

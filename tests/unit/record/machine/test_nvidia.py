@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.record.system.gpus import choose, nvidia
+from stepscope.record.gpus import choose, nvidia
 
 SOURCE = Path(__file__).with_name("nvml.c")
 
@@ -38,7 +38,7 @@ def ask(library, code, **environ):
 
 OURS = """
 import json
-from stepscope.record.system.gpus import nvidia
+from stepscope.record.gpus import nvidia
 gpus = nvidia()
 print(json.dumps([gpus and gpus.names(), gpus and gpus.read(0.0)]))
 """

@@ -5,8 +5,7 @@ import sys
 import psutil
 import pytest
 
-from stepscope.record.system.files import CounterRates, table
-from stepscope.record.system.host import Cpu, Disk, HostMemory, Network
+from stepscope.record.machine import CounterRates, Cpu, Disk, HostMemory, Network, file_table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -22,8 +21,8 @@ def test_rates_of_counters():
 
 def test_lines_that_are_none_of_a_table_are_passed_by(tree):
     path = tree({"stat": "a 1\nb\n\nc x\nd 4 kB\n"})
-    assert table(f"{path}/stat") == {"a": 1, "d": 4}
-    assert table(f"{path}/missing") == {}
+    assert file_table(f"{path}/stat") == {"a": 1, "d": 4}
+    assert file_table(f"{path}/missing") == {}
 
 
 def test_processors(proc):

@@ -9,7 +9,7 @@ from collections import namedtuple
 import psutil
 import pytest
 
-from stepscope.record.system.host import Children, Process
+from stepscope.record.machine import Children, Process
 
 
 def test_this_process_is_as_psutil_says():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.record.system.container import Container, groups
+from stepscope.record.machine import Container, groups
 
 MODERN = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 OLD = (

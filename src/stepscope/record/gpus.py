@@ -9,7 +9,7 @@ from typing import Any
 
 import pynvml
 
-from stepscope.record.system import files
+from stepscope.record.machine import file_integer, file_names, file_text
 
 _VENDOR = "0x1002"
 _CARD = re.compile(r"card(\d+)$")
@@ -25,14 +25,14 @@ class Amd:
     def __init__(self, devices: Mapping[int, str]) -> None:
         self._devices = dict(devices)
         self._monitors = {
-            number: [f"{path}/hwmon/{name}" for name in files.names(f"{path}/hwmon")]
+            number: [f"{path}/hwmon/{name}" for name in file_names(f"{path}/hwmon")]
             for number, path in self._devices.items()
         }
 
     def names(self) -> dict[str, str]:
         """Return the name of each GPU, by group of tags."""
         return {
-            f"gpu{number}": (files.text(f"{path}/product_name") or "").strip() or "AMD"
+            f"gpu{number}": (file_text(f"{path}/product_name") or "").strip() or "AMD"
             for number, path in self._devices.items()
         }
 
@@ -50,9 +50,9 @@ def _device(path: str) -> Iterator[tuple[str, float]]:
         ("utilization_ratio", "gpu_busy_percent"),
         ("memory_utilization_ratio", "mem_busy_percent"),
     ):
-        if (percent := files.integer(f"{path}/{file}")) is not None:
+        if (percent := file_integer(f"{path}/{file}")) is not None:
             yield name, percent / 100
-    used, total = (files.integer(f"{path}/mem_info_vram_{what}") for what in ("used", "total"))
+    used, total = (file_integer(f"{path}/mem_info_vram_{what}") for what in ("used", "total"))
     if used is not None:
         yield "memory_used_bytes", float(used)
         if total:
@@ -61,27 +61,27 @@ def _device(path: str) -> Iterator[tuple[str, float]]:
 
 def _sensors(monitors: list[str]) -> Iterator[tuple[str, float]]:
     for path in monitors:
-        power = files.integer(f"{path}/power1_average")  # of older GPUs; newer ones have the other
-        power = files.integer(f"{path}/power1_input") if power is None else power
+        power = file_integer(f"{path}/power1_average")  # of older GPUs; newer ones have the other
+        power = file_integer(f"{path}/power1_input") if power is None else power
         if power is not None:
             yield "power_watts", power / 1e6
-        if (cap := files.integer(f"{path}/power1_cap")) is not None:
+        if (cap := file_integer(f"{path}/power1_cap")) is not None:
             yield "power_limit_watts", cap / 1e6
         labels = _labels(path)
         for label in ("edge", "junction"):  # data centre GPUs have the junction's only
-            if label in labels and (heat := files.integer(f"{path}/{labels[label]}_input")) is not None:
+            if label in labels and (heat := file_integer(f"{path}/{labels[label]}_input")) is not None:
                 yield "temperature_celsius", heat / 1e3
                 break
         for name, label in (("clock_mhz", "sclk"), ("memory_clock_mhz", "mclk")):
-            if label in labels and (hertz := files.integer(f"{path}/{labels[label]}_input")) is not None:
+            if label in labels and (hertz := file_integer(f"{path}/{labels[label]}_input")) is not None:
                 yield name, hertz / 1e6
 
 
 def _labels(path: str) -> dict[str, str]:
     """Return which sensor has which label."""
     return {
-        (files.text(f"{path}/{name}") or "").strip(): name.removesuffix("_label")
-        for name in files.names(path)
+        (file_text(f"{path}/{name}") or "").strip(): name.removesuffix("_label")
+        for name in file_names(path)
         if name.endswith("_label")
     }
 
@@ -97,12 +97,10 @@ def amd(
         sys: Where the kernel's files are.
         first: Number of the first one.
     """
-    cards = [
-        (int(match[1]), name) for name in files.names(f"{sys}/class/drm") if (match := _CARD.match(name))
-    ]
+    cards = [(int(match[1]), name) for name in file_names(f"{sys}/class/drm") if (match := _CARD.match(name))]
     paths = [f"{sys}/class/drm/{name}/device" for _, name in sorted(cards)]
-    paths = [path for path in paths if (files.text(f"{path}/vendor") or "").strip() == _VENDOR]
-    paths = [path for path in paths if files.integer(f"{path}/mem_info_vram_total")]
+    paths = [path for path in paths if (file_text(f"{path}/vendor") or "").strip() == _VENDOR]
+    paths = [path for path in paths if file_integer(f"{path}/mem_info_vram_total")]
     chosen = range(len(paths)) if every else visible(environ, len(paths))
     devices = {first + number: paths[number] for number in chosen}
     return Amd(devices) if devices else None

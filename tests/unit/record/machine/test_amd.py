@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.record.system.gpus import amd
+from stepscope.record.gpus import amd
 
 
 def card(number, vendor="0x1002", **more):
