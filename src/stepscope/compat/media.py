@@ -152,7 +152,7 @@ def _figures(figure: Any) -> Prepared:
     import numpy as np
 
     from stepscope.compat import torch_values
-    from stepscope.record.summaries.image import rendered
+    from stepscope.record.summaries.media import rendered
     from stepscope.record.summary_encoder import refused
 
     several = figure if isinstance(figure, list) else [figure]

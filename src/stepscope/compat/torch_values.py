@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.image import layout_of, ordered
+from stepscope.record.summaries.media import layout_of, ordered
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.compat.torch_values import clipped
 from stepscope.record.summaries import embedding
-from stepscope.record.summaries.image import hold
+from stepscope.record.summaries.media import hold
 from stepscope.record.summaries.snapshot import snapshot
 from stepscope.record.summary_encoder import Made, Prepared, refused
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.kernels.steps import Rest, Steps
     from stepscope.record.clock import Clock, Deadline
     from stepscope.record.cost import Cost
-    from stepscope.record.rewind import Rewind
+    from stepscope.record.info import Rewind
     from stepscope.record.roles import Role
     from stepscope.record.run import Run
     from stepscope.record.summary_encoder import Made, Prepared

@@ -16,11 +16,10 @@ from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
 from stepscope.record.clock import SYSTEM, Clock, Deadline
 from stepscope.record.config import directory, integer, plain, positive, seconds
-from stepscope.record.info import Status
+from stepscope.record.info import Rewind, Status
 from stepscope.record.intake import Condition, Gate
 from stepscope.record.parts import RunParts, unwritten
 from stepscope.record.protocol import Hook, StepFacts, StopRequest, Take, Wanted
-from stepscope.record.rewind import Rewind
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory

@@ -29,7 +29,7 @@ def records(data: bytes, _: Path) -> None:
     """Take bytes as an image, and as a sound; read back the summary of each."""
     from stepscope.events.kinds import audio, image, media
     from stepscope.record.problems import RefusalError
-    from stepscope.record.summaries.image import hold
+    from stepscope.record.summaries.media import hold
 
     width, height = media.size(data)
     assert width >= 0 <= height

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
 from stepscope.events.tensors import STRING
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.image import Held, hold
+from stepscope.record.summaries.media import Held, hold
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
 from stepscope.record.summary_encoder import Prepared, refused
 

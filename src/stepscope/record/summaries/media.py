@@ -1,9 +1,14 @@
-"""Sounds and videos: frames become a WAV or a GIF; encoded bytes stay what they are."""
+"""Images, sounds and videos: what a user passes becomes pixels or samples, and these a summary.
+
+Pixels are uint8 [height, width, channels]. Frames become a WAV or a GIF; encoded bytes stay what they are.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +16,257 @@ from numpy.typing import NDArray
 from stepscope.events.kinds import audio, image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
+from stepscope.record.memory import apart
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.image import Convert, as_uint8, check_shape, inferred, ordered
-from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
+
+CHANNELS = (1, 3, 4)
+MAX_SIDE = 1 << 16
+_LAYOUT = "say which dimension is which, as in dataformats='CHW'"
+Convert = Callable[[NDArray[Any]], NDArray[np.uint8]]
+
+
+class Held(NamedTuple):
+    """Pictures of one size, as the user passed them.
+
+    Attributes:
+        pixels: Returns them, uint8 [n, height, width, channels]; runs on the background thread.
+        encoded: Instead of that, one that is encoded already.
+        nbytes: Memory that they hold.
+    """
+
+    pixels: Callable[[], NDArray[np.uint8]]
+    encoded: bytes | None
+    nbytes: int
+
+    def pictures(self) -> tuple[list[bytes], media.Size]:
+        """Return them encoded, and their size."""
+        if self.encoded is not None:
+            return [self.encoded], media.size(self.encoded)
+        pixels = self.pixels()
+        return [encode.png(each) for each in pixels], media.Size(pixels.shape[2], pixels.shape[1])
+
+
+def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: Convert | None = None) -> Held:
+    """Take what a user passed as an image, or as several of one size.
+
+    Args:
+        image: An array or tensor, a PIL image, a matplotlib figure, or encoded bytes.
+        dataformats: Of an array: as ``CHW``, ``HW`` or, for a batch, ``NHWC``; None to infer it.
+        batch: Several are expected.
+        convert: How numbers become uint8; by default ``as_uint8``.
+
+    Raises:
+        RefusalError: It is not one.
+    """
+    if isinstance(image, bytes | bytearray | memoryview):
+        return of_bytes(bytes(image))
+    package = type(image).__module__.partition(".")[0]
+    if package == "PIL":
+        return of_pil(image)
+    if hasattr(image, "canvas") and hasattr(image, "savefig"):
+        held, order = of_array(rendered(image)), "HWC"
+    else:
+        held = snapshot(image, "an image: an array, a PIL image, a figure, or encoded bytes")
+        order = layout_of(held, dataformats, batch=batch)
+    return of_snapshot(held, order, convert or as_uint8)
+
+
+def of_snapshot(held: Snapshot, order: str, convert: Convert) -> Held:
+    """Take pixels in an order of dimensions as ``NCHW``."""
+    check_shape(held.shape, order)
+    bounded(held.nbytes)
+    return Held(lambda: convert(ordered(held.fetch(), order)), None, held.nbytes)
+
+
+def of_bytes(data: bytes) -> Held:
+    """Take an encoded picture."""
+    if not media.mime(data).startswith("image/"):
+        raise refused(f"{len(data)} bytes that are not a picture", "pass PNG, JPEG, GIF, WebP or SVG")
+    return Held(lambda: np.empty((0, 0, 0, 0), np.uint8), data, bounded(len(data)))
+
+
+def of_pil(image: Any) -> Held:
+    """Take a copy of a PIL image, because it can be drawn on later."""
+    copy = image.copy()
+    width, height = copy.size
+    mode = copy.mode if copy.mode in ("L", "LA", "RGB", "RGBA") else _pil_mode(copy)
+
+    def pixels() -> NDArray[np.uint8]:
+        array = np.asarray(copy if copy.mode == mode else copy.convert(mode))
+        return array.reshape(1, height, width, -1)
+
+    return Held(pixels, None, width * height * 4)
+
+
+def _pil_mode(image: Any) -> str:
+    if "transparency" in image.info or image.mode in ("PA", "La", "RGBa"):
+        return "RGBA"
+    return "L" if image.mode in ("1", "I", "F", "I;16") else "RGB"
+
+
+def rendered(figure: Any) -> NDArray[np.uint8]:
+    """Draw a matplotlib figure at once, so that later changes to it do not show."""
+    agg = import_module("matplotlib.backends.backend_agg")
+    before = figure.canvas
+    try:
+        canvas = agg.FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.array(canvas.buffer_rgba())
+    finally:
+        figure.set_canvas(before)
+
+
+def layout_of(held: Snapshot, dataformats: str | None, *, batch: bool) -> str:
+    """Return the order of an array's dimensions.
+
+    Raises:
+        RefusalError: It cannot be told, or is none.
+    """
+    rank = len(held.shape)
+    if dataformats is None:
+        return inferred(held, batch=batch)
+    order = dataformats.upper()
+    wanted = {"NHWC", "NHW"} if batch or rank == 4 else {"HWC", "HW"}
+    if len(order) != rank or not any(sorted(order) == sorted(each) for each in wanted):
+        hint = f"one letter per dimension, as in {' or '.join(sorted(wanted))}"
+        raise refused(f"an image of shape {held.shape} with dataformats={dataformats!r}", hint)
+    return order
+
+
+def inferred(held: Snapshot, *, batch: bool) -> str:
+    """Tell the order of dimensions from a shape: channels are 1, 3 or 4, first or last."""
+    shape, rank = held.shape, len(held.shape)
+    start = "N" if batch or rank == 4 else ""
+    if rank - len(start) == 2 and (rank == 2 or batch):
+        return start + "HW"
+    if rank - len(start) != 3:
+        expected = "[n, height, width, channels]" if batch else "[height, width, channels]"
+        raise refused(f"an array of shape {shape}", f"pass {expected}, or with the channels first")
+    first, last = shape[len(start)] in CHANNELS, shape[-1] in CHANNELS
+    if not first and not last:
+        raise refused(f"an array of shape {shape}, of which no dimension can be the channels", _LAYOUT)
+    channels_first = first and (not last or held.family == "torch")
+    return start + ("CHW" if channels_first else "HWC")
+
+
+def check_shape(shape: tuple[int, ...], order: str) -> None:
+    """Check the size of pictures and the number of channels."""
+    sizes = dict(zip(order, shape, strict=True))
+    if not math.prod(shape):
+        raise refused(f"an empty image of shape {shape}", "log nothing where there is no image")
+    if sizes.get("C", 1) not in (1, 2, 3, 4):
+        raise refused(f"an image with {sizes['C']} channels", "1 grey, 2 grey and alpha, 3 RGB or 4 RGBA")
+    if max(sizes["H"], sizes["W"]) > MAX_SIDE:
+        raise refused(f"an image of {sizes['W']} x {sizes['H']} pixels", f"at most {MAX_SIDE} a side")
+
+
+def ordered(array: NDArray[Any], order: str) -> NDArray[Any]:
+    """Return an array as [n, height, width, channels]."""
+    if "N" not in order:
+        array, order = array[np.newaxis], "N" + order
+    if "C" not in order:
+        array, order = array[..., np.newaxis], order + "C"
+    turned: NDArray[Any] = np.transpose(array, [order.index(name) for name in "NHWC"])
+    return turned
+
+
+def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels with 8 bits: floats of 0 to 1, clipped and rounded; booleans black and white; uint8.
+
+    Raises:
+        RefusalError: Other integers, or NaN.
+    """
+    kind = array.dtype.kind
+    if array.dtype == np.uint8:
+        return np.asarray(array, np.uint8)
+    if kind == "b":
+        return np.asarray(array * np.uint8(255), np.uint8)
+    if kind != "f":
+        raise refused(f"an image of {array.dtype}", "pass uint8 of 0 to 255, or floats of 0 to 1")
+    missing = sum(int(np.isnan(array[part]).sum()) for part in _parts(array))
+    if missing:
+        raise refused(f"an image with {missing} NaN among {array.size} numbers", "np.nan_to_num(image), say")
+    with np.errstate(over="ignore"):
+        high = float(np.float32(array.max()))
+    if high > 8 and np.isfinite(high):
+        raise refused(f"an image of floats up to {high:g}", "divide by 255: floats are taken as 0 to 1")
+    pixels: NDArray[np.uint8] = apart(array.shape, np.uint8)
+    for part in _parts(array):
+        pixels[part] = np.clip(array[part].astype(np.float32, copy=False), 0, 1) * np.float32(255) + 0.5
+    return pixels
+
+
+def _parts(array: NDArray[Any]) -> Iterator[tuple[slice, ...]]:
+    """Yield slices of some rows each, of pictures or of anything: what is made of one is soon let go of."""
+    depth = min(array.ndim, 2)
+    outer = range(array.shape[0]) if depth == 2 else range(1)
+    length = array.shape[depth - 1] if depth else 1
+    rows = max(1, PART_BYTES * length * len(outer) // max(array.nbytes, 1))
+    for number in outer:
+        for start in range(0, length, rows):
+            some = slice(start, start + rows)
+            yield (slice(number, number + 1), some) if depth == 2 else (some,) * depth
+            encode.breathe()
+
+
+PART_BYTES = 1 << 20
+
+
+def prepare_image(
+    picture: Any, dataformats: str | None = None, description: str = "", convert: Convert | None = None
+) -> Prepared:
+    """Return one image."""
+    return of_held([hold(picture, dataformats, convert=convert)], description)
+
+
+def prepare_images(
+    pictures: Any,
+    dataformats: str | None = None,
+    max_images: int | None = None,
+    description: str = "",
+    convert: Convert | None = None,
+) -> Prepared:
+    """Return several images of one step, the first ``max_images`` of them.
+
+    Args:
+        pictures: An array of four dimensions, or a list of images.
+        dataformats: As ``NCHW``; of each image where it is a list.
+        max_images: None for all.
+        description: Markdown.
+        convert: How numbers become uint8.
+    """
+    if isinstance(pictures, list | tuple):
+        if not pictures:
+            raise refused("no image", "log nothing where there are none")
+        held = [hold(each, dataformats, convert=convert) for each in pictures[:max_images]]
+    else:
+        if (
+            max_images is not None
+            and (dataformats or "N")[:1].upper() == "N"
+            and hasattr(pictures, "__getitem__")
+        ):
+            pictures = pictures[:max_images]
+        held = [hold(pictures, dataformats, batch=True, convert=convert)]
+    return of_held(held, description)
+
+
+def of_held(held: Sequence[Held], description: str) -> Prepared:
+    """Return images that were taken."""
+
+    def make(tag: str) -> list[Value]:
+        found = [each.pictures() for each in held]
+        size = found[0][1] if found else Size(0, 0)
+        pictures = [picture for several, _ in found for picture in several]
+        return [image.value(tag, pictures, size.width, size.height, description=description)]
+
+    return Prepared(make, bounded(sum(each.nbytes for each in held)))
+
+
+# --- sounds and films ------------------------------------------------------------------------------
+
 
 MAX_CHANNELS = 8
 
@@ -109,11 +360,11 @@ def prepare_video(
         RefusalError: It is not one.
     """
     if isinstance(frames, bytes | bytearray | memoryview):
-        return of_bytes(bytes(frames), description)
+        return film_of_bytes(bytes(frames), description)
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise refused(f"fps={shown(fps)}", "frames per second, as fps=10")
     held = snapshot(frames, "the frames of a video")
-    order = layout_of(held, dataformats)
+    order = film_layout(held, dataformats)
     check_shape(held.shape, order)
     bounded(held.nbytes)
     names = order if "N" in order else "N" + order
@@ -129,7 +380,7 @@ def prepare_video(
     return Prepared(make, held.nbytes)
 
 
-def of_bytes(data: bytes, description: str) -> Prepared:
+def film_of_bytes(data: bytes, description: str) -> Prepared:
     """Take an encoded video."""
     if media.mime(data) not in MOVING:
         raise refused(f"{len(data)} bytes that are not a video", "pass GIF, WebP, MP4 or WebM")
@@ -139,7 +390,7 @@ def of_bytes(data: bytes, description: str) -> Prepared:
     )
 
 
-def layout_of(held: Snapshot, dataformats: str | None) -> str:
+def film_layout(held: Snapshot, dataformats: str | None) -> str:
     """Return the order of dimensions, as ``TCHW``."""
     rank = len(held.shape)
     if dataformats is not None:

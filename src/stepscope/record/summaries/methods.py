@@ -123,9 +123,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import image as kind
+            from stepscope.record.summaries.media import prepare_image
 
-            return kind.prepare(image, dataformats, description)
+            return prepare_image(image, dataformats, description)
 
         self._intake.summary(tag, step, prepare)
 
@@ -151,9 +151,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import image as kind
+            from stepscope.record.summaries.media import prepare_images
 
-            return kind.prepare_batch(images, dataformats, max_images, description)
+            return prepare_images(images, dataformats, max_images, description)
 
         self._intake.summary(tag, step, prepare)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope.record.rewind import MOST_BATCHES, MOST_INDICES, Rewind, readable
+from stepscope.record.info import MOST_BATCHES, MOST_INDICES, Rewind, readable
 
 
 @pytest.mark.parametrize(("bad", "done"), [(5, None), (10, None), (11, 10), (20, 10), (21, 20), (99, 20)])
