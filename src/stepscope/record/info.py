@@ -1,4 +1,4 @@
-"""What is known about a run: its facts as JSON and as TensorBoard's hparams, and the ways back for it.
+"""Facts of a run, as JSON and as TensorBoard's hparams, and its ways back.
 
 The facts are written under the tag ``stepscope/run``. The ways back are the checkpoints that were saved and
 the inputs of the last steps, which a finding names.
