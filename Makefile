@@ -41,7 +41,7 @@ test:
 	$(MAKE) --no-print-directory -j3 --output-sync=target environments
 	scripts/browser.sh
 	scripts/mounts.sh
-	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
+	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras $(ALSO)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json

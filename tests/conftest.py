@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 from support.durations import by_file
@@ -46,19 +47,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, for they share fixtures, and all that measure time on one.
-
-    What takes long begins first: a worker that begins it last would leave the others idle.
-    """
+    """Begin with what takes long: a worker that begins it last would leave the others idle."""
     items.sort(
         key=lambda item: (
             item.nodeid.startswith(LAST), not item.nodeid.startswith(("tests/e2e/", *LONGEST))
         )
     )  # fmt: skip
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            group = "timing" if item.get_closest_marker("timing") else item.nodeid.split("::")[0]
-            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist is installed
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file on one worker, and all files that measure time on one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from support.spread import FilesTogether
+
+    return FilesTogether(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

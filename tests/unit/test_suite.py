@@ -35,7 +35,7 @@ def suite(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder")])
+@pytest.mark.parametrize("arguments", [(), ("-n", "1", "--dist", "loadfile", "--no-loadscope-reorder")])
 def test_one_that_passes_alone_is_named(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = suite(tmp_path, FAILS_ONCE.format(names=["a", "b"]), *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -101,3 +101,58 @@ def test_a_file_that_is_skipped_whole_is_no_harm_to_the_end_of_a_session(tmp_pat
     done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 tests  test_one.py" in done.stdout
+
+
+SPREAD = """
+import os
+import pathlib
+import pytest
+{of_file}
+
+@pytest.fixture(scope="module", autouse=True)
+def shared():
+    with pathlib.Path(__file__).with_suffix(".made").open("a") as file:
+        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+
+{of_test}
+@pytest.mark.parametrize("number", range(9))
+def test_it(number):
+    pass
+"""
+
+
+def test_what_a_file_shares_is_made_once_and_files_that_hold_a_time_share_a_worker(tmp_path: Path) -> None:
+    """With groups of xdist, which pytest 9.2 lost without a word, each worker made it."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\nmarkers =\n  timing: holds a time\n")
+    shutil.copy(SUITE.parents[1] / "tests" / "conftest.py", tmp_path)
+    timing = {
+        "test_a.py": ("pytestmark = pytest.mark.timing", ""),
+        "test_f.py": ("pytestmark = [pytest.mark.usefixtures(), pytest.mark.timing]", ""),
+        "test_i.py": ("", "@pytest.mark.timing"),
+    }
+    names = [f"test_{letter}.py" for letter in "abcdefghi"]
+    for name in names:
+        of_file, of_test = timing.get(name, ("", ""))
+        (tmp_path / name).write_text(SPREAD.format(of_file=of_file, of_test=of_test))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "3",
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+    ]
+    own = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(SUITE.parents[1] / "tests" / "lib"),
+    }
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = {name: (tmp_path / name).with_suffix(".made").read_text().split() for name in names}
+    assert [len(workers) for workers in made.values()] == [1] * len(names)
+    assert len({made[name][0] for name in timing}) == 1
+    assert len({worker for (worker,) in made.values()}) > 1
