@@ -163,6 +163,41 @@ def test_a_difference_says_what_explains_it(opened):
     watched.wait(f"() => location.hash.includes('prof={RESNET}')")
 
 
+COLOURS = """(scope) => Object.fromEntries([...scope.querySelectorAll('.swatch')].map((mark) => {
+  const { backgroundColor, backgroundImage } = getComputedStyle(mark);
+  return [mark.parentElement.textContent.trim(), `${backgroundColor} ${backgroundImage}`];
+}))"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_part_of_the_step_has_one_colour_and_length_in_summary_flame_graph_and_comparison(opened, theme):
+    """Nodes and times are those of tests/unit/serve/profiles/test_one_tree.py; here what is drawn of them."""
+    watched = opened(place(RESNET, "summary"), theme=theme)
+    page = watched.page
+    summary = page.get_by_role("region", name="Where the time of a step goes")
+    summary.get_by_role("row", name="Forward").wait_for()
+    colours = summary.locator("tbody").evaluate(COLOURS)
+    assert len(set(colours.values())) == len(colours) == 8
+    steps = float(re.search(r"mean ([\d.]+)\sms", summary.locator("header").inner_text()).group(1))
+    forward = summary.get_by_role("row", name="Forward").locator("td").first.inner_text()
+    watched.open(place(RESNET, "operations"))
+    page.get_by_label("Flame graph of the tree below").wait_for()
+    flame = page.locator(".icicle")
+    assert float(re.search(r"([\d.]+)\sms", flame.locator("p").inner_text()).group(1)) == steps
+    drawn = flame.locator(".head").evaluate(COLOURS)
+    assert {"Data loading", "Forward", "Backward"} <= drawn.keys()
+    assert drawn == {name: colours[name] for name in drawn}
+    watched.open(place(RESNET, "diff", f"&with={RESNET}&steps=5-7"))  # all steps, and three of them
+    fall = page.get_by_role("region", name="What the difference is made of")
+    row = fall.locator("li").filter(has_text="Forward")
+    row.wait_for()
+    compared = fall.evaluate(COLOURS)
+    assert compared.keys() >= {"Data loading", "Forward", "Backward"}
+    assert compared == {name: colours[name] for name in compared}
+    told = re.fullmatch(r"Forward: ([\d.]+)\sms → [\d.]+\sms", row.get_attribute("title")).group(1)
+    assert float(told) == pytest.approx(float(forward.removesuffix("ms")), abs=0.05)
+
+
 def test_steps_of_one_profile_are_compared_in_halves(opened):
     watched = opened(place(RESNET, "diff", "&with="))
     page = watched.page
