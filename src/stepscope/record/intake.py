@@ -234,13 +234,31 @@ class Intake:
             self.device_queue.append((tag, value, step, wall))
         return True
 
-    def record_readings(self, readings: Mapping[str, float]) -> None:
-        """Record numbers from a thread that does not train: none of it counts as the training's own time."""
-        step, wall = self.step_now(), self._wall()
+    def record_readings(
+        self, readings: Mapping[str, float], step: Any = None, wall: float | None = None
+    ) -> None:
+        """Record numbers from a thread that does not train: none of it counts as the training's own time.
+
+        Args:
+            readings: Values by tag.
+            step: Their step; None for the running one.
+            wall: Their time in seconds since the epoch; by default now.
+        """
+        wall = self._wall() if wall is None else wall
+        try:
+            number = self.step_now() if step is None else as_step(step)
+        except RefusalError as refusal:
+            error = RecordError(f"not recorded: {refusal.found}", hint=refusal.hint, path=self._log_dir)
+            self._problems.post(refusal.reason, error, points=len(readings))
+            return
         for tag, value in readings.items():
             if tag not in self.points.numbers:
                 self.points.admit(tag)
-            if not self._accept(tag, float(value), step, wall):
+            if isinstance(number, int):
+                taken = self._accept(tag, float(value), number, wall)
+            else:
+                taken = self._accept(tag, Delayed(float(value), number), 0, wall)
+            if not taken:
                 what = f"not recorded: {tag!r}: max_queue_bytes are waiting"
                 self._problems.post("overflow", RecordError(what, hint="log less often"))
 

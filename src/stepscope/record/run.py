@@ -231,11 +231,11 @@ class Run(HotCalls, SummaryMethods):
             numbers: Values by tag.
             step: As for ``scalar``.
             wall: Their time in seconds since the epoch; by default now.
-            background: The calling thread does not train: its time is not a cost of the training, problems
-                are reported at the user's next call, and the numbers are of the running step, now.
+            background: The calling thread does not train: its time is not a cost of the training, and
+                problems are reported at the user's next call.
         """
         if background:
-            self._intake.record_readings(numbers)
+            self._intake.record_readings(numbers, step, wall)
         else:
             self._intake.log_many(numbers, step, wall)
 

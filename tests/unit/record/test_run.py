@@ -308,6 +308,38 @@ def test_without_steps_the_points_of_a_tag_are_numbered(fake):
     assert run.writers[0].series("b") == [(0, 1.0), (1, 2.0)]
 
 
+def test_numbers_of_another_thread_keep_their_step_and_time(fake):
+    run = fake()
+    for _ in run.steps(range(3)):
+        pass
+    run.record({"a": 1.0}, background=True)
+    run.record({"a": 2.0, "b": 3.0}, 7, wall=123.0, background=True)
+    run.drain()
+    assert run.writers[0].series("a") == [(2, 1.0), (7, 2.0)]
+    assert run.writers[0].series("b") == [(7, 3.0)]
+    assert {event.wall_time for event in run.writers[0].events if event.step == 7} == {123.0}
+    assert run.cost.steps == 3
+
+
+def test_a_step_of_another_thread_may_be_on_a_device(fake):
+    jnp = pytest.importorskip("jax.numpy")
+    run = fake()
+    run.record({"a": 1.0}, jnp.asarray(5), background=True)
+    run.drain()
+    assert run.writers[0].series("a") == [(5, 1.0)]
+
+
+@pytest.mark.usefixtures("lenient")
+def test_what_is_no_step_is_told_at_the_next_call(fake):
+    run = fake()
+    run.record({"a": 1.0, "b": 2.0}, "seven", background=True)
+    assert run.problems == {"step": 2}
+    with pytest.warns(RuntimeWarning, match="a step must be an integer, got str 'seven'"):
+        run.scalar("c", 1.0)
+    run.drain()
+    assert run.writers[0].series("b") == []
+
+
 def test_own_cost_of_steps_is_measured(fake, time):
     class Slow(Hook):
         def before_step(self, step):
