@@ -51,7 +51,10 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _end_with(me)
-        return work()
+        code = work()
+        # Ctrl-C that comes while the interpreter ends would be a traceback, and no exit code that says it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return code
     waiter = _Waiter(child, interactive=interactive)
     handlers = {number: signal.signal(number, waiter.signalled) for number in _PASSED_ON}
     signal.signal(signal.SIGALRM, waiter.overdue)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from stepscope.analyze.options import OPTIONS, ORDERS, OUTPUTS, SELECTS, VIEWS
 from stepscope.cli.output import complain, put
@@ -83,7 +85,7 @@ def split(line: str) -> list[str]:
 def _lines(interactive: bool) -> Iterator[str]:
     while True:
         try:
-            yield input(PROMPT if interactive else "")
+            yield input(PROMPT) if interactive else _piped_line()
         except EOFError:  # noqa: PERF203
             if interactive:
                 print()
@@ -92,6 +94,22 @@ def _lines(interactive: bool) -> Iterator[str]:
             if not interactive:
                 raise
             print()
+
+
+def _piped_line() -> str:
+    """Return the next line of a pipe; Ctrl-C meanwhile ends the process at once.
+
+    Python only notes a signal that comes just before it reads, and does what it says once a line has come.
+    """
+    mine = current_thread() is main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not mine:
+        return input()
+    sys.stdout.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return input()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # --- completion and history ---------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def gone(pid):
         ("os.kill(os.getpid(), signal.SIGKILL)", 1, "SIGKILL"),
         ("os.kill(os.getpid(), signal.SIGBUS)", 1, "SIGBUS"),
         ("os._exit(127)", 1, "exit status 127"),
+        ("import atexit; atexit.register(os.kill, os.getpid(), signal.SIGINT)", 130, ""),
     ],
 )
 def test_the_end_of_the_child_is_told(work, code, said):
@@ -61,6 +62,7 @@ def test_the_end_of_the_child_is_told(work, code, said):
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert said in err
+    assert bool(err) is bool(said), err
     assert ("STEPSCOPE_READ_BYTES" in err) is bool(said)
 
 
