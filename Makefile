@@ -30,7 +30,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -42,12 +42,15 @@ test:
 	scripts/browser.sh
 	scripts/mounts.sh
 	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras $(ALSO)
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 $(ALSO)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 
 test-tensorflow: $(TFVENV)/.test
-	$(TFVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
+	$(TFVENV)/bin/python scripts/suite.py tests/tensorflow
+
+test-keras-2: $(TFVENV)/.test
+	$(TFVENV)/bin/python scripts/suite.py tests/keras
 
 test-keras: $(KVENV)/.test
 	KERAS_BACKEND=tensorflow $(KVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
