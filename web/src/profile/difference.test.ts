@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DiffRow } from "../server/api";
-import { leadOf, pText } from "./difference";
+import { explainedBy, leadOf, pText } from "./difference";
 
 const row = (name: string, difference_ns: number, verdict: string): DiffRow => ({
   name,
@@ -23,6 +23,11 @@ describe("what leads a difference", () => {
     ).toBe("less"));
   it("is nothing where the steps can tell none", () =>
     expect(leadOf([row("noise", 900, "unclear"), row("equal", 1, "same")])).toBeNull());
+  it("is explained only by rows that chance does not explain", () => {
+    const explained = (verdict: string): number | null =>
+      explainedBy({ ...row("aten::mm", 107, verdict), explains_ratio: 0.754 });
+    expect(["slower", "added", "unclear", "same"].map(explained)).toEqual([0.754, 0.754, null, null]);
+  });
   it("has a probability that is never 0", () =>
     expect([pText(0.0000001), pText(0.0286)]).toEqual(["<\u00a00.001", "0.029"]));
 });

@@ -17,3 +17,8 @@ export function leadOf(rows: readonly DiffRow[]): DiffRow | null {
     null,
   );
 }
+
+/** What a row explains of all that changed along with the step; null where chance may explain the row itself. */
+export function explainedBy({ verdict, explains_ratio }: DiffRow): number | null {
+  return verdict === "unclear" || verdict === "same" ? null : explains_ratio;
+}
