@@ -7,7 +7,7 @@ import { defineConfig } from "vitest/config";
 /** With what they import; what is drawn only when it is saved is fetched then. */
 const CHARTS = {
   name: "charts",
-  test: /\/src\/(chart\/[A-Za-z]+\.|scalars\/(Card|Tooltip)\.svelte|parts\/Breakable)|\/svelte\/src\/reactivity\/window\//,
+  test: /\/src\/(chart\/[A-Za-z]+\.|scalars\/(Card|Tooltip)\.svelte|parts\/(Breakable|SplitKey))|\/svelte\/src\/reactivity\/window\//,
 };
 const JUDGED = {
   name: "judged",

@@ -110,18 +110,18 @@ class LogFollower:
             thread.join(timeout_s)
         self.stuck = any(thread.is_alive() for thread in threads)
 
-    def poll(self, *, timeout_s: float = 0.15) -> None:
+    def poll(self, *, timeout_s: float = 0.15, first_s: float = 1.0) -> None:
         """Note that somebody looks and wait a moment for a fresh reading.
 
-        During the first reading it waits for its beginning alone, and never for longer than ``timeout_s``:
-        what is known is answered then.
+        During the first reading it waits for its beginning alone, and never for longer than ``first_s``: what
+        is known is answered then. A server that has just started imports what reads the log, and each empty
+        answer would take time from that, and be asked for again only after a pause.
         """
         with self._turn:
             now = self.clock()
             self.asked = now
             if self.rounds == 0 and self._thread is not None:
-                # Nothing has been published: an empty answer now would only be asked for again.
-                self._turn.wait_for(lambda: self.rounds > 0 or self._stopping, timeout_s)
+                self._turn.wait_for(lambda: self.rounds > 0 or self._stopping, first_s)
                 return
             if not self.complete or now - self.read_at < least_pause(self.cost_s) or self._thread is None:
                 return
@@ -134,6 +134,8 @@ class LogFollower:
         trimmer = Trimmer()
         while not self._stopping:
             wait_s = self.turn()
+            if self.rounds == 1:
+                prepare()
             trimmer.look(self.clock())
             with self._turn:
                 self._turn.wait_for(lambda: self._wanted or self._stopping, wait_s)
@@ -214,6 +216,11 @@ def load_store() -> None:
     """Import the store, one thread at a time: two that begin differently see half-imported modules."""
     with _loading:
         import stepscope.store  # noqa: F401  for those who import from it next
+
+
+def prepare() -> None:
+    """Import what draws charts: a page that now knows the runs makes room for them, then asks."""
+    import stepscope.serve.series  # noqa: F401
 
 
 def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> LogSummary:

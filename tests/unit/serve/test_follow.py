@@ -248,9 +248,9 @@ def test_a_poll_before_anything_is_read_waits_for_the_beginning_and_not_for_ever
     follower.start()
     hung.start()
     try:
-        follower.poll(timeout_s=60)
+        follower.poll(timeout_s=0, first_s=60)
         assert [run.name for run in known(follower).runs] == ["a"]
-        hung.poll(timeout_s=0.01)
+        hung.poll(timeout_s=60, first_s=0.01)
         assert hung.rounds == 0
     finally:
         go_on.set()

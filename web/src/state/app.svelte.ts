@@ -28,8 +28,8 @@ class App {
   link = $state.raw<{ link: Link; seconds: number }>({ link: "connecting", seconds: 0 });
   /** What the server said when it refused to answer. */
   refusal = $state.raw<{ message: string; hint: string } | null>(null);
-  theme = $state<Theme>("light");
-  palette = $state.raw<Palette>(readPalette(document.documentElement));
+  theme = $state<Theme>(storedTheme());
+  palette = $state.raw<Palette>(paletteOf(this.theme));
   keysOn = $state(recall("keys") !== "off");
   /** The server's clock, moved on once a second. */
   now = $state(Date.now() / 1000);
@@ -103,7 +103,6 @@ class App {
   #undo: View[] = [];
 
   start(): void {
-    this.setTheme(storedTheme(), false);
     addEventListener("popstate", () => (this.view = readHash(location.hash)));
     addEventListener("hashchange", () => {
       if (location.hash !== writeHash(this.view)) this.view = readHash(location.hash);
@@ -152,11 +151,10 @@ class App {
     this.set(changed(defaultView(), { page, runs: { query: runs.query } }));
   }
 
-  setTheme(theme: Theme, keep = true): void {
+  setTheme(theme: Theme): void {
     this.theme = theme;
-    document.documentElement.dataset["theme"] = theme;
-    this.palette = readPalette(document.documentElement);
-    if (keep) remember("theme", theme);
+    this.palette = paletteOf(theme);
+    remember("theme", theme);
   }
 
   setKeys(on: boolean): void {
@@ -301,6 +299,12 @@ class App {
     const slots = assignSlots(this.places, order.slice(0, SLOTS), said);
     return new Map([...slots].map(([name, slot]) => [name, slotStroke(slot)]));
   }
+}
+
+/** Puts a theme on the page and reads its colours: the style sheet is asked once for each theme. */
+function paletteOf(theme: Theme): Palette {
+  document.documentElement.dataset["theme"] = theme;
+  return readPalette(document.documentElement);
 }
 
 function storedTheme(): Theme {

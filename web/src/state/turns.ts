@@ -1,5 +1,5 @@
-/** Most that work takes of a frame before the rest of it waits for the next. */
-const TURN_MS = 8;
+/** Most that work takes of a frame before the rest of it waits for the next: layout and painting of what it made come after it. */
+const TURN_MS = 5;
 /** Lines that are drawn in a frame, of several pieces of work: the browser paints them after it, when no clock of ours runs. */
 const TURN_LINES = 220;
 
