@@ -53,6 +53,10 @@ IMPLEMENTATION = crc_setup().decode()
 """How checksums are computed: sse4.2, armv8, table, or python where this module is not compiled."""
 
 
+@cython.locals(
+    after=cython.Py_ssize_t, i=cython.Py_ssize_t, first=cython.Py_ssize_t, length=cython.Py_ssize_t,
+    summary=cython.Py_ssize_t, start=cython.Py_ssize_t, p=cython.p_uchar, names=cython.p_const_uchar,
+)  # fmt: skip
 def scalars(
     tags: cython.const[cython.int][::1],
     values: cython.const[cython.double][::1],
@@ -83,14 +87,6 @@ def scalars(
     done: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = 0
     changes: cython.Py_ssize_t = 0
-    after: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    first: cython.Py_ssize_t
-    length: cython.Py_ssize_t
-    summary: cython.Py_ssize_t
-    start: cython.Py_ssize_t
-    p: cython.p_uchar
-    names: cython.p_const_uchar
     if n == 0 or room == 0 or len(fields) == 0:
         return 0, 0, 0
     p, names = room_at(out), begin(fields)
@@ -139,6 +135,11 @@ def scalars(
     return done, at, changes
 
 
+@cython.locals(
+    i=cython.Py_ssize_t, j=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.Py_ssize_t,
+    rows=cython.Py_ssize_t, name=cython.Py_ssize_t, content=cython.Py_ssize_t, shape=cython.Py_ssize_t,
+    tensor=cython.Py_ssize_t, p=cython.p_uchar, names=cython.p_const_uchar, facts=cython.p_const_uchar,
+)  # fmt: skip
 def histograms(
     counts: cython.const[cython.longlong][:, ::1],
     edges: cython.const[cython.double][::1],
@@ -168,18 +169,6 @@ def histograms(
     k: cython.Py_ssize_t = len(edges) - 1
     more: cython.Py_ssize_t = len(metadata)
     at: cython.Py_ssize_t = 0
-    i: cython.Py_ssize_t
-    j: cython.Py_ssize_t
-    first: cython.Py_ssize_t
-    last: cython.Py_ssize_t
-    rows: cython.Py_ssize_t
-    name: cython.Py_ssize_t
-    content: cython.Py_ssize_t
-    shape: cython.Py_ssize_t
-    tensor: cython.Py_ssize_t
-    p: cython.p_uchar
-    names: cython.p_const_uchar
-    facts: cython.p_const_uchar
     if n == 0 or len(out) == 0:
         return 0
     p, names, facts = room_at(out), begin(tags), begin(metadata)

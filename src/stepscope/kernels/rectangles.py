@@ -6,7 +6,17 @@ Within a track, positions are in start order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
+
+if not cython.compiled:
+
+    def longs_at(values: Any) -> Any:
+        """Return the numbers as they are; compiled, a pointer."""
+        return values
+
+    ints_at = longs_at
 
 
 def tracks(
@@ -85,6 +95,10 @@ def longest(
             length[b] = duration[order[best]]
 
 
+@cython.locals(
+    t=cython.Py_ssize_t, k=cython.Py_ssize_t, last=cython.Py_ssize_t, low=cython.Py_ssize_t,
+    best=cython.Py_ssize_t, s=cython.longlong, limit=cython.longlong,
+)  # fmt: skip
 def draw(
     order: cython.const[cython.int][::1],
     start: cython.const[cython.longlong][::1],
@@ -136,95 +150,91 @@ def draw(
         filled: Filled with the time that the events took.
     """
     n: cython.Py_ssize_t = 0
-    t: cython.Py_ssize_t
-    k: cython.Py_ssize_t
-    last: cython.Py_ssize_t
-    low: cython.Py_ssize_t
-    high: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
-    step: cython.Py_ssize_t
     stride: cython.Py_ssize_t = 0
-    best: cython.Py_ssize_t
-    i: cython.Py_ssize_t
-    most: cython.longlong
-    s: cython.longlong
-    limit: cython.longlong
     with cython.nogil:
         for t in range(wanted.shape[0]):
             last = wanted[t, 1]
-            low = wanted[t, 0]
-            high = last
-            while low < high:  # the first event that ends after the window begins
-                middle = (low + high) // 2
-                if reach[middle] > begin:
-                    high = middle
-                else:
-                    low = middle + 1
-            k = low
+            k = ends_after(longs_at(reach), wanted[t, 0], last, begin)
             while k < last and n < left.shape[0]:
                 s = start[k]
                 if s >= end:
                     break
                 left[n] = s
                 if duration[order[k]] >= pixel:
-                    right[n] = s + duration[order[k]]
-                    row[n] = order[k]
-                    count[n] = 1
-                    filled[n] = duration[order[k]]
-                    n += 1
-                    k += 1
+                    right[n], row[n] = s + duration[order[k]], order[k]
+                    count[n], filled[n] = 1, duration[order[k]]
+                    n, k = n + 1, k + 1
                     continue
                 limit = begin + ((s - begin) // pixel + 1) * pixel if s >= begin else begin
-                # Gallop to the first event that starts in a later pixel, first as far as the last pixel went.
-                low = k + 1
-                step = max(1, stride >> 1)
-                if low + step >= last or start[low + step] >= limit:
-                    step = 1
-                while low + step < last and start[low + step] < limit:
-                    low += step
-                    step *= 2
-                high = min(low + step, last)
-                if low < last and start[low] >= limit:
-                    high = low
-                while low < high:
-                    middle = (low + high) // 2
-                    if start[middle] < limit:
-                        low = middle + 1
-                    else:
-                        high = middle
+                low = starts_from(longs_at(start), k, last, limit, stride)
                 if low - 1 > k and duration[order[low - 1]] >= pixel:
                     low -= 1  # a wide one is drawn by itself
-                best = k
-                most = duration[order[k]]
-                i = k + 1
-                while i < low:
-                    if i & 15 == 0 and i + 16 <= low:
-                        if i & 4095 == 0 and i + 4096 <= low:
-                            if length_4096[i >> 12] > most:
-                                best = by_4096[i >> 12]
-                                most = length_4096[i >> 12]
-                            i += 4096
-                        elif i & 255 == 0 and i + 256 <= low:
-                            if length_256[i >> 8] > most:
-                                best = by_256[i >> 8]
-                                most = length_256[i >> 8]
-                            i += 256
-                        else:
-                            if length_16[i >> 4] > most:
-                                best = by_16[i >> 4]
-                                most = length_16[i >> 4]
-                            i += 16
-                    else:
-                        if duration[order[i]] > most:
-                            best = i
-                            most = duration[order[i]]
-                        i += 1
+                best = longest_within(
+                    ints_at(order), longs_at(duration), ints_at(by_16), ints_at(by_256), ints_at(by_4096),
+                    longs_at(length_16), longs_at(length_256), longs_at(length_4096), k, low,
+                )  # fmt: skip
                 # Overlapping siblings: what reaches further than a narrow event can is not one of these.
                 right[n] = min(reach[low - 1], limit + pixel)
-                row[n] = order[best]
-                count[n] = low - k
+                row[n], count[n] = order[best], low - k
                 filled[n] = busy[low - 1] - busy[k] + duration[order[k]]
-                n += 1
-                stride = low - k
-                k = low
+                n, stride, k = n + 1, low - k, low
     return n
+
+
+def ends_after(reach, low, high, begin):  # type: ignore[no-untyped-def]
+    """Return the first position of a track whose event, or one before it, ends after a time."""
+    while low < high:
+        middle = (low + high) // 2
+        if reach[middle] > begin:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def starts_from(start, k, last, limit, stride):  # type: ignore[no-untyped-def]
+    """Return the first position after ``k`` that starts in a later pixel.
+
+    It gallops, first half as far as the last pixel went.
+    """
+    low, step = k + 1, max(1, stride >> 1)
+    if low + step >= last or start[low + step] >= limit:
+        step = 1
+    while low + step < last and start[low + step] < limit:
+        low += step
+        step *= 2
+    high = min(low + step, last)
+    if low < last and start[low] >= limit:
+        high = low
+    while low < high:
+        middle = (low + high) // 2
+        if start[middle] < limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def longest_within(  # type: ignore[no-untyped-def]
+    order, duration, by_16, by_256, by_4096, length_16, length_256, length_4096, k, stop
+):
+    """Return the position of the longest of some events, by whole blocks where there are any."""
+    best, most, i = k, duration[order[k]], k + 1
+    while i < stop:
+        if i & 15 or i + 16 > stop:
+            if duration[order[i]] > most:
+                best, most = i, duration[order[i]]
+            i += 1
+        elif i & 4095 == 0 and i + 4096 <= stop:
+            if length_4096[i >> 12] > most:
+                best, most = by_4096[i >> 12], length_4096[i >> 12]
+            i += 4096
+        elif i & 255 == 0 and i + 256 <= stop:
+            if length_256[i >> 8] > most:
+                best, most = by_256[i >> 8], length_256[i >> 8]
+            i += 256
+        else:
+            if length_16[i >> 4] > most:
+                best, most = by_16[i >> 4], length_16[i >> 4]
+            i += 16
+    return best

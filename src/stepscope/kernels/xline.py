@@ -39,6 +39,62 @@ def varint(p, at, end, out):  # type: ignore[no-untyped-def]
     return -1
 
 
+def parse(p, at, end, out):  # type: ignore[no-untyped-def]
+    """Parse a field into ``out``: number, wire type, value, and of bytes where they begin and how many.
+
+    Return the offset after it, that of the bytes where it has some, -1 where it is cut short.
+    """
+    at = varint(p, at, end, out)
+    if at < 0:
+        return -1
+    key, wire, value, place, size = out[0], out[0] & 7, 0, 0, 0
+    if wire == 0:
+        at = varint(p, at, end, out)
+        if at < 0:
+            return -1
+        value = out[0]
+    elif wire == 1:
+        if at + 8 > end:
+            return -1
+        value = load_i8(p, at)
+        at += 8
+    elif wire == 5:
+        at += 4
+    elif wire == 2:
+        at = varint(p, at, end, out)
+        size = out[0]
+        if at < 0 or size < 0 or size > end - at:
+            return -1
+        place = at
+    else:
+        return -1
+    out[0], out[1], out[2], out[3], out[4] = key >> 3, wire, value, place, size
+    return at
+
+
+def parse_stat(p, at, stop, end, out):  # type: ignore[no-untyped-def]
+    """Parse a stat into ``out``: metadata id, field number of the value, the value, its bytes.
+
+    The id is -1 and the number 0 where there is none. Return the offset after it, -1 where it is cut short.
+    """
+    parsed: cython.longlong[5]
+    if not cython.compiled:
+        parsed = [0] * 5
+    out[0], out[1], out[2], out[3] = -1, 0, 0, 0
+    while at < stop:
+        at = parse(p, at, end, parsed)
+        if at < 0:
+            return -1
+        at += parsed[4]
+        if parsed[0] == 1:
+            out[0] = parsed[2]
+        elif 2 <= parsed[0] <= 8:
+            out[1], out[3] = parsed[0], parsed[4]
+            out[2] = parsed[3] if parsed[1] == 2 else parsed[2]
+    return at
+
+
+@cython.locals(stop=cython.Py_ssize_t, number=cython.longlong)
 def events(
     data: cython.const[cython.uchar][::1],
     begin: cython.Py_ssize_t,
@@ -77,115 +133,48 @@ def events(
         Number of events, number of stats, and whether the message was whole.
     """
     p: cython.p_const_uchar = bytes_at(data)
-    rooms: cython.Py_ssize_t = metadata.shape[0]
-    stat_room: cython.Py_ssize_t = stat_row.shape[0]
-    known: cython.Py_ssize_t = wanted.shape[0]
     at: cython.Py_ssize_t = begin
     rows: cython.Py_ssize_t = 0
     stats: cython.Py_ssize_t = 0
-    event_end: cython.Py_ssize_t
-    stat_end: cython.Py_ssize_t
-    level: cython.int = 0
-    number: cython.longlong
-    wire: cython.longlong
-    value: cython.longlong
-    place: cython.longlong
-    size: cython.longlong
-    name: cython.longlong = -1
-    kind: cython.int = 0
-    kept: cython.longlong = 0
-    kept_size: cython.longlong = 0
-    whole: cython.bint = True
-    scratch: cython.longlong[1]
+    parsed: cython.longlong[5]
+    found: cython.longlong[4]
     if not cython.compiled:
-        scratch = [0]
-    event_end = end
-    stat_end = end
+        parsed, found = [0] * 5, [0] * 4
     with cython.nogil:
-        while True:
-            if level == 2 and at >= stat_end:
-                if 0 <= name < known and kind > 0 and wanted[name]:
-                    if stats < stat_room:
-                        stat_row[stats] = rows
-                        stat_name[stats] = name
-                        stat_kind[stats] = kind
-                        stat_value[stats] = kept
-                        stat_bytes[stats] = kept_size
-                    stats += 1
-                level = 1
+        while 0 <= at < end:
+            at = parse(p, at, end, parsed)
+            if at < 0 or parsed[1] != 2:
                 continue
-            if level == 1 and at >= event_end:
+            stop = at + parsed[4]
+            if parsed[0] != field:
+                at = stop
+                continue
+            if rows < metadata.shape[0]:
+                metadata[rows] = offset[rows] = duration[rows] = occurrences[rows] = 0
+            while 0 <= at < stop:
+                at = parse(p, at, end, parsed)
+                number = parsed[0]
+                if at >= 0 and number == 4 and parsed[1] == 2:
+                    at = parse_stat(p, at, at + parsed[4], end, found)
+                    if at >= 0 and 0 <= found[0] < wanted.shape[0] and found[1] > 0 and wanted[found[0]]:
+                        if stats < stat_row.shape[0]:
+                            stat_row[stats], stat_name[stats], stat_kind[stats] = rows, found[0], found[1]
+                            stat_value[stats], stat_bytes[stats] = found[2], found[3]
+                        stats += 1
+                elif at >= 0:
+                    at += parsed[4]
+                    if rows < metadata.shape[0]:
+                        if number == 1:
+                            metadata[rows] = parsed[2]
+                        elif number == 2:
+                            offset[rows] = parsed[2]
+                        elif number == 3:
+                            duration[rows] = parsed[2]
+                        elif number == 5:
+                            occurrences[rows] = parsed[2]
+            if at >= 0:
                 rows += 1
-                level = 0
-                continue
-            if at >= end:
-                break
-            at = varint(p, at, end, scratch)
-            if at < 0:
-                whole = False
-                break
-            number = scratch[0] >> 3
-            wire = scratch[0] & 7
-            value = 0
-            place = 0
-            size = 0
-            if wire == 0:
-                at = varint(p, at, end, scratch)
-                if at < 0:
-                    whole = False
-                    break
-                value = scratch[0]
-            elif wire == 1:
-                if at + 8 > end:
-                    whole = False
-                    break
-                value = load_i8(p, at)
-                at += 8
-            elif wire == 5:
-                at += 4
-            elif wire == 2:
-                at = varint(p, at, end, scratch)
-                size = scratch[0]
-                if at < 0 or size < 0 or size > end - at:
-                    whole = False
-                    break
-                place = at
-                if level == 0 and number == field:
-                    level = 1
-                    event_end = at + size
-                    if rows < rooms:
-                        metadata[rows] = 0
-                        offset[rows] = 0
-                        duration[rows] = 0
-                        occurrences[rows] = 0
-                    continue
-                if level == 1 and number == 4:
-                    level = 2
-                    stat_end = at + size
-                    name = -1
-                    kind = 0
-                    continue
-                at += size
-            else:
-                whole = False
-                break
-            if level == 1 and rows < rooms:
-                if number == 1:
-                    metadata[rows] = value
-                elif number == 2:
-                    offset[rows] = value
-                elif number == 3:
-                    duration[rows] = value
-                elif number == 5:
-                    occurrences[rows] = value
-            elif level == 2:
-                if number == 1:
-                    name = value
-                elif 2 <= number <= 8:
-                    kind = number
-                    kept = place if wire == 2 else value
-                    kept_size = size
-    return rows, stats, whole
+    return rows, stats, at >= 0
 
 
 def skip(
