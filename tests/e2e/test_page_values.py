@@ -193,9 +193,9 @@ def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
 
 
 def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch):
-    for name, usual in (("a", 0.01), ("b", 0.02)):
+    for name, usual, steps in (("a", 0.01, 200), ("b", 0.02, 200), ("long", 0.01, 5_000)):
         writer = EventWriter(tmp_path / name)
-        for step in range(200):
+        for step in range(steps):
             writer.scalar("step_time_s", 1.5 if step == 0 else usual, step, 1_700_000_000 + step)
         writer.close()
     watched = watch(serve(tmp_path))
@@ -205,6 +205,10 @@ def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch
     text = card(page, "step_time").or_(card(page, "step_time_s")).first.inner_text()
     assert "▲ 1.50" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "step 0" in text
+    page = watched.open("#/scalars?run=long")
+    watched.ready()
+    text = card(page, "step_time").or_(card(page, "step_time_s")).first.inner_text()
+    assert re.search("▲ 1.50[^,]*, steps 0 \N{EN DASH} [1-9]", text), "those of its bucket"
 
 
 def test_a_colour_is_chosen_in_the_dialog_of_a_run(logs, serve, watch):

@@ -79,6 +79,15 @@ function rawLine(line: DecodedLine): DrawLine {
   };
 }
 
+/** Width of the buckets of an answer in the unit of its x; null: every place is one recorded point. */
+export function bucketOf({ mode, x, x0, x1, x_values }: DecodedChart): number | null {
+  if (mode === "raw" || !x_values?.length) return null;
+  // Means of groups stand at the steps that all have, or in the middles of buckets.
+  if (mode === "groups" && (x !== "step" || x_values.every((each) => Number.isInteger(each)))) return null;
+  if (x_values.length > 1) return x_values[1]! - x_values[0]!;
+  return x0 === null || x1 === null ? null : x1 - x0 + (x === "step" ? 1 : 0);
+}
+
 function bucketLine(line: DecodedLine, shared_x: Numbers | null): DrawLine {
   const columns = line.columns;
   const counts = columns["count"] ?? NONE;

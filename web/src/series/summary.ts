@@ -28,11 +28,12 @@ export function xText(x: number, axis: XAxis): string {
   return Number.isInteger(x) ? fixed(x, 0) : fixed(Math.round(x), 0);
 }
 
-/** Where the cursor is: a step, or the steps of a bucket. */
+/** A place of a chart: a step, or the steps of a bucket, whose middle x is. */
 export function placeText(x: number, axis: XAxis, bucket: number | null, tag: string | null = null): string {
   if (axis === "tag" && tag !== null) return `${tag} ${xText(x, axis)}`;
-  if (axis !== "step" || bucket === null || bucket < 2) return `${AXIS_NAME[axis]} ${xText(x, axis)}`;
-  return `Steps ${xText(Math.ceil(x - bucket / 2), axis)} – ${xText(Math.floor(x + bucket / 2), axis)}`;
+  if (axis !== "step" || bucket === null || bucket <= 1) return `${AXIS_NAME[axis]} ${xText(x, axis)}`;
+  const half = (bucket - 1) / 2;
+  return `Steps ${xText(x - half, axis)} – ${xText(x + half, axis)}`;
 }
 
 /** Whether the values of a chart are shown under a power of ten, having no unit. */
