@@ -82,6 +82,24 @@ def test_the_release_runs_what_is_there():
     assert sum("macos" in each for each in systems) == sum("ubuntu" in each for each in systems) == 2
 
 
+def test_every_night_each_reader_is_fed_for_a_minute():
+    """Options are those of the program, targets those of the Makefile, and the time is enough for all."""
+    yaml = pytest.importorskip("yaml", reason="reads the workflow")
+    fuzz = pytest.importorskip("support.fuzz")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text())
+    [job] = workflow["jobs"].values()
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    assert runs[-1] == 'make fuzz FUZZ="$OPTIONS"'
+    assert {".venv/.test", "fuzz"} == set(re.findall(r"\bmake ([\w./-]+)", "\n".join(runs)))
+    [options] = [step["env"]["OPTIONS"] for step in job["steps"] if "env" in step]
+    usual = workflow[True]["workflow_dispatch"]["inputs"]["options"]["default"]  # "on" is true in YAML
+    assert (usual, f"'{usual}'" in options) == ("--seconds 60", True)
+    assert 60 * len(fuzz.TARGETS) < 60 * job["timeout-minutes"] / 2
+    assert {"$(VENV)/.test", "fuzz"} <= set(
+        re.findall(r"^([\w$()./-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )
+
+
 def interpreter(path, *, whole=True):
     """Put a stand-in for an interpreter somewhere; one that is not whole lacks ensurepip."""
     path.parent.mkdir(parents=True, exist_ok=True)
