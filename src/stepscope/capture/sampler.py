@@ -159,14 +159,13 @@ class StackSampler:
         Raises:
             OSError: It cannot be written.
         """
-        if self._thread is not None:
-            self._thread.join()
+        told = self.document()
         if self._spent is not None:
             self._spent.close()
         part = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with gzip.open(part, "wt", compresslevel=1, encoding="utf-8") as file:
-                json.dump(self.document(), file)
+                json.dump(told, file)
             part.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -174,9 +173,11 @@ class StackSampler:
             raise
 
     def document(self) -> dict[str, object]:
-        """Return the samples as JSON types; each stands for the time since the one before."""
+        """Return the samples as JSON types, after ``stop``; each stands for the time since the one before."""
         from stepscope.capture.calls import called_text
 
+        if self._thread is not None:
+            self._thread.join()
         frames: dict[str, int] = {}
         told: dict[tuple[int, int], tuple[int, str]] = {}
         """Of each call its frame, and what it calls where that is known."""
