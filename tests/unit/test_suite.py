@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,25 +81,25 @@ def test_the_files_that_took_longest_are_named() -> None:
     ]
 
 
+def with_our_conftest(folder: Path, *arguments: str, more: str = "") -> str:
+    """Return what a session that passes prints, with the conftest of these tests and more in it."""
+    tests = SUITE.parents[1] / "tests"
+    (folder / "conftest.py").write_text(f"{(tests / 'conftest.py').read_text()}\n{more}\n")
+    own = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(tests / "lib")}
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_a_file_that_is_skipped_whole_is_no_harm_to_the_end_of_a_session(tmp_path: Path) -> None:
     """What is collected has no duration: the summary raised, and the session had failed."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    shutil.copy(SUITE.parents[1] / "tests" / "conftest.py", tmp_path)
-    with (tmp_path / "conftest.py").open("a") as file:
-        file.write("\nWORTH_SAYING_S = 0\n")
     (tmp_path / "test_none.py").write_text(
         "import pytest\npytest.skip('not here', allow_module_level=True)\n"
     )
     (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
-    own = {
-        **os.environ,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": str(SUITE.parents[1] / "tests" / "lib"),
-    }
-    command = [sys.executable, "-m", "pytest", "-q"]
-    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 tests  test_one.py" in done.stdout
+    assert "1 tests  test_one.py" in with_our_conftest(tmp_path, more="WORTH_SAYING_S = 0")
 
 
 SPREAD = """
@@ -124,7 +123,6 @@ def test_it(number):
 def test_what_a_file_shares_is_made_once_and_files_that_hold_a_time_share_a_worker(tmp_path: Path) -> None:
     """With groups of xdist, which pytest 9.2 lost without a word, each worker made it."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\nmarkers =\n  timing: holds a time\n")
-    shutil.copy(SUITE.parents[1] / "tests" / "conftest.py", tmp_path)
     timing = {
         "test_a.py": ("pytestmark = pytest.mark.timing", ""),
         "test_f.py": ("pytestmark = [pytest.mark.usefixtures(), pytest.mark.timing]", ""),
@@ -134,24 +132,7 @@ def test_what_a_file_shares_is_made_once_and_files_that_hold_a_time_share_a_work
     for name in names:
         of_file, of_test = timing.get(name, ("", ""))
         (tmp_path / name).write_text(SPREAD.format(of_file=of_file, of_test=of_test))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "3",
-        "--dist",
-        "loadfile",
-        "--no-loadscope-reorder",
-    ]
-    own = {
-        **os.environ,
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": str(SUITE.parents[1] / "tests" / "lib"),
-    }
-    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    with_our_conftest(tmp_path, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
     made = {name: (tmp_path / name).with_suffix(".made").read_text().split() for name in names}
     assert [len(workers) for workers in made.values()] == [1] * len(names)
     assert len({made[name][0] for name in timing}) == 1
