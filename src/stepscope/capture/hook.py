@@ -61,7 +61,8 @@ class ProfilerHook(Hook):
         skip_first: The number of steps at the beginning that are not captured, because they compile; with 0
             the first step is captured.
         max_profiles: Profiles kept per rank. The oldest are deleted, except those that were requested or
-            whose advice is not repeated. Once there are twice as many, schedule and alerts make no more.
+            whose advice is not repeated. Once there are twice as many of these, schedule and alerts make no
+            more.
         output_dir: Where profiles are written; by default ``profiles`` in the run's directory.
         show_dataflow: Record which operator feeds which, if that is optional.
         show_memory: Record allocations.

@@ -45,7 +45,19 @@ class KeptProfile:
 
 
 def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptProfile]:
-    """Return what has to go, oldest first, so that at most ``max_profiles`` deletable ones are left."""
+    """Return what has to go, oldest first.
+
+    At most ``max_profiles`` are left that nothing refers to. There are fewer of these, but never none, where
+    all together would be more than twice as many.
+    """
+    known = list(profiles)
+    free = unreferenced(known)
+    room = 2 * max_profiles - (len(known) - len(free))
+    return free[max(1, min(max_profiles, room)) :][::-1]
+
+
+def unreferenced(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
+    """Return the profiles that nothing refers to, newest first."""
     newest_first = sorted(profiles, key=lambda each: (each.wall, each.name), reverse=True)
     seen: set[str] = set()
     free: list[KeptProfile] = []
@@ -53,7 +65,7 @@ def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptPr
         if not profile.asked_for and not profile.rules - seen:
             free.append(profile)
         seen |= profile.rules
-    return free[max_profiles:][::-1]
+    return free
 
 
 def find(folder: Path, log_dir: Path, rank: int) -> list[KeptProfile]:
@@ -103,12 +115,11 @@ def remove(path: Path) -> None:
 
 
 def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
-    """Delete what exceeds the limit; return how many profiles of the rank are left."""
+    """Delete what exceeds the limit; return how many profiles of the rank something refers to."""
     profiles = find(folder, log_dir, rank)
-    gone = to_delete(profiles, max_profiles)
-    for profile in gone:
+    for profile in to_delete(profiles, max_profiles):
         delete(folder, profile)
-    return len(profiles) - len(gone)
+    return len(profiles) - len(unreferenced(profiles))
 
 
 def read_json(path: Path) -> dict[str, Any]:

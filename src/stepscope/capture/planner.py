@@ -29,7 +29,7 @@ class Limits:
     Attributes:
         num_steps: Steps in one capture.
         warmup_steps: Steps before each in which nothing is kept.
-        max_profiles: Profiles kept; captures that nobody asked for end at twice as many.
+        max_profiles: Profiles kept; schedule and alerts end once something refers to twice as many.
         held: True if the schedule, too, is limited by the budget.
     """
 

@@ -81,7 +81,7 @@ class Writing:
 
     Attributes:
         current: The capture that is being written or analysed, or not settled yet.
-        full: The largest number of profiles that are kept has been reached; the schedule makes no more.
+        full: Something refers to so many profiles that there is no room; schedule and alerts make no more.
     """
 
     def __init__(
@@ -260,8 +260,8 @@ class Writing:
         if self._analyse:
             record.summary = relative(summary, log_dir)
         write_atomic(self._folder / f"{record.name}{ENDING}", record.as_json())
-        left = keep.bound(self._folder, Path(log_dir), record.rank, self._max)
-        self.full = left >= 2 * self._max
+        referenced = keep.bound(self._folder, Path(log_dir), record.rank, self._max)
+        self.full = referenced >= 2 * self._max
         if not self._analyse:
             return None
         return side.AnalysisJob(exported.path, summary, lambda failure: self._analysed(written, failure))

@@ -629,6 +629,23 @@ def test_alerts_make_no_more_profiles_than_there_is_room_for_and_the_run_says_so
     assert run.problems == {"profile": 1}
 
 
+def test_the_schedule_goes_on_where_older_profiles_can_make_room(tmp_path, fake):
+    """One profile is referred to by its advice, the other is merely the newest."""
+    hook = hook_of(fake.Backend(), save_steps=10, num_steps=1, max_profiles=1, max_overhead=None)
+    wait = until_written(hook)
+
+    def step(number):
+        wait(number)
+        if number == 8:
+            (first,) = (tmp_path / "profiles").glob("*.profile.json")
+            summary = first.with_name(first.name.replace(".profile.", ".summary."))
+            summary.write_text(json.dumps({"advice": [{"rule": "input-bound"}]}))
+
+    run = train(tmp_path, hook, 45, step)
+    assert [each["steps"] for each in fake.pointers(tmp_path)] == [[5], [40]]
+    assert run.problems == {}
+
+
 @pytest.mark.parametrize("sized", [True, False])
 def test_a_capture_that_no_step_followed_leaves_nothing(tmp_path, fake, sized):
     backend = fake.Backend()

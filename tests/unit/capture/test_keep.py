@@ -24,7 +24,7 @@ def test_profiles_of_slow_steps_go_and_those_of_alerts_stay(tmp_path):
     for wall, cause in enumerate(["alert", "slow step", "request", "slow step", "schedule", "signal"]):
         facts = {"rank": 0, "wall": wall, "cause": cause, "path": f"{wall}.json"}
         (tmp_path / f"{wall}.profile.json").write_text(json.dumps(facts))
-    assert bound(tmp_path, tmp_path, 0, 1) == 4
+    assert bound(tmp_path, tmp_path, 0, 2) == 3
     assert sorted(path.name[0] for path in tmp_path.glob("*.profile.json")) == ["0", "2", "4", "5"]
 
 
@@ -33,6 +33,14 @@ def test_what_advice_points_to_stays_until_a_newer_profile_says_the_same():
     profiles = [KeptProfile("a", 0, rules=slow), KeptProfile("b", 1), KeptProfile("c", 2)]
     assert names(to_delete(profiles, 1)) == ["b"]
     assert names(to_delete([*profiles, KeptProfile("d", 3, rules=slow)], 1)) == ["a", "b"]
+
+
+def test_what_something_refers_to_takes_the_room_of_what_nothing_refers_to():
+    asked = [KeptProfile(f"asked {wall}", wall, asked_for=True) for wall in range(3)]
+    free = [KeptProfile(name, 3 + wall) for wall, name in enumerate("abc")]
+    assert names(to_delete([*asked[:2], *free], 2)) == ["a"]
+    assert names(to_delete([*asked, *free], 2)) == ["a", "b"]
+    assert names(to_delete([*asked, *asked, *free], 2)) == ["a", "b"], "the newest stays"
 
 
 def test_files_of_a_profile_go_together_and_those_of_other_ranks_stay(tmp_path):
@@ -50,7 +58,7 @@ def test_files_of_a_profile_go_together_and_those_of_other_ranks_stay(tmp_path):
         }
         (folder / f"{name}.profile.json").write_text(json.dumps(facts))
         (folder / f"{name}.summary.json").write_text("{}")
-    assert bound(folder, tmp_path, 0, 1) == 1
+    assert bound(folder, tmp_path, 0, 1) == 0
     left = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     assert left == [
         "new.profile.json",
