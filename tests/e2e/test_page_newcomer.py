@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sklearn", reason="the demo trains on scikit-learn's digits")
 pytest.importorskip("torch")
 
-SLOW_FROM, EPOCHS, PATIENCE_MS = 132, 14, 20_000
+SLOW_FROM, EPOCHS, PATIENCE_MS = 132, 17, 20_000
 TRAIN = """
 import sys
 from pathlib import Path
