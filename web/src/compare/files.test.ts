@@ -11,6 +11,7 @@ const side = (x: number[], mean: number[]): SideLine => ({
   count: Float64Array.from(mean, () => 1),
   runs: 1,
   nonfinite: [],
+  extremes: null,
 });
 
 describe("both sides as a table", () => {

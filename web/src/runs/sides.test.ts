@@ -115,6 +115,21 @@ describe("side line", () => {
       [9, 9, 1, 1, 1],
     ]);
   });
+  it("of one line in buckets keeps what they hold, over its attempts", () => {
+    const bucket = (x: number[], y: number[], high: number[], extra = {}): ReturnType<typeof lineOf> =>
+      lineOf("a", x, y, { first: values(y), low: values(y), high: values(high), ...extra });
+    const values = (of: number[]): Float64Array => Float64Array.from(of);
+    const attempts = [bucket([0, 10], [1, 2], [1, 70], { end: 1 }), bucket([10, 20], [3, 4], [3, 90])];
+    attempts[1]!.attempt = 2;
+    const { x, extremes } = sideLine(attempts, same)!;
+    expect([[...x], [...extremes!.high], [...extremes!.low]]).toEqual([
+      [0, 10, 20],
+      [1, 3, 90],
+      [1, 3, 4],
+    ]);
+    expect(sideLine([...attempts, lineOf("b", [0], [1])], same)!.extremes).toBeNull();
+    expect(sideLine([lineOf("a", [0], [1])], same)!.extremes).toBeNull();
+  });
   it("values that are not finite are left out of the mean and marked", () => {
     const side = sideLine(
       [lineOf("a", [0, 1], [1, NaN], { nonfinite: [1] }), lineOf("b", [0, 1], [3, 3])],

@@ -69,6 +69,13 @@ export function tracksOf(charts: readonly Chart[], a: readonly Family[], b: read
   });
 }
 
+/** The recorded values of each place of a line: their first, least and largest; their last is the line itself. */
+export interface Extremes {
+  first: Float64Array;
+  low: Float64Array;
+  high: Float64Array;
+}
+
 /** A line of one side: the mean over its runs at each x, their extremes and how many have a value there. */
 export interface SideLine {
   x: Float64Array;
@@ -82,12 +89,16 @@ export interface SideLine {
   runs: number;
   /** x of values that are not finite numbers. */
   nonfinite: number[];
+  /** Of a line that is drawn in buckets and is no mean, what they hold; null: every value of it is drawn. */
+  extremes: Extremes | null;
 }
 
 /** A function of x between the points of one writer, its attempts joined. */
 interface Chain {
   x: number[];
   y: number[];
+  /** Of each place, where one holds several values. */
+  extremes: Record<keyof Extremes, number[]> | null;
 }
 
 /** More places than this of lines that do not share theirs are thinned evenly. */
@@ -112,24 +123,37 @@ export function sideLine(lines: readonly DrawLine[], familyOf: (run: string) => 
   if (!chains.length) return null;
   const x = placesOf(chains.flat());
   const nonfinite = [...new Set(lines.flatMap((line) => line.nonfinite))].sort((p, q) => p - q);
-  return { ...meansAt(chains, x), x, runs: chains.length, nonfinite };
+  const [only, ...others] = chains.flat();
+  const extremes = others.length || only!.x.length !== x.length ? null : only!.extremes;
+  return {
+    ...meansAt(chains, x),
+    x,
+    runs: chains.length,
+    nonfinite,
+    extremes: extremes && {
+      first: Float64Array.from(extremes.first),
+      low: Float64Array.from(extremes.low),
+      high: Float64Array.from(extremes.high),
+    },
+  };
 }
 
 /** The attempts of a writer one after the other, each until the next begins. */
 function chainOf(attempts: readonly DrawLine[]): Chain {
-  const [x, y]: [number[], number[]] = [[], []];
-  for (const { x: places, y: values, end } of [...attempts].sort((p, q) => p.attempt - q.attempt)) {
-    const from = end ? places[0]! : Infinity;
-    while (x.length && x.at(-1)! >= from) {
-      x.pop();
-      y.pop();
-    }
-    for (let at = 0; at < end; at += 1) {
-      x.push(places[at]!);
-      y.push(values[at]!);
+  const [x, y, first, low, high]: [number[], number[], number[], number[], number[]] = [[], [], [], [], []];
+  const columns = [x, y, first, low, high];
+  for (const line of [...attempts].sort((p, q) => p.attempt - q.attempt)) {
+    const from = line.end ? line.x[0]! : Infinity;
+    while (x.length && x.at(-1)! >= from) for (const column of columns) column.pop();
+    for (let at = 0; at < line.end; at += 1) {
+      x.push(line.x[at]!);
+      y.push(line.y[at]!);
+      first.push((line.first ?? line.raw)[at]!);
+      low.push((line.low ?? line.raw)[at]!);
+      high.push((line.high ?? line.raw)[at]!);
     }
   }
-  return { x, y };
+  return { x, y, extremes: attempts.some((line) => line.first) ? { first, low, high } : null };
 }
 
 function placesOf(chains: readonly Chain[]): Float64Array {
