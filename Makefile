@@ -30,7 +30,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test environments faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: demo test environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -38,13 +38,16 @@ demo:
 	$(BIN)/stepscope demo $(DEMO)
 
 test:
-	$(MAKE) --no-print-directory -j3 --output-sync=target environments
-	scripts/browser.sh
-	scripts/mounts.sh
+	$(MAKE) --no-print-directory -j4 --output-sync=target environments packages
 	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 $(ALSO)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
+
+# Debian's packages are fetched while the environments are made, whose first may have to install venv.
+packages: | $(VENV)/bin/python
+	scripts/browser.sh
+	scripts/mounts.sh
 
 test-tensorflow: $(TFVENV)/.test
 	$(TFVENV)/bin/python scripts/suite.py tests/tensorflow
