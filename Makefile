@@ -70,6 +70,7 @@ recordings:
 	$(PYTHON) scripts/recordings.py fetch
 
 mutants: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet coverage
 	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
 check: $(VENV)/.test web/node_modules/.package-lock.json

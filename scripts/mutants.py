@@ -1,29 +1,40 @@
 """Change one place of the source at a time and see which changes no test notices.
 
-    python scripts/mutants.py [--number 40] [--out FILE.json] [--again FILE.json] [PACKAGE …]
+    python scripts/mutants.py [--number 40] [--within 30] [--out FILE.json] [--again FILE.json] [PACKAGE …]
 
 A sample of the mutants of each package, always the same for the same source: a comparison, an operator, a
 number, a truth value or a condition is replaced by another. The tests of the package run once under coverage,
-which says which test files reach which line; each mutant runs against those that reach its line, the quickest
-first, or against all where it is read when the module is imported. One that no test reaches survives at once.
-A copy is changed.
+which says which tests reach which line. Each mutant runs against those that reach its line, the quickest
+first, then against the rest of their files; or against all where it is read when the module is imported. One
+that no test reaches survives at once. ``--within`` leaves out the slowest tests of a mutant.
+
+This process imports pytest and the large libraries and forks for each mutant, which then imports the changed
+copy of the source: a second of processor time instead of five.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import gc
+import importlib
+import itertools
 import json
+import math
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import pytest
+from mutants_reach import Chosen, Watcher, file_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = {
@@ -43,17 +54,27 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.And: ast.Or,
     ast.Or: ast.And,
 }  # fmt: skip
-LIMIT_S = 600
+LIBRARIES = (
+    "numpy", "polars", "google.protobuf.message", "msgspec", "psutil", "PIL.Image", "starlette.routing",
+    "uvicorn", "hypothesis.strategies", "torch", "jax.numpy", "tensorboard.summary.writer.event_file_writer",
+)  # fmt: skip
+"""Modules that the tests import and that take long to import."""
+OPTIONS = ["-xq", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning"]
+LEAST_LIMIT_S, LIMIT_FACTOR = 120, 20
+"""A mutant takes no longer than this, and as many times the processor time of its tests under coverage."""
+SLOW_S = 1.0
+"""Tests that take longer come after all others."""
 
 
 @dataclass(frozen=True)
 class Mutant:
     """One change: to which node of a file, counted as ``ast.walk`` goes, and what it says in words.
 
-    ``statement`` is the line where the statement begins of which the node is part.
+    ``scope`` is the class and function around the node, ``statement`` the line where its statement begins.
     """
 
     path: Path
+    scope: str
     node: int
     line: int
     statement: int
@@ -62,23 +83,41 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Reach:
-    """Which test files reach a line, and how long each takes.
+    """Which tests reach a line, and how long each takes.
 
     Attributes:
-        files: Test files by source file and line: none for a line that only an import reaches. Lines that
-            nothing reaches are absent.
-        seconds: Duration of each test file.
+        lines: Tests by source file and line, and files of tests where a fixture of theirs reaches it; none
+            for a line that only an import reaches. Lines that nothing reaches are absent.
+        seconds: Processor time of each test.
     """
 
-    files: dict[str, dict[int, set[str]]]
+    lines: dict[str, dict[int, set[str]]]
     seconds: dict[str, float]
 
     def wanted(self, mutant: Mutant) -> list[str]:
-        """The test files for a mutant, the quickest first; none where its line is not reached."""
-        lines = self.files.get(str(mutant.path), {})
+        """The tests for a mutant in the order to run; none where its line is not reached."""
+        lines = self.lines.get(str(mutant.path), {})
         found = [lines[line] for line in {mutant.line, mutant.statement} if line in lines]
-        names = set().union(*found) or set(self.seconds) if found else set()
-        return sorted(names, key=lambda name: self.seconds[name])
+        if not found:
+            return []
+        near = set().union(*found)
+        imported = not near
+        near = near or set().union(*lines.values())  # what an import reads, functions of the module use
+        files = {file_of(name) for name in near}
+        every = [name for name in self.seconds if imported or file_of(name) in files]
+        reaching = {name for name in every if name in near or file_of(name) in near}
+        return self.ordered(every, reaching)
+
+    def ordered(self, tests: list[str], first: set[str]) -> list[str]:
+        """Some tests first, the slow ones of both last, and each file at once, the quickest file first."""
+
+        def part(name: str) -> tuple[bool, bool, str]:
+            return self.seconds[name] > SLOW_S, name not in first, file_of(name)
+
+        sums: dict[tuple[bool, bool, str], float] = {}
+        for name in tests:
+            sums[part(name)] = sums.get(part(name), 0.0) + self.seconds[name]
+        return sorted(tests, key=lambda name: (*part(name)[:2], sums[part(name)], file_of(name)))
 
 
 def idle_nodes(tree: ast.AST) -> set[int]:
@@ -102,6 +141,16 @@ def statement_lines(tree: ast.AST) -> dict[int, int]:
         if isinstance(node, ast.stmt):
             lines |= {id(inner): node.lineno for inner in ast.walk(node) if isinstance(inner, ast.expr)}
     return lines
+
+
+def scopes(tree: ast.AST) -> dict[int, str]:
+    """The qualified name of the class or function around each node."""
+    names: dict[int, str] = {id(tree): ""}
+    for node in ast.walk(tree):  # from the outside in
+        own = getattr(node, "name", "") if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else ""
+        name = ".".join(filter(None, (names[id(node)], own)))
+        names |= {id(child): name for child in ast.iter_child_nodes(node)}
+    return names
 
 
 def change(node: ast.AST) -> str:
@@ -128,109 +177,182 @@ def mutants(source: Path, package: str) -> Iterator[Mutant]:
     for path in sorted((source / "stepscope" / package).rglob("*.py")):
         text = path.read_text()
         tree = ast.parse(text)
-        idle, starts = idle_nodes(tree), statement_lines(tree)
+        idle, starts, names = idle_nodes(tree), statement_lines(tree), scopes(tree)
         for number, node in enumerate(ast.walk(tree)):
             if id(node) in idle or not hasattr(node, "lineno"):
                 continue
-            line = node.lineno
+            line, scope = node.lineno, names.get(id(node), "")
             if said := change(node):
-                yield Mutant(path.relative_to(source), number, line, starts.get(id(node), line), said)
+                statement = starts.get(id(node), line)
+                yield Mutant(path.relative_to(source), scope, number, line, statement, said)
 
 
-def apply(source: Path, mutant: Mutant) -> str:
-    """The text of the file with the change."""
-    tree = ast.parse((source / mutant.path).read_text())
+def changed(text: str, mutant: Mutant) -> str:
+    """The text of a file with the change."""
+    tree = ast.parse(text)
     change(next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node))
     return ast.unparse(tree)
 
 
-def pytest_of(copy: Path, wanted: list[str], *options: str) -> int:
-    """Run tests on a copy of the source; pytest's exit status."""
-    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{Path(__file__).parent}", "CI": "true"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    done = subprocess.run(
-        [*command, *options, *wanted], cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False,
-        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
-    return done.returncode
+class Forks:
+    """Runs of pytest in processes forked from this one, on a copy of the source that may be changed."""
+
+    def __init__(self, copy: Path, files: list[str]) -> None:
+        self.copy, self.files = copy, files
+        self.log, self.out = copy.parent / "log", copy.parent / "out"
+
+    def reach(self) -> Reach:
+        """Run all tests once, and see what they reach."""
+        status = self._pytest(self.files, lambda: Watcher(self.out, self.copy), None)
+        assert status == 0, f"{self.files} fail without any change:\n{self.log.read_text()[-4000:]}"
+        said = json.loads(self.out.read_text())
+        lines = {
+            path: {int(line): set(tests) for line, tests in found.items()}
+            for path, found in said["files"].items()
+        }
+        return Reach(lines, said["seconds"])
+
+    def noticed(self, tests: list[str], limit_s: float) -> str:
+        """The test that fails, or what else happens; empty where nothing does."""
+        self.out.write_text("")
+        try:
+            files = sorted({file_of(name) for name in tests})
+            status = self._pytest(files, lambda: Chosen(tests, self.out), limit_s)
+        except TimeoutError:
+            return "does not come to an end"
+        return self.out.read_text() or f"status {status}" if status else ""
+
+    def _pytest(self, files: list[str], plugin: Callable[[], object], limit_s: float | None) -> int:
+        """Pytest's exit status, or that of the signal that ended it."""
+        pid = os.fork()
+        if pid:
+            return waited(pid, limit_s)
+        status = 70
+        try:
+            os.setsid()  # to be ended with all that its tests start
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            sys.path.insert(0, str(self.copy))
+            os.environ |= {"PYTHONPATH": str(self.copy), "CI": "true"}
+            if limit_s is not None:  # a changed file leaves nothing behind
+                os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+                sys.dont_write_bytecode = True
+            status = pytest.main([*OPTIONS, *files], plugins=[plugin()])
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
 
 
-def reach(copy: Path, package: str) -> Reach:
-    """Run the tests of a package once, and see what they reach."""
-    names = [f"unit/{package}", *TESTS[package]]
-    wanted = [f"tests/{name}" for name in names if (ROOT / "tests" / name).exists()]
-    found = copy.parent / "reach.json"
-    status = pytest_of(copy, wanted, "-p", "mutants_reach", f"--reach={found}", f"--reach-of={copy}")
-    assert status == 0, f"{wanted} fail without any change"
-    said = json.loads(found.read_text())
-    files = {
-        path: {int(line): set(tests) for line, tests in lines.items()}
-        for path, lines in said["files"].items()
-    }
-    return Reach(files, said["seconds"])
+def waited(pid: int, limit_s: float | None) -> int:
+    """Wait for a process, and end all that it started; its exit status.
 
+    Raises:
+        TimeoutError: It was late, and has been ended.
+        RuntimeError: It ran no test.
+    """
 
-def killed(copy: Path, wanted: list[str]) -> bool:
-    """Whether a test fails, or does not come to an end, on a copy of the source."""
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s or 0)
     try:
-        return pytest_of(copy, wanted) != 0
-    except subprocess.TimeoutExpired:
-        return True
+        _, status = os.waitpid(pid, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except TimeoutError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(status)
+    if code in (pytest.ExitCode.NO_TESTS_COLLECTED, 70):
+        raise RuntimeError(f"pytest ended with {code}")
+    return code
 
 
-def verdicts(copy: Path, sample: list[Mutant], reached: Reach) -> Iterator[dict[str, object]]:
+def quickest(tests: list[str], reached: Reach, within_s: float) -> list[str]:
+    """The first tests that together take no longer than some time, or the first."""
+    sums = itertools.accumulate(reached.seconds[name] for name in tests)
+    return [name for name, total in zip(tests, sums, strict=True) if total <= within_s] or tests[:1]
+
+
+def verdicts(
+    forks: Forks, sample: list[Mutant], reached: Reach, within_s: float
+) -> Iterator[dict[str, object]]:
     """The outcome of each mutant of a sample."""
     for mutant in sample:
-        place = copy / mutant.path
-        original = place.read_text()
-        wanted = reached.wanted(mutant)
-        place.write_text(apply(ROOT / "src", mutant))
+        place = forks.copy / mutant.path
+        original, times = place.read_text(), place.stat()
+        every = reached.wanted(mutant)
+        tests = quickest(every, reached, within_s)
+        limit_s = LEAST_LIMIT_S + LIMIT_FACTOR * sum(reached.seconds[name] for name in tests)
+        place.write_text(changed(original, mutant))
         start = time.monotonic()
-        dead = bool(wanted) and killed(copy, wanted)
+        by = forks.noticed(tests, limit_s) if tests else ""
         place.write_text(original)
+        os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))  # what is compiled of it is right again
         yield {
-            **asdict(mutant), "path": str(mutant.path), "killed": dead, "files": len(wanted),
-            "seconds": round(time.monotonic() - start, 1),
+            **asdict(mutant), "path": str(mutant.path), "killed": bool(by), "by": by, "tests": len(tests),
+            "left_out": len(every) - len(tests), "seconds": round(time.monotonic() - start, 1),
         }  # fmt: skip
 
 
-def chosen(package: str, number: int, again: list[dict[str, object]]) -> tuple[list[Mutant], int]:
+def sampled(
+    source: Path, package: str, number: int, again: list[dict[str, object]]
+) -> tuple[list[Mutant], int]:
     """A sample of a package's mutants, or those that survived before; and how many there are."""
-    every = list(mutants(ROOT / "src", package))
+    every = list(mutants(source, package))
     if again:
-        alive = {(each["path"], each["change"]) for each in again if not each["killed"]}
-        return [each for each in every if (str(each.path), each.change) in alive], len(every)
+        alive = {(each["path"], each["scope"], each["change"]) for each in again if not each["killed"]}
+        return [each for each in every if (str(each.path), each.scope, each.change) in alive], len(every)
     return random.Random(package).sample(every, min(number, len(every))), len(every)
+
+
+def report(package: str, found: list[dict[str, object]], every: int) -> None:
+    """Say how many survived, and which."""
+    alive = [each for each in found if not each["killed"]]
+    print(f"{package}: {len(alive)} of {len(found)} survive, of {every} mutants in all", flush=True)
+    for each in alive:
+        more = f"  ({each['left_out']} tests left out)" if each["left_out"] else ""
+        more = more if each["tests"] else "  (not reached)"
+        print(f"  {each['path']}:{each['line']} {each['scope']}  {each['change']}{more}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=[])
     parser.add_argument("--number", type=int, default=40, help="mutants of each package")
+    parser.add_argument(
+        "--within", type=float, default=math.inf, help="processor seconds of a mutant's tests"
+    )
     parser.add_argument("--again", type=Path, help="run those that survived in this file of --out again")
     parser.add_argument("--out", type=Path, help="one JSON object a line")
     arguments = parser.parse_args()
     os.nice(19)
+    os.chdir(ROOT)
     again = [json.loads(line) for line in arguments.again.read_text().splitlines()] if arguments.again else []
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.freeze()  # pytest collects garbage five times at its end
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copy)
         for package in arguments.packages or TESTS:
-            sample, every = chosen(package, arguments.number, again)
+            sample, every = sampled(copy, package, arguments.number, again)
             if not sample:
                 continue
+            forks = Forks(copy, [f"tests/unit/{package}", *(f"tests/{name}" for name in TESTS[package])])
             found = []
-            for verdict in verdicts(copy, sample, reach(copy, package)):
+            for verdict in verdicts(forks, sample, forks.reach(), arguments.within):
                 found.append(verdict)
                 if arguments.out:
                     with arguments.out.open("a") as file:
                         file.write(json.dumps({"package": package, **verdict}) + "\n")
-            alive = [each for each in found if not each["killed"]]
-            print(f"{package}: {len(alive)} of {len(found)} survive, of {every} mutants in all", flush=True)
-            for each in alive:
-                print(f"  {each['path']}:{each['line']}  {each['change']}", flush=True)
+            report(package, found, every)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,26 @@
-"""A plugin of pytest: which test files reach which lines of the source, for ``scripts/mutants.py``."""
+"""Plugins of pytest for ``scripts/mutants.py``: which tests reach which lines, and those that are to run."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import coverage
 import pytest
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Two options more."""
-    parser.addoption("--reach", type=Path, help="file to write to")
-    parser.addoption("--reach-of", type=Path, help="the source to watch")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Watch from now on."""
-    config.pluginmanager.register(Watcher(config.getoption("--reach"), config.getoption("--reach-of")))
-
-
 class Watcher:
-    """Notes what each test file reaches, fixtures included."""
+    """Notes which tests reach which lines of the source.
+
+    What a test's fixtures reach counts for every test of its file, because the first may have made what the
+    others share.
+    """
 
     def __init__(self, out: Path, source: Path) -> None:
+        import coverage
+
         self.out, self.source = out, source
         self.seconds: dict[str, float] = defaultdict(float)
         self.coverage = coverage.Coverage(data_file=None, source=[str(source)], config_file=False)
@@ -34,13 +28,19 @@ class Watcher:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Count what a test reaches to its file."""
-        name = item.nodeid.split("::")[0]
-        self.coverage.switch_context(name)
-        start = time.monotonic()
+        """Count fixtures to the file of a test, and measure its processor time."""
+        self.coverage.switch_context(file_of(item.nodeid))
+        start = time.process_time()
         yield
-        self.seconds[name] += time.monotonic() - start
+        self.seconds[item.nodeid] += time.process_time() - start
         self.coverage.switch_context("")
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Count what a test reaches to itself."""
+        self.coverage.switch_context(item.nodeid)
+        yield
+        self.coverage.switch_context(file_of(item.nodeid))
 
     def pytest_unconfigure(self) -> None:
         """Write what was reached."""
@@ -54,3 +54,27 @@ class Watcher:
             for path in data.measured_files()
         }
         self.out.write_text(json.dumps({"files": files, "seconds": self.seconds}))
+
+
+class Chosen:
+    """Runs the named tests alone, in the order of their names here, and notes which failed."""
+
+    def __init__(self, names: Sequence[str], out: Path) -> None:
+        self.order = {name: place for place, name in enumerate(names)}
+        self.out = out
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out and sort."""
+        items[:] = [item for item in items if item.nodeid in self.order]
+        items.sort(key=lambda item: self.order[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the name of a test that failed."""
+        if report.failed:
+            self.out.write_text(report.nodeid)
+
+
+def file_of(test: str) -> str:
+    """The file of a test."""
+    return test.split("::")[0]
