@@ -7,8 +7,10 @@ python scripts/page_types.py --check    exit 1 where the file is stale
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import itertools
+import re
 import sys
 import types
 import typing
@@ -66,21 +68,29 @@ def module_text() -> str:
         for module in MODULES
         for value in vars(module).values()
         if isinstance(value, type)
-        and issubclass(value, msgspec.Struct)
-        and value.__module__ == module.__name__
+        and (
+            (issubclass(value, msgspec.Struct) and value.__module__ == module.__name__)
+            or dataclasses.is_dataclass(value)  # what an analysis found, sent as it is
+        )
     ]
     constants = [f"export const {name} = {literal(getattr(messages, name))};" for name in CONSTANTS]
     aliases = [
         f"export type {name} = {written(getattr(home, name), alias=False)};" for name, home in ALIASES.items()
     ]
-    return "\n".join([HEAD, *constants, "", *aliases, "", *[interface(struct) for struct in structs]])
+    return "\n".join(
+        [HEAD, *constants, "", *aliases, "", *[interface(struct) for struct in dict.fromkeys(structs)]]
+    )
 
 
-def interface(struct: type[msgspec.Struct]) -> str:
+def interface(struct: type) -> str:
     hints = typing.get_type_hints(struct)
     notes = field_notes(struct)
     lines = [f"/** {first_line(struct.__doc__)} */", f"export interface {struct.__name__} {{"]
-    required = {field.name for field in msgspec.structs.fields(struct) if field.required}
+    required = (
+        {field.name for field in msgspec.structs.fields(struct) if field.required}
+        if issubclass(struct, msgspec.Struct)
+        else hints.keys()
+    )
     for name, hint in hints.items():
         if name in notes:
             lines.append(f"  /** {notes[name]} */")
@@ -100,7 +110,7 @@ def written(hint: Any, *, alias: bool = True) -> str:
         return " | ".join(literal(part) for part in parts)
     if origin in (Union, types.UnionType):
         return " | ".join(written(part) for part in parts if part is not msgspec.UnsetType)
-    if origin is list:
+    if origin is list or (origin is tuple and parts[1:] == (...,)):
         inner = written(parts[0])
         return f"({inner})[]" if "|" in inner else f"{inner}[]"
     if origin is dict:
@@ -118,9 +128,11 @@ def first_line(text: str | None) -> str:
 
 
 def field_notes(struct: type) -> dict[str, str]:
-    """Return the string below each field, which Python itself drops."""
+    """Return what is said of each field: below it, which Python itself drops, or under ``Attributes:``."""
+    _, _, listed = (inspect.getdoc(struct) or "").partition("\nAttributes:\n")
+    under = {name: first_line(note) for name, note in re.findall(r"^    (\w+): (.*)", listed, re.MULTILINE)}
     body = ast.parse(inspect.getsource(struct)).body[0].body  # type: ignore[attr-defined]
-    return {
+    return under | {
         node.target.id: first_line(note.value.value)
         for node, note in itertools.pairwise(body)
         if isinstance(node, ast.AnnAssign) and isinstance(note, ast.Expr)

@@ -26,7 +26,7 @@ BOUNDS = tuple(bound.name.lower() for bound in Bound)
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class PathPart:
     """All pieces of the path under one event's name."""
 
     name: str
@@ -59,7 +59,7 @@ class CriticalPath:
     """When the last work that the step launched ended; this may be after the step itself."""
     by_bound_ns: dict[str, int]
     """Adds up to ``end_ns - start_ns``."""
-    top: tuple[Contribution, ...]
+    top: tuple[PathPart, ...]
     """Operations that account for most of it, largest first."""
     pieces: Pieces
     notes: tuple[str, ...]
@@ -153,13 +153,13 @@ def _pieces(made: Graph, nodes: npt.NDArray[np.int32], start: int) -> Pieces:
     return Pieces(begin[kept], duration[kept], bound[kept], made.row[nodes][kept])
 
 
-def _contributions(trace: Trace, pieces: Pieces, top: int) -> Iterator[Contribution]:
+def _contributions(trace: Trace, pieces: Pieces, top: int) -> Iterator[PathPart]:
     name = np.where(pieces.row >= 0, trace.name[pieces.row], -1) if len(trace) else pieces.row
     groups = Groups.by((name.astype(np.int64) + 1) << 8 | pieces.bound)
     time, count = groups.sum(pieces.duration_ns), groups.count()
     for g in np.argsort(-time, kind="stable")[:top].tolist():
         key = int(groups.key[g])
-        yield Contribution(trace.strings[(key >> 8) - 1], BOUNDS[key & 255], int(time[g]), int(count[g]))
+        yield PathPart(trace.strings[(key >> 8) - 1], BOUNDS[key & 255], int(time[g]), int(count[g]))
 
 
 def _notes(trace: Trace, made: Graph) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class DiffSide:
     """Time per step of one thing in one profile."""
 
     steps: int
@@ -70,9 +70,9 @@ class Change:
     """One thing in both profiles."""
 
     name: str
-    a: Side | None
+    a: DiffSide | None
     """None if A does not have it."""
-    b: Side | None
+    b: DiffSide | None
     difference_ns: float
     """Mean of B less mean of A: positive is slower."""
     ratio: float | None
@@ -184,14 +184,14 @@ def _times(table: _Table, place: int | None) -> Floats | None:
     return None if place is None else table.time[place]
 
 
-def _side(table: _Table, place: int | None) -> Side | None:
+def _side(table: _Table, place: int | None) -> DiffSide | None:
     return None if place is None else side_of(table.time[place], float(table.calls[place].mean()))
 
 
-def side_of(time: Floats, calls: float = 1.0) -> Side:
+def side_of(time: Floats, calls: float = 1.0) -> DiffSide:
     """Summarise the steps of one side."""
     spread = float(time.std(ddof=1)) if len(time) > 1 else None
-    return Side(len(time), float(np.median(time)), float(time.mean()), spread, calls)
+    return DiffSide(len(time), float(np.median(time)), float(time.mean()), spread, calls)
 
 
 def false_discoveries(p_values: Sequence[float]) -> float:
@@ -203,8 +203,8 @@ def false_discoveries(p_values: Sequence[float]) -> float:
 
 def change(
     name: str,
-    a: Side | None,
-    b: Side | None,
+    a: DiffSide | None,
+    b: DiffSide | None,
     test: RankTest | None,
     *,
     limit: float = LEVEL,

@@ -109,12 +109,12 @@ class Curves(Base):
             tag: Its name.
             metadata_header: Names of several columns of labels.
         """
-        from stepscope.compat import vectors
+        from stepscope.compat import torch_values
 
         def prepare() -> Prepared:
             found = as_step(step)
             number = found if isinstance(found, int) else int(found.read())
-            return vectors.prepare(
+            return torch_values.prepare_embedding(
                 os.fspath(self._run.log_dir), str(tag), number, mat, metadata, metadata_header, label_img
             )
 

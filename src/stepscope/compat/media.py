@@ -75,7 +75,7 @@ class Media(Base):
             labels: One per box.
             kwargs: Arguments of tensorboardX: ``rescale`` and ``dataformats`` are used, others ignored.
         """
-        from stepscope.compat import boxes
+        from stepscope.compat import torch_values
 
         if isinstance(rescale, str):
             labels = labels if isinstance(dataformats, str) else dataformats
@@ -84,7 +84,7 @@ class Media(Base):
             tag,
             global_step,
             walltime,
-            lambda: boxes.prepare(
+            lambda: torch_values.prepare_image_with_boxes(
                 img_tensor, box_tensor, float(rescale), dataformats, labels, self._dialect.pixels
             ),
         )

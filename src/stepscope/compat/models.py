@@ -4,13 +4,10 @@ Only the structure of a file is read, not its weights. Where the originals are i
 make the graphs, so that what is written is theirs.
 """
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -84,7 +81,6 @@ def onnx_graph(file: str | os.PathLike[str]) -> bytes:
 
 
 @message
-@dataclass
 class OnnxNode(Message):
     """onnx.NodeProto."""
 
@@ -95,7 +91,6 @@ class OnnxNode(Message):
 
 
 @message
-@dataclass
 class OnnxValue(Message):
     """onnx.ValueInfoProto, and onnx.TensorProto reduced to its name."""
 
@@ -103,7 +98,6 @@ class OnnxValue(Message):
 
 
 @message
-@dataclass
 class OnnxTensor(Message):
     """onnx.TensorProto; its values stay unread."""
 
@@ -112,7 +106,6 @@ class OnnxTensor(Message):
 
 
 @message
-@dataclass
 class OnnxGraph(Message):
     """onnx.GraphProto."""
 
@@ -124,7 +117,6 @@ class OnnxGraph(Message):
 
 
 @message
-@dataclass
 class OnnxModel(Message):
     """onnx.ModelProto."""
 

@@ -1,4 +1,4 @@
-"""How torch's ``SummaryWriter`` turns its arguments into pixels, buckets and frames.
+"""How torch's ``SummaryWriter`` turns its arguments into pixels, buckets, frames, boxes and embeddings.
 
 The results are those of ``torch.utils.tensorboard.summary`` and ``_utils``; the functions run on the
 background thread.
@@ -7,6 +7,7 @@ background thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.media import layout_of, ordered
+from stepscope.record.summaries.arrays import labels_of, write_embedding
+from stepscope.record.summaries.media import hold, layout_of, ordered
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
-from stepscope.record.summary_encoder import Prepared, bounded, refused
+from stepscope.record.summary_encoder import Made, Prepared, bounded, refused
 
 COLUMNS = 8
 """Columns of a grid of images."""
@@ -222,3 +224,121 @@ def prepare_raw_histogram(numbers: Sequence[Any], bucket_limits: Any, bucket_cou
         return [Value(tag, histo=Histogram(low, high, count, total, squares, right, number))]
 
     return Prepared(make, limits.nbytes + counts.nbytes)
+
+
+# --- boxes ------------------------------------------------------------------------------------------
+
+
+def prepare_image_with_boxes(
+    image: Any,
+    boxes: Any,
+    rescale: float,
+    dataformats: str,
+    labels: Sequence[str] | None,
+    pixels: Pixels = clipped,
+) -> Prepared:
+    """Return an image with boxes.
+
+    Args:
+        image: The image.
+        boxes: [n, 4]: left, top, right and bottom in pixels.
+        rescale: Factor of the size.
+        dataformats: Of the image.
+        labels: One per box.
+        pixels: Converts numbers to uint8.
+    """
+    held, places = snapshot(image, "an image"), snapshot(boxes, "boxes")
+    order = layout(held, dataformats)
+    if len(places.shape) != 2 or places.shape[1] != 4:
+        raise refused(f"boxes of shape {places.shape}", "pass [n, 4]: left, top, right, bottom")
+    names = [labels] if isinstance(labels, str) else labels
+    if names is not None and len(names) != places.shape[0]:
+        names = None
+
+    def make(tag: str) -> list[Value]:
+        plain = pixels(picture(held.fetch(), order))
+        height, width, channels = plain.shape
+        drawn = draw(plain, places.fetch(), names, rescale)
+        return [Value(tag, image=Image(height, width, channels, encode.png(drawn)))]
+
+    return Prepared(make, held.nbytes + places.nbytes)
+
+
+def draw(
+    pixels: NDArray[np.uint8], boxes: NDArray[Any], labels: Sequence[str] | None, rescale: float
+) -> NDArray[np.uint8]:
+    """Draw red frames two pixels wide, labelled in black on red."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    brush, font = ImageDraw.Draw(picture), ImageFont.load_default()
+    for number, (left, top, right, bottom) in enumerate(boxes.tolist()):
+        corners = [(left, top), (left, bottom), (right, bottom), (right, top), (left, top)]
+        brush.line(corners, width=2, fill="Red")
+        if labels is not None:
+            _label(brush, font, str(labels[number]), left, bottom)
+    size = (int(picture.width * rescale), int(picture.height * rescale))
+    if size != picture.size:
+        picture = picture.resize(size, Image.Resampling.LANCZOS)
+    return np.asarray(picture)
+
+
+def _label(brush: Any, font: Any, text: str, left: float, bottom: float) -> None:
+    x0, y0, x1, y1 = font.getbbox(text)
+    margin = float(np.ceil(0.05 * (y1 - y0)))
+    top = bottom - (y1 - y0) - 2 * margin
+    brush.rectangle([(left, top), (left + x1 - x0, bottom)], fill="Red")
+    brush.text((left + margin, bottom - (y1 - y0) - margin), text, fill="black", font=font)
+
+
+# --- embeddings -------------------------------------------------------------------------------------
+
+
+def prepare_embedding(
+    directory: str,
+    tag: str,
+    step: int,
+    mat: Any,
+    metadata: Any,
+    header: Sequence[str] | None,
+    label_img: Any,
+) -> Prepared:
+    """Return vectors whose files are written on the background thread.
+
+    Args:
+        directory: Directory of the run.
+        tag: Part of the folder's name, escaped so that no two tags share one.
+        step: Part of the folder's name.
+        mat: [points, dimensions].
+        metadata: A label per point, or several with ``header``.
+        header: Names of several columns of labels.
+        label_img: [points, channels, height, width].
+
+    Raises:
+        RefusalError: They do not fit.
+    """
+    held = snapshot(mat, "an array [points, dimensions]")
+    if len(held.shape) != 2 or not held.size:
+        raise refused(f"vectors of shape {held.shape}", "pass [points, dimensions]")
+    rows = labels_of(metadata, header, held.shape[0])
+    sprite = None if label_img is None else hold(label_img, "NCHW", batch=True, convert=_colours)
+    folder = f"{str(step).zfill(5)}/{escaped(tag)}"
+
+    def make(_: str) -> Made:
+        write_embedding(Path(directory), folder, f"{tag}:{str(step).zfill(5)}", held, rows, sprite)
+        return None
+
+    return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
+
+
+def _colours(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return pixels as RGB, also from grey ones."""
+    found = clipped(array)
+    return np.repeat(found, 3, -1) if found.shape[-1] == 1 else found
+
+
+def escaped(tag: str) -> str:
+    """Return a tag as the name of a folder."""
+    for odd in "%/\\":
+        tag = tag.replace(odd, f"%{ord(odd):02x}")
+    return {".": "%2e", "..": "%2e%2e"}.get(tag, tag)

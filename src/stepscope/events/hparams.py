@@ -3,12 +3,9 @@
 The content of plugin data named ``hparams``, one message under each of three tags.
 """
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -29,7 +26,6 @@ class Status(IntEnum):
 
 
 @message
-@dataclass
 class Scalar(Message):
     """A google.protobuf.Value, of the kinds that a hyper-parameter can have."""
 
@@ -40,7 +36,6 @@ class Scalar(Message):
 
 
 @message
-@dataclass
 class HyperparameterEntry(Message):
     """One entry of the map of hyper-parameters."""
 
@@ -49,7 +44,6 @@ class HyperparameterEntry(Message):
 
 
 @message
-@dataclass
 class SessionStart(Message):
     """A session began: its hyper-parameters, the group of equal sessions and the time in seconds."""
 
@@ -66,7 +60,6 @@ class SessionStart(Message):
 
 
 @message
-@dataclass
 class SessionEnd(Message):
     """A session ended: its Status and the time in seconds."""
 
@@ -75,7 +68,6 @@ class SessionEnd(Message):
 
 
 @message
-@dataclass
 class Interval(Message):
     """Bounds of a number."""
 
@@ -84,7 +76,6 @@ class Interval(Message):
 
 
 @message
-@dataclass
 class ValueList(Message):
     """A google.protobuf.ListValue."""
 
@@ -92,7 +83,6 @@ class ValueList(Message):
 
 
 @message
-@dataclass
 class HParamInfo(Message):
     """A hyper-parameter of the experiment: what it is called, and its domain."""
 
@@ -105,7 +95,6 @@ class HParamInfo(Message):
 
 
 @message
-@dataclass
 class MetricName(Message):
     """The place of a metric: the directory below that of its session, and its tag."""
 
@@ -114,7 +103,6 @@ class MetricName(Message):
 
 
 @message
-@dataclass
 class MetricInfo(Message):
     """A metric of the experiment: where it is, and what it is called."""
 
@@ -125,7 +113,6 @@ class MetricInfo(Message):
 
 
 @message
-@dataclass
 class Experiment(Message):
     """The hyperparameters that the sessions below a directory vary, and the metrics that judge them."""
 
@@ -164,7 +151,6 @@ class Experiment(Message):
 
 
 @message
-@dataclass
 class PluginContent(Message):
     """HParamsPluginData."""
 

@@ -4,11 +4,8 @@ Field numbers are those of TensorFlow: event.proto, summary.proto, tensor.proto,
 and run metadata stay bytes: who shows a graph decodes it.
 """
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -28,7 +25,6 @@ class DataClass(IntEnum):
 
 
 @message
-@dataclass
 class SessionLog(Message):
     """A session began, ended or saved a checkpoint."""
 
@@ -38,7 +34,6 @@ class SessionLog(Message):
 
 
 @message
-@dataclass
 class TaggedRunMetadata(Message):
     """A serialized RunMetadata under a tag."""
 
@@ -47,7 +42,6 @@ class TaggedRunMetadata(Message):
 
 
 @message
-@dataclass
 class LogMessage(Message):
     """A log line; long deprecated."""
 
@@ -56,7 +50,6 @@ class LogMessage(Message):
 
 
 @message
-@dataclass
 class SourceMetadata(Message):
     """The writer of the file."""
 
@@ -64,7 +57,6 @@ class SourceMetadata(Message):
 
 
 @message
-@dataclass
 class Image(Message):
     """An encoded image. colorspace: 1 gray, 2 gray and alpha, 3 RGB, 4 RGBA, 5 YUV, 6 BGRA."""
 
@@ -75,7 +67,6 @@ class Image(Message):
 
 
 @message
-@dataclass
 class Audio(Message):
     """An encoded sound. sample_rate in Hz."""
 
@@ -87,7 +78,6 @@ class Audio(Message):
 
 
 @message
-@dataclass
 class Histogram(Message):
     """An old-style histogram: bucket i counts the values in (bucket_limit[i - 1], bucket_limit[i]]."""
 
@@ -101,7 +91,6 @@ class Histogram(Message):
 
 
 @message
-@dataclass
 class Dimension(Message):
     """One dimension of a shape; size -1 is unknown."""
 
@@ -110,7 +99,6 @@ class Dimension(Message):
 
 
 @message
-@dataclass
 class Shape(Message):
     """The shape of a tensor; no dimension is a scalar."""
 
@@ -129,7 +117,6 @@ class Shape(Message):
 
 
 @message
-@dataclass
 class Tensor(Message):
     """A tensor: its values lie in tensor_content (little-endian, row-major) or in the list of their type.
 
@@ -157,7 +144,6 @@ class Tensor(Message):
 
 
 @message
-@dataclass
 class PluginData(Message):
     """The plugin that shows a tag, and its data."""
 
@@ -166,7 +152,6 @@ class PluginData(Message):
 
 
 @message
-@dataclass
 class Metadata(Message):
     """Facts of a tag (SummaryMetadata). Writers send it with the first value of a tag in a file."""
 
@@ -187,7 +172,6 @@ class Metadata(Message):
 
 
 @message
-@dataclass
 class Value(Message):
     """One value of a summary: a tag and at most one of simple_value … tensor."""
 
@@ -203,7 +187,6 @@ class Value(Message):
 
 
 @message
-@dataclass
 class Summary(Message):
     """The values of one event."""
 
@@ -211,7 +194,6 @@ class Summary(Message):
 
 
 @message
-@dataclass
 class Event(Message):
     """One record: wall time in seconds, step, and at most one of file_version … meta_graph_def."""
 

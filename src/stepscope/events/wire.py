@@ -12,9 +12,18 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from stepscope.errors import DAMAGED_RECORD, UNUSUAL_SUMMARY, EventFileError
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        """Only checkers of types need it; ``typing`` has it from Python 3.11 on."""
+        return lambda function: function
+
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 LARGE_BYTES = 1 << 16  # from here on a copy costs more than a part of its own
@@ -88,8 +97,10 @@ def wire(number: int, kind: Any, *, repeated: bool = False, oneof: str = "") -> 
     return dataclasses.field(default=None if optional else KINDS[kind].zero, metadata=details)
 
 
+@dataclass_transform()
 def message(cls: type[M]) -> type[M]:
-    """Make the table of a dataclass of ``wire`` fields."""
+    """Make a class of ``wire`` fields a dataclass, with its table."""
+    cls = dataclass(cls)
     declared = [field for field in dataclasses.fields(cls) if field.metadata]
     groups: dict[str, tuple[str, ...]] = {}
     for field in declared:

@@ -1,4 +1,4 @@
-"""How much memory this process holds, on the host and on its devices, and arrays that hold up no thread.
+"""How much memory this process holds, on the host and on its devices.
 
 Nothing here waits for a device or starts one: allocators are asked for counters that they keep anyway.
 """
@@ -6,16 +6,12 @@ Nothing here waits for a device or starts one: allocators are asked for counters
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 NAN = math.nan
 _STATM = Path("/proc/self/statm")
@@ -79,18 +75,3 @@ def _jax_bytes(modules: Mapping[str, Any]) -> float | None:
 
 def _jax_names(modules: Mapping[str, Any]) -> list[str]:
     return [str(device.device_kind) for device in _jax_devices(modules) if device.platform != "cpu"]
-
-
-def apart(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array, not filled, whose memory is let go of without the interpreter's lock.
-
-    The C library gives dozens of megabytes back while it is held, which takes some milliseconds in which no
-    other thread runs.
-    """
-    kind = np.dtype(dtype)
-    flags = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
-    memory = mmap.mmap(-1, max(math.prod(shape) * kind.itemsize, 1), **flags)
-    with suppress(AttributeError, OSError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    found: NDArray[Any] = np.ndarray(shape, kind, memory)
-    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from stepscope.store.annotations import SavedView, ThrownRun
+
 
 class RunChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST api/v1/run``: annotations of a run. What is left out stays as it is."""
@@ -41,16 +43,6 @@ class TrashRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
 
 
-class ThrownRun(msgspec.Struct, frozen=True):
-    """One run in the trash."""
-
-    id: str
-    run: str
-    when: float
-    nbytes: int
-    files: int
-
-
 class TrashList(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/trash``, and of what changes it."""
 
@@ -78,16 +70,7 @@ class ViewDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
-class NamedView(msgspec.Struct, frozen=True):
-    """A view that was given a name."""
-
-    name: str
-    hash: str
-    """The address of the page from # on."""
-    saved: float
-
-
 class ViewList(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/views``, and of what changes them."""
 
-    views: list[NamedView]
+    views: list[SavedView]

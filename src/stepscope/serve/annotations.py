@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,11 +11,9 @@ import msgspec
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.serve.annotation_types import (
     MetricSaid,
-    NamedView,
     RunChange,
     RunDelete,
     StepSaid,
-    ThrownRun,
     TrashList,
     TrashRequest,
     ViewDelete,
@@ -24,7 +21,7 @@ from stepscope.serve.annotation_types import (
     ViewSave,
 )  # fmt: skip
 from stepscope.serve.encode import encoded
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import refusing
 from stepscope.store.annotations import MetricKinds, Notes, SavedViews, Trash
 from stepscope.store.annotations.throw import throw_run
 
@@ -61,14 +58,8 @@ class Annotations:
         Raises:
             Refusal: It cannot be done.
         """
-        try:
+        with refusing():
             return encoded(self._posts[name](body))
-        except UsageError as error:
-            raise Refusal(400, error.message, error.hint) from None
-        except UnknownRunError as error:
-            raise Refusal(404, error.message, error.hint) from None
-        except LogDirectoryError as error:
-            raise Refusal(409, error.message, error.hint) from None
 
     def get(self, name: str) -> bytes:
         """Return the views or the trash."""
@@ -130,11 +121,11 @@ class Annotations:
 
     def views(self) -> ViewList:
         """Return the saved views."""
-        return ViewList([NamedView(**asdict(view)) for view in SavedViews(self.log_dir).all()])
+        return ViewList(SavedViews(self.log_dir).all())
 
     def trash(self) -> TrashList:
         """Return what was thrown away."""
-        return TrashList([ThrownRun(**asdict(each)) for each in Trash(self.log_dir).all()])
+        return TrashList(Trash(self.log_dir).all())
 
     def _known(self, run: str) -> Log:
         log = self.log()

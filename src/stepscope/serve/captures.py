@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
 from stepscope.inside import run_directory
 from stepscope.serve.encode import encoded
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.types import (
     Capture,
     CaptureAsked,
@@ -80,7 +79,7 @@ def ask(body: bytes, log: Log | None) -> bytes:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Refusal(400, f"not a capture request: {error}", "see docs/http-api.md") from None
     directory = directory_of(log, wanted.run)
-    try:
+    with refusing():
         request = captures.ask(
             directory,
             ranks=wanted.ranks,
@@ -89,10 +88,6 @@ def ask(body: bytes, log: Log | None) -> bytes:
             stacks=wanted.stacks,
             by="the page",
         )
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
-    except LogDirectoryError as error:
-        raise Refusal(409, error.message, error.hint) from None
     return encoded(CaptureAsked(request))
 
 
@@ -102,11 +97,9 @@ def directory_of(log: Log | None, name: str) -> Path:
     Raises:
         Refusal: There is no such run.
     """
-    try:
+    with refusing():
         if log is not None:
             return run_directory(log.path, log.run(name).name)
-    except UnknownRunError as error:
-        raise Refusal(404, error.message, error.hint) from None
     raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from stepscope.health import Abstention
+
 Severity = Literal["high", "medium", "low", "info"]
 
 
@@ -49,15 +51,6 @@ class RunFinding(msgspec.Struct, frozen=True):
     """How to go back to before it, as sentences; only for a finding seen live."""
 
 
-class RunAbstention(msgspec.Struct, frozen=True):
-    """A rule that could not tell."""
-
-    rule: str
-    title: str
-    missing: str
-    """The data that were missing."""
-
-
 class RunForecast(msgspec.Struct, frozen=True):
     """The value that a loss of a running run will reach, if it continues as before."""
 
@@ -89,7 +82,7 @@ class RunFindings(msgspec.Struct, frozen=True):
     attempt: int
     findings: list[RunFinding]
     """The severest first."""
-    abstained: list[RunAbstention]
+    abstained: list[Abstention]
     passed: list[str]
     """Ids of the rules that could judge and found nothing."""
     more: dict[str, int]

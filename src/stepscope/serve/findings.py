@@ -6,16 +6,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepscope.analyze.health.forecast import rounded
 from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.serve.encode import encoded
-from stepscope.serve.finding_types import RunAbstention, RunFinding, RunFindings, RunForecast
+from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import refusing
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -61,12 +61,10 @@ class FindingAnswers:
         Raises:
             Refusal: No such run.
         """
-        try:
+        with refusing():
             if log is None:
                 raise UnknownRunError(f"no run {name!r}", hint="the log directory is not there yet")
             run = log.run(name)
-        except UnknownRunError as error:
-            raise Refusal(404, error.message, error.hint) from None
         generation = max(each.generation for each in log.runs() if each.base == run.base or each is run)
         with self._lock:  # one at a time: a page of many tabs asks for the same
             kept, now = self._kept.get(name), self._clock()
@@ -93,7 +91,7 @@ def message_of(name: str, report: HealthReport) -> RunFindings:
         name,
         report.attempt,
         [finding_of(each) for each in verdict.findings[:MOST]],
-        [RunAbstention(**asdict(each)) for each in verdict.abstained],
+        verdict.abstained,
         verdict.passed,
         more,
         [forecast_of(tag, each) for tag, each in report.forecast.items()],

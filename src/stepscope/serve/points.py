@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.errors import UnknownRunError, UnknownTagError, UsageError
 from stepscope.export.spreadsheet import guarded
 from stepscope.serve.encode import encoded
 from stepscope.serve.lines import other_series
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.types import MAX_LINES
 from stepscope.store.across import across
 from stepscope.store.derive import derive
@@ -80,15 +79,11 @@ def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
     Raises:
         Refusal: There is none.
     """
-    try:
+    with refusing():
         if log is not None:
             found = log.run(run)
             literal = not tag.startswith("=") or tag in found.tags()
             return found.columns(tag) if literal else derive(found, tag[1:]).series
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
-    except (UnknownRunError, UnknownTagError) as error:
-        raise Refusal(404, error.message, error.hint) from None
     raise Refusal(404, f"no run {run!r}: nothing has been read yet", "try again in a moment")
 
 

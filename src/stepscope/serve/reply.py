@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from stepscope.errors import (
+    EmptyTraceError,
+    LogDirectoryError,
+    StepscopeError,
+    UnknownRunError,
+    UnknownTagError,
+    UsageError,
+)
 from stepscope.serve.access import is_loopback
 from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
@@ -34,6 +43,29 @@ class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
     def response(self) -> Response:
         """Return the refusal in the form of all errors."""
         return json_response(Failure(self.error, self.hint), status=self.status, headers=self.headers)
+
+
+_STATUSES: dict[type[StepscopeError], int] = {
+    UsageError: 400,
+    UnknownRunError: 404,
+    UnknownTagError: 404,
+    LogDirectoryError: 409,
+    EmptyTraceError: 422,
+}
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Refuse the request if an error within says that it cannot be answered.
+
+    Raises:
+        Refusal: With what the error says, its hint and its status.
+    """
+    try:
+        yield
+    except tuple(_STATUSES) as error:
+        status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+        raise Refusal(status, error.message, error.hint) from None
 
 
 def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

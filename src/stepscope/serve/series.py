@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepscope.errors import UsageError
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.types import (
     MAX_LINES,
     ChartAnswer,
@@ -196,10 +195,8 @@ class DrawnCharts:
             if known is not None and known[0] == points:
                 self._views.move_to_end(key)
                 return known[1]
-        try:
+        with refusing():
             shown = draw(chart, found)
-        except UsageError as error:
-            raise Refusal(400, error.message, error.hint) from None
         self.keep(key, points, shown)
         return shown
 

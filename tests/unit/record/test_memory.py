@@ -1,6 +1,5 @@
 from types import SimpleNamespace as Module
 
-import numpy as np
 import pytest
 
 from stepscope.record import memory
@@ -54,12 +53,3 @@ def test_devices_are_asked_only_where_they_are_started(modules, count, names):
     found = memory.device_bytes(modules)
     assert (None if found != found else found) == count
     assert memory.device_names(modules) == names
-
-
-@pytest.mark.parametrize("shape", [(), (0, 3), (3, 4, 5), (1 << 20,)])
-def test_memory_apart_is_an_array_like_others(shape):
-    array = memory.apart(shape, np.float32)
-    array[...] = 2
-    assert (array.shape, array.dtype, float(array.sum())) == (shape, np.float32, 2.0 * array.size)
-    assert array.flags.c_contiguous
-    assert array.flags.writeable

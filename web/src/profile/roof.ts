@@ -1,6 +1,6 @@
 /** What is drawn below the roof of a device. */
 import { percent } from "../format/number";
-import type { KernelRow, ShapeWork, ShapesAnswer } from "../server/api";
+import type { KernelRow, ShapeRow, ShapesAnswer } from "../server/api";
 
 export interface RoofRow {
   /** Tells it from the others. */
@@ -28,7 +28,7 @@ export function roofOfKernels(rows: readonly KernelRow[]): RoofRow[] {
     .map((row) => ({ ...row, key: row.kind + row.name, time_ns: row.step_mean_ns, time_of: "a step" }));
 }
 
-export function roofOfShapes(rows: readonly ShapeWork[]): RoofRow[] {
+export function roofOfShapes(rows: readonly ShapeRow[]): RoofRow[] {
   return rows
     .filter((row) => row.on_device && drawn(row))
     .map((row) => ({
@@ -40,7 +40,7 @@ export function roofOfShapes(rows: readonly ShapeWork[]): RoofRow[] {
     }));
 }
 
-export function shapeKey(row: ShapeWork): string {
+export function shapeKey(row: ShapeRow): string {
   return `${row.name} ${row.shapes} ${row.number_format}`;
 }
 

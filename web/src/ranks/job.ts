@@ -1,5 +1,5 @@
 /** What the ranks of a job say of each other, in a sentence. */
-import type { JobAnswer, JobBlame, JobClocks } from "../server/api";
+import type { Blame, JobAnswer, JobClocks } from "../server/api";
 import { counted, percent } from "../format/number";
 import { nsText } from "../format/units";
 
@@ -14,7 +14,7 @@ export function listed(ranks: readonly number[]): string {
 }
 
 /** Ranks in the order of what the others waited for them. */
-export function blamedRanks(blame: readonly JobBlame[]): { rank: number; ns: number; share: number }[] {
+export function blamedRanks(blame: readonly Blame[]): { rank: number; ns: number; share: number }[] {
   const sums = new Map<number, { rank: number; ns: number; share: number }>();
   for (const row of blame) {
     const sum = sums.get(row.rank) ?? { rank: row.rank, ns: 0, share: 0 };

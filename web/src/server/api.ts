@@ -409,6 +409,30 @@ export interface ShareLink {
   until: number;
 }
 
+/** One view. */
+export interface SavedView {
+  /** Its name. */
+  name: string;
+  /** The part of the page's address from `#` on, which holds the whole view. */
+  hash: string;
+  /** Time of saving, seconds since the epoch. */
+  saved: number;
+}
+
+/** A run in the trash. */
+export interface ThrownRun {
+  /** Its id in the trash. */
+  id: string;
+  /** Its name in the log directory. */
+  run: string;
+  /** Time of its deletion, seconds since the epoch. */
+  when: number;
+  /** Its size in bytes. */
+  nbytes: number;
+  /** Number of its files. */
+  files: number;
+}
+
 /** Body of `POST api/v1/run`: annotations of a run. What is left out stays as it is. */
 export interface RunChange {
   run: string;
@@ -441,15 +465,6 @@ export interface TrashRequest {
   id: string;
 }
 
-/** One run in the trash. */
-export interface ThrownRun {
-  id: string;
-  run: string;
-  when: number;
-  nbytes: number;
-  files: number;
-}
-
 /** Answer of `GET api/v1/trash`, and of what changes it. */
 export interface TrashList {
   runs: ThrownRun[];
@@ -473,17 +488,9 @@ export interface ViewDelete {
   name: string;
 }
 
-/** A view that was given a name. */
-export interface NamedView {
-  name: string;
-  /** The address of the page from # on. */
-  hash: string;
-  saved: number;
-}
-
 /** Answer of `GET api/v1/views`, and of what changes them. */
 export interface ViewList {
-  views: NamedView[];
+  views: SavedView[];
 }
 
 /** A run whose ranks have written files of their own. */
@@ -686,6 +693,13 @@ export interface RankFrontier {
   notes: string[];
 }
 
+/** A rule that could not tell, and what it would have needed. */
+export interface Abstention {
+  rule: string;
+  title: string;
+  missing: string;
+}
+
 /** Something wrong with a run, from when it was noticed until it was over. */
 export interface RunFinding {
   rule: string;
@@ -725,14 +739,6 @@ export interface RunFinding {
   rewind: string[];
 }
 
-/** A rule that could not tell. */
-export interface RunAbstention {
-  rule: string;
-  title: string;
-  /** The data that were missing. */
-  missing: string;
-}
-
 /** The value that a loss of a running run will reach, if it continues as before. */
 export interface RunForecast {
   tag: string;
@@ -762,7 +768,7 @@ export interface RunFindings {
   attempt: number;
   /** The severest first. */
   findings: RunFinding[];
-  abstained: RunAbstention[];
+  abstained: Abstention[];
   /** Ids of the rules that could judge and found nothing. */
   passed: string[];
   /** Findings beyond the most that are kept, by rule. */
@@ -777,13 +783,16 @@ export interface RunFindings {
 export interface RecordTag {
   tag: string;
   kind: RecordKind;
-  /** Plugin of TensorBoard that shows it. */
+  /** The plugin of TensorBoard that shows it, as written. */
   plugin: string;
   display_name: string;
   /** Markdown. */
   description: string;
+  /** Number of its values. */
   count: number;
+  /** Step of the newest value. */
   last_step: number;
+  /** Its wall time in seconds since the epoch. */
   last_wall: number;
 }
 
@@ -989,6 +998,36 @@ export interface GradientNorms {
   steps: number[];
   /** The newest of each parameter that is not after the requested step; a parameter without one is left */
   norms: GradientNorm[];
+}
+
+/** Time per step of one thing in one profile. */
+export interface DiffSide {
+  /** Steps of the profile, with or without it; 1 if no steps were recorded. */
+  steps: number;
+  /** Over all steps; a step without it counts as 0. */
+  median_ns: number;
+  /** Likewise. */
+  mean_ns: number;
+  /** Standard deviation of the steps; null for one step. */
+  spread_ns: number | null;
+  calls_per_step: number;
+}
+
+/** Memory held at a peak by what was allocated in one place. */
+export interface PeakHolder {
+  /** Module scope, operator, phase or stack; `""` where none was recorded. */
+  name: string;
+  bytes: number;
+  allocations: number;
+}
+
+/** One kind of device; operations per second by number format, and bytes per second to its memory. */
+export interface PeakRates {
+  name: string;
+  /** By `float64 float32 tf32 float16 bfloat16 float8`; TF32 is what float32 may use on tensor cores. */
+  flops_per_second: Record<string, number>;
+  bytes_per_second: number;
+  source: string;
 }
 
 /** A profile under the log directory. */
@@ -1379,17 +1418,6 @@ export interface TreeAnswer {
   words: string[];
 }
 
-/** Time per step of one thing on one side. */
-export interface DiffSide {
-  steps: number;
-  /** Over all steps of the side; a step without it counts as 0. */
-  median_ns: number;
-  mean_ns: number;
-  /** Standard deviation of steps; null for one step. */
-  spread_ns: number | null;
-  calls_per_step: number;
-}
-
 /** One thing on both sides. */
 export interface DiffRow {
   name: string;
@@ -1504,15 +1532,6 @@ export interface KernelRow {
   by_step_ns: number[] | null;
 }
 
-/** The peak rates of a device, by its maker's data sheet. */
-export interface DevicePeak {
-  name: string;
-  /** Operations per second by number format. */
-  flops_per_second: Record<string, number>;
-  bytes_per_second: number;
-  source: string;
-}
-
 /** Answer of `GET api/v1/profile/kernels?path=&steps=`: the longest first. */
 export interface KernelAnswer {
   path: string;
@@ -1528,19 +1547,12 @@ export interface KernelAnswer {
   /** Pieces of work outside the steps. */
   left_out: number;
   step_mean_ns: number;
-  peak: DevicePeak | null;
+  peak: PeakRates | null;
   /** Columns that no row has, and why. */
   not_recorded: string[];
   notes: string[];
   /** The same in a terminal. */
   command: string;
-}
-
-/** Memory held at the peak by what was allocated in one place. */
-export interface MemoryHolder {
-  name: string;
-  bytes: number;
-  allocations: number;
 }
 
 /** Highest and last level within a step. */
@@ -1602,7 +1614,7 @@ export interface MemoryDevice {
   /** Whether frees were matched by address; else by size, which is less sure. */
   by_address: boolean;
   /** At the peak, by `category scope operator phase stack`, those that could be told. */
-  holders: Record<string, MemoryHolder[]>;
+  holders: Record<string, PeakHolder[]>;
   steps: MemoryStep[];
   /** `recorded`, or `summed` from what was recorded: it then starts at 0. */
   level: string;
@@ -1662,23 +1674,48 @@ export interface HistoryAnswer {
   on_device: boolean;
 }
 
-/** All calls of one operator with the same shapes in one number format. */
-export interface ShapeWork {
+/** All pieces of the path under one event's name. */
+export interface PathPart {
+  name: string;
+  bound: string;
+  time_ns: number;
+  pieces: number;
+}
+
+/** All calls of one operator in one number format; null if shapes, device or peak are unknown. */
+export interface OperatorRoof {
+  name: string;
+  /** `""` where it was not recorded. */
+  number_format: string;
+  calls: number;
+  flops: number;
+  bytes: number | null;
+  device_ns: number;
+  achieved_flops_per_second: number | null;
+  /** Operations per byte. */
+  intensity: number | null;
+  attainable_flops_per_second: number | null;
+  efficiency_ratio: number | null;
+  /** `compute` or `memory`. */
+  bound: string | null;
+}
+
+/** All calls of one operator with the same shapes in one number format; null if it is not known. */
+export interface ShapeRow {
   name: string;
   /** `product`, `convolution`, `attention` or `fused`: an XLA instruction that holds several. */
   kind: string;
+  /** As recorded: of the inputs, of XLA instructions also of the result. */
   shapes: string;
-  /** Empty if it was not recorded. */
   number_format: string;
   calls: number;
-  /** Time of all calls: the device's, or else the host's. */
+  /** Time of all calls: the device's, else the host's. */
   total_ns: number;
   on_device: boolean;
   /** Share of the time of all such work. */
   share_ratio: number | null;
-  /** Operations of one call. */
+  /** Of one call, as all those below but the rates. */
   flops: number;
-  /** Bytes of one call: the least that it must move. */
   bytes: number | null;
   flops_per_second: number | null;
   bytes_per_second: number | null;
@@ -1687,23 +1724,6 @@ export interface ShapeWork {
   attainable_flops_per_second: number | null;
   efficiency_ratio: number | null;
   /** `compute`, `memory` or `launch`. */
-  bound: string | null;
-}
-
-/** All calls of one operator in one number format, against the roof of the device. */
-export interface OperatorRate {
-  name: string;
-  number_format: string;
-  calls: number;
-  /** Operations of all calls. */
-  flops: number;
-  bytes: number | null;
-  device_ns: number;
-  achieved_flops_per_second: number | null;
-  intensity: number | null;
-  attainable_flops_per_second: number | null;
-  efficiency_ratio: number | null;
-  /** `compute` or `memory`. */
   bound: string | null;
 }
 
@@ -1721,11 +1741,11 @@ export interface StepUtilisation {
 /** Answer of `GET api/v1/profile/shapes?path=&steps=`: the work with most time first. */
 export interface ShapesAnswer {
   path: string;
-  rows: ShapeWork[];
-  operators: OperatorRate[];
+  rows: ShapeRow[];
+  operators: OperatorRoof[];
   steps: StepUtilisation[];
   /** null: the device's data sheet is not known; its rates then have no roof. */
-  peak: DevicePeak | null;
+  peak: PeakRates | null;
   /** Value over all steps together. */
   utilisation_ratio: number | null;
   /** Share of the device's time that this work has; the rest has no operations that are counted. */
@@ -1733,15 +1753,6 @@ export interface ShapesAnswer {
   notes: string[];
   /** The same in a terminal. */
   command: string;
-}
-
-/** All stretches of one critical path that one event's name accounts for. */
-export interface PathPart {
-  /** Empty: nothing that was recorded. */
-  name: string;
-  bound: string;
-  time_ns: number;
-  pieces: number;
 }
 
 /** One stretch of a critical path. */
@@ -1812,23 +1823,103 @@ export interface OverlapAnswer {
   rows: DeviceOverlap[];
 }
 
-/** The clock of one rank against the reference's. */
-export interface JobClock {
+/** Waiting of others that one rank caused in one way. */
+export interface Blame {
   rank: number;
-  /** Its lead over the reference clock, in the middle of the recording. */
+  /** Waiting of all other ranks together; multiplied by the price of a rank's second, this is its cost. */
+  wait_caused_ns: number;
+  /** Of all waiting. */
+  share: number;
+  /** Such as `computing`, `data loading`, `Python`; `not recorded` if its profile does not say. */
+  cause: string;
+  /** The kernel, operator or function that took most of that time, empty if none is known. */
+  name: string;
+  /** `file:line function` where stacks were recorded, else empty. */
+  line: string;
+  /** The module that took most of that time, empty if none was recorded. */
+  scope: string;
+}
+
+/** Waiting of others caused by one host, scope, source line or cause, over all ranks. */
+export interface WaitCost {
+  /** Empty if it was not recorded. */
+  what: string;
+  wait_caused_ns: number;
+  /** Of all waiting. */
+  share: number;
+  /** The ranks that caused it. */
+  ranks: number[];
+}
+
+/** One rank's clock against the reference's. */
+export interface RankClock {
+  rank: number;
+  /** Lead of its clock over the reference's at the middle of the recording. */
   offset_ns: number;
-  /** How much faster it runs, as a ratio. */
+  /** How much faster it runs, as a ratio; 1e-6 is a microsecond a second. */
   drift: number;
-  /** Nine of ten ends of collectives are closer than this to the fitted ones. */
+  /** Nine of ten ends lie nearer than this to the fitted ones. */
   error_ns: number;
   /** Collectives that it was fitted on. */
   joint: number;
 }
 
+/** A rank that others wait for, while it waits for nobody. */
+export interface Suspect {
+  rank: number;
+  /** One of `left no dump, did not join, device stopped, called another collective, deadlock`. */
+  reason: string;
+  /** 0 to 1; `find_hang` says how it is made. */
+  confidence: number;
+  /** The chain in sentences, the nearest wait first. */
+  evidence: string[];
+}
+
+/** All pieces of the path of one rank that are of one kind. */
+export interface RankPiece {
+  rank: number;
+  /** As in blame; also `transfer` of a collective, and `began later` than the first rank. */
+  cause: string;
+  name: string;
+  line: string;
+  scope: string;
+  /** Over all steps. */
+  time_ns: number;
+  share: number;
+}
+
+/** A rank that comes last. */
+export interface Straggler {
+  rank: number;
+  /** Share of all waiting that it caused. */
+  score: number;
+  /** One minus the chance that one of equal ranks comes last as often, corrected for looking at all. */
+  confidence: number;
+  /** First step in which it came last; null if no steps were recorded. */
+  since: number | null;
+  /** Collectives in which it came last, of `of`. */
+  last: number;
+  of: number;
+}
+
+/** A process group whose transfers take longer than those of all similar groups. */
+export interface SlowGroup {
+  operation: string;
+  group: string;
+  /** Its members that were recorded. */
+  ranks: number[];
+  /** Median, from the last arrival to the last end. */
+  transfer_ns: number;
+  /** The same in the other groups. */
+  usual_ns: number;
+  /** Groups that it was compared with: of as many ranks, for the same operation and size of message. */
+  others: number;
+}
+
 /** The clocks of all ranks. */
 export interface JobClocks {
   reference: number;
-  clocks: JobClock[];
+  clocks: RankClock[];
   /** Why they cannot be aligned. */
   refused: string | null;
   /** All ranks are on one host and share its clock, so nothing was aligned. */
@@ -1863,32 +1954,11 @@ export interface JobBandwidth {
   link_ratio: number | null;
 }
 
-/** Waiting caused by one host, scope, source line or cause, over all ranks. */
-export interface JobCost {
-  /** Empty if it was not recorded. */
-  what: string;
-  wait_caused_ns: number;
-  share: number;
-  ranks: number[];
-}
-
 /** All waiting, summed by one thing; the rows sum to it. */
 export interface JobCosts {
   /** `host`, `scope`, `line` or `cause`. */
   by: string;
-  rows: JobCost[];
-}
-
-/** A part of the critical path across ranks; all of them sum to the steps. */
-export interface JobPathPiece {
-  rank: number;
-  /** The doing of the rank; also `transfer` of a collective, and `began later` than the first rank. */
-  cause: string;
-  name: string;
-  line: string;
-  scope: string;
-  time_ns: number;
-  share: number;
+  rows: WaitCost[];
 }
 
 /** The chain of work and transfers, of whichever rank, that made the steps so long. */
@@ -1900,7 +1970,7 @@ export interface JobPath {
   switches: number;
   /** Why there is none. */
   refused: string | null;
-  pieces: JobPathPiece[];
+  pieces: RankPiece[];
 }
 
 /** A cause that delays changing ranks, if none stands out. */
@@ -1910,56 +1980,11 @@ export interface JobShared {
   ranks: number;
 }
 
-/** A process group whose transfers take longer than those of all similar groups. */
-export interface JobSlowGroup {
-  operation: string;
-  group: string;
-  ranks: number[];
-  transfer_ns: number;
-  usual_ns: number;
-  others: number;
-}
-
-/** A cause of waiting; all of them sum to all waiting. */
-export interface JobBlame {
-  rank: number;
-  wait_caused_ns: number;
-  share: number;
-  cause: string;
-  /** The kernel, operator or function that took most of that time; empty if none is known. */
-  name: string;
-  /** `file:line function` where stacks were recorded, else empty. */
-  line: string;
-  /** The module that took most of that time, empty if none was recorded. */
-  scope: string;
-}
-
-/** A rank that comes last more often than by chance. */
-export interface JobStraggler {
-  rank: number;
-  /** Share of all waiting that it caused. */
-  score: number;
-  confidence: number;
-  /** First step in which it came last. */
-  since: number | null;
-  last: number;
-  /** Collectives in which it came `last`, and all that count. */
-  of: number;
-}
-
 /** Predicted time of a step if something were different. */
 export interface JobChange {
   change: string;
   recorded_ns: number;
   predicted_ns: number;
-}
-
-/** A rank that a hanging job waits for. */
-export interface JobSuspect {
-  rank: number;
-  reason: string;
-  confidence: number;
-  evidence: string[];
 }
 
 /** A worker or a parameter server. */
@@ -1988,14 +2013,14 @@ export interface JobAnswer {
   clock: JobClocks | null;
   wait: JobWait | null;
   bandwidth: JobBandwidth[];
-  blame: JobBlame[];
+  blame: Blame[];
   costs: JobCosts[];
   critical_path: JobPath | null;
   shared: JobShared | null;
-  slow_groups: JobSlowGroup[];
-  stragglers: JobStraggler[];
+  slow_groups: SlowGroup[];
+  stragglers: Straggler[];
   what_if: JobChange[];
-  suspects: JobSuspect[];
+  suspects: Suspect[];
   tasks: JobTask[];
   notes: string[];
 }

@@ -58,7 +58,7 @@ class Suspect:
     reason: str
     """One of ``left no dump, did not join, device stopped, called another collective, deadlock``."""
     confidence: float
-    """0 to 1; see :func:`find_hang`."""
+    """0 to 1; ``find_hang`` says how it is made."""
     evidence: tuple[str, ...]
     """The chain in sentences, the nearest wait first."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.links import DeviceLink, link_of
+from stepscope.analyze.peaks import DeviceLink, link_of
 from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.joint import Joint
 from stepscope.trace.model import Trace

@@ -4,8 +4,6 @@ TensorBoard colours by compute time and memory where a graph and tagged run meta
 the same nodes: time from the first start to the last end of a node, memory the sum over its allocators.
 """
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
 import re
@@ -32,7 +30,6 @@ def is_own(node: str) -> bool:
 
 
 @message
-@dataclass
 class ListValue(Message):
     """AttrValue.ListValue."""
 
@@ -42,7 +39,6 @@ class ListValue(Message):
 
 
 @message
-@dataclass
 class AttrValue(Message):
     """One attribute."""
 
@@ -54,7 +50,6 @@ class AttrValue(Message):
 
 
 @message
-@dataclass
 class Attr(Message):
     """One entry of the map of attributes."""
 
@@ -63,7 +58,6 @@ class Attr(Message):
 
 
 @message
-@dataclass
 class NodeDef(Message):
     """One operation."""
 
@@ -75,7 +69,6 @@ class NodeDef(Message):
 
 
 @message
-@dataclass
 class Versions(Message):
     """VersionDef."""
 
@@ -83,7 +76,6 @@ class Versions(Message):
 
 
 @message
-@dataclass
 class GraphDef(Message):
     """A graph."""
 
@@ -92,7 +84,6 @@ class GraphDef(Message):
 
 
 @message
-@dataclass
 class MetaGraphDef(Message):
     """A graph with what TensorFlow needs to load it again."""
 
@@ -100,7 +91,6 @@ class MetaGraphDef(Message):
 
 
 @message
-@dataclass
 class AllocatorMemory(Message):
     """AllocatorMemoryUsed, in bytes."""
 
@@ -110,7 +100,6 @@ class AllocatorMemory(Message):
 
 
 @message
-@dataclass
 class TensorDescription(Message):
     """An output of a node."""
 
@@ -119,7 +108,6 @@ class TensorDescription(Message):
 
 
 @message
-@dataclass
 class NodeOutput(Message):
     """One output of a node."""
 
@@ -128,7 +116,6 @@ class NodeOutput(Message):
 
 
 @message
-@dataclass
 class NodeExecStats(Message):
     """One execution of a node, in microseconds."""
 
@@ -142,7 +129,6 @@ class NodeExecStats(Message):
 
 
 @message
-@dataclass
 class DeviceStepStats(Message):
     """The nodes that ran on a device."""
 
@@ -151,7 +137,6 @@ class DeviceStepStats(Message):
 
 
 @message
-@dataclass
 class StepStats(Message):
     """The nodes that ran in a step."""
 
@@ -159,7 +144,6 @@ class StepStats(Message):
 
 
 @message
-@dataclass
 class RunMetadata(Message):
     """Facts of a step."""
 

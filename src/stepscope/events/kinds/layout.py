@@ -1,11 +1,8 @@
 """Layouts of TensorBoard's custom scalars: which tags share a chart."""
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
@@ -18,7 +15,6 @@ TAG = "custom_scalars__config__"
 
 
 @message
-@dataclass
 class Band(Message):
     """A value between two others, by their tags."""
 
@@ -28,7 +24,6 @@ class Band(Message):
 
 
 @message
-@dataclass
 class Multiline(Message):
     """Regular expressions of tags."""
 
@@ -36,7 +31,6 @@ class Multiline(Message):
 
 
 @message
-@dataclass
 class Margin(Message):
     """Bands."""
 
@@ -44,7 +38,6 @@ class Margin(Message):
 
 
 @message
-@dataclass
 class LayoutChart(Message):
     """One chart."""
 
@@ -54,7 +47,6 @@ class LayoutChart(Message):
 
 
 @message
-@dataclass
 class Category(Message):
     """Charts under one heading."""
 
@@ -64,7 +56,6 @@ class Category(Message):
 
 
 @message
-@dataclass
 class Layout(Message):
     """All charts of a log directory."""
 

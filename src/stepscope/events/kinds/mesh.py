@@ -1,11 +1,8 @@
 """Point clouds and meshes: a tag for the points, one for the faces, one for the colours."""
 
-# ruff: noqa: RUF009 - ``wire`` makes a dataclass field, no shared default
-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,6 @@ _SUFFIX = {"vertices": "VERTEX", "faces": "FACE", "colors": "COLOR"}
 
 
 @message
-@dataclass
 class Content(Message):
     """MeshPluginData."""
 

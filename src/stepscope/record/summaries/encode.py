@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
+import mmap
 import os
 import subprocess
 import sys
@@ -21,10 +23,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from stepscope import workers
-from stepscope.record.memory import apart
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -165,6 +166,21 @@ def write_rows_here(matrix: NDArray[Any], path: str) -> None:
             rows = matrix[start : start + LINES].tolist()
             file.write("".join("\t".join(map(repr, row)) + "\n" for row in rows).encode())
             breathe()
+
+
+def apart(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array, not filled, whose memory is let go of without the interpreter's lock.
+
+    The C library gives dozens of megabytes back while it is held, which takes some milliseconds in which no
+    other thread runs.
+    """
+    kind = np.dtype(dtype)
+    flags = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    memory = mmap.mmap(-1, max(math.prod(shape) * kind.itemsize, 1), **flags)
+    with contextlib.suppress(AttributeError, OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    found: NDArray[Any] = np.ndarray(shape, kind, memory)
+    return found
 
 
 # --- the process for what is large -----------------------------------------------------------------

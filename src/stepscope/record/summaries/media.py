@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from stepscope.events.kinds import audio, image, media
 from stepscope.events.kinds.media import Size
 from stepscope.events.messages import Value
-from stepscope.record.memory import apart
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
+from stepscope.record.summaries.encode import apart
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 

@@ -348,9 +348,9 @@ class SummaryMethods:
         """
 
         def prepare() -> Prepared:
-            from stepscope.record.summaries import embedding
+            from stepscope.record.summaries.arrays import prepare_embedding
 
-            return embedding.prepare(
+            return prepare_embedding(
                 self.log_dir,
                 vectors,
                 number,

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.record.memory import apart
 from stepscope.record.problems import RefusalError, shown
+from stepscope.record.summaries.encode import apart
 
 Fetch = Callable[[], NDArray[Any]]
 _NUMBERS = "biufc"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from stepscope.analyze.diff import Change, Diff, Side, diff
-from stepscope.errors import EmptyTraceError, UsageError
+from stepscope.analyze.diff import Change, Diff, diff
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffSide, DiffTable
-from stepscope.serve.reply import Refusal
+from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffTable
+from stepscope.serve.reply import refusing
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 1000
@@ -31,13 +30,9 @@ def compare(a: OpenProfile, b: OpenProfile, steps_a: str = "", steps_b: str = ""
     Raises:
         Refusal: No such steps, or a profile that holds nothing.
     """
-    try:
+    with refusing():
         before, after = a.chosen(steps_a), b.chosen(steps_b)
         found = diff(before, after)
-    except EmptyTraceError as error:
-        raise Refusal(422, error.message, error.hint) from None
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
     return DiffAnswer(
         a=side_of(a.path, before, steps_a, found.steps_ns[0]),
         b=side_of(b.path, after, steps_b, found.steps_ns[1]),
@@ -132,8 +127,8 @@ def row_of(change: Change, whole_ns: float | None) -> DiffRow:
     part = change.difference_ns / whole_ns if whole_ns else None
     return DiffRow(
         name=change.name,
-        a=of_side(change.a),
-        b=of_side(change.b),
+        a=change.a,
+        b=change.b,
         difference_ns=change.difference_ns,
         ratio=change.ratio,
         verdict=change.verdict,
@@ -143,13 +138,6 @@ def row_of(change: Change, whole_ns: float | None) -> DiffRow:
         high_ns=change.high_ns,
         explains_ratio=part if part is not None and part > 0 else None,
     )
-
-
-def of_side(side: Side | None) -> DiffSide | None:
-    """Return one side of a change."""
-    if side is None:
-        return None
-    return DiffSide(side.steps, side.median_ns, side.mean_ns, side.spread_ns, side.calls_per_step)
 
 
 def command(a: str, b: str, steps_a: str, steps_b: str) -> str:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import UsageError
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import Related, SearchAnswer, TimelineHeader
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 
 MAX_PIXELS = 8192
 MAX_HITS = 10_000
@@ -28,10 +27,8 @@ def timeline(
     """
     if not 1 <= pixels <= MAX_PIXELS:
         raise Refusal(400, f"pixels is {pixels}: expected 1 to {MAX_PIXELS}", "ask for the width of the plot")
-    try:
+    with refusing():
         found = profile.timeline.query(start_ns, end_ns, pixels=pixels, lanes=lanes)
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
     trace = profile.trace
     numbers, name = np.unique(trace.name[found.row], return_inverse=True)
     arrays = FrameArrays()

@@ -11,18 +11,11 @@ from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import (
     JobAnswer,
     JobBandwidth,
-    JobBlame,
     JobChange,
-    JobClock,
     JobClocks,
-    JobCost,
     JobCosts,
     JobPath,
-    JobPathPiece,
     JobShared,
-    JobSlowGroup,
-    JobStraggler,
-    JobSuspect,
     JobTask,
     JobWait,
 )
@@ -65,37 +58,17 @@ def answer_of(path: str, found: Job) -> JobAnswer:
             )
             for row in found.bandwidths
         ],
-        blame=[
-            JobBlame(row.rank, row.wait_caused_ns, row.share, row.cause, row.name, row.line, row.scope)
-            for row in found.blame
-        ],
-        costs=[
-            JobCosts(
-                by, [JobCost(row.what, row.wait_caused_ns, row.share, list(row.ranks)) for row in rows[:MOST]]
-            )
-            for by, rows in found.costs.items()
-        ],
+        blame=found.blame,
+        costs=[JobCosts(by, rows[:MOST]) for by, rows in found.costs.items()],
         critical_path=_path(found),
         shared=_shared(found),
-        slow_groups=[
-            JobSlowGroup(
-                row.operation, row.group, list(row.ranks), float(row.transfer_ns), float(row.usual_ns),
-                row.others,
-            )
-            for row in found.slow_groups
-        ],
-        stragglers=[
-            JobStraggler(row.rank, row.score, row.confidence, row.since, row.last, row.of)
-            for row in found.stragglers
-        ],
+        slow_groups=found.slow_groups,
+        stragglers=found.stragglers,
         what_if=[
             JobChange(row.change, float(row.recorded_ns), float(row.predicted_ns))
             for row in (found.replay.changes if found.replay else ())
         ],
-        suspects=[
-            JobSuspect(row.rank, row.reason, row.confidence, list(row.evidence))
-            for row in (found.hang.suspects if found.hang else ())
-        ],
+        suspects=found.hang.suspects if found.hang else (),
         tasks=_tasks(found),
         notes=list(found.notes),
     )  # fmt: skip
@@ -105,13 +78,7 @@ def _path(found: Job) -> JobPath | None:
     path = found.path
     if path is None:
         return None
-    pieces = [
-        JobPathPiece(
-            row.rank, row.cause, row.name, row.line, row.scope, row.time_ns, row.share
-        )
-        for row in path.pieces[:MOST]
-    ]  # fmt: skip
-    return JobPath(path.steps, path.total_ns, path.switches, path.refused, pieces)
+    return JobPath(path.steps, path.total_ns, path.switches, path.refused, path.pieces[:MOST])
 
 
 def _shared(found: Job) -> JobShared | None:
@@ -137,10 +104,7 @@ def _tasks(found: Job) -> list[JobTask]:
 def _clocks(found: Job) -> JobClocks | None:
     if found.clocks is None:
         return None
-    clocks = [
-        JobClock(rank, clock.offset_ns, clock.drift, clock.error_ns, clock.joint)
-        for rank, clock in sorted(found.clocks.clocks.items())
-    ]
+    clocks = [clock for _, clock in sorted(found.clocks.clocks.items())]
     return JobClocks(found.clocks.reference, clocks, found.clocks.refused, found.clocks.one_host)
 
 

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 import msgspec
 
-
-class JobClock(msgspec.Struct, frozen=True):
-    """The clock of one rank against the reference's."""
-
-    rank: int
-    offset_ns: float
-    """Its lead over the reference clock, in the middle of the recording."""
-    drift: float
-    """How much faster it runs, as a ratio."""
-    error_ns: float
-    """Nine of ten ends of collectives are closer than this to the fitted ones."""
-    joint: int
-    """Collectives that it was fitted on."""
+from stepscope.analyze.ranks.blame import Blame, WaitCost
+from stepscope.analyze.ranks.clocks import RankClock
+from stepscope.analyze.ranks.hangs import Suspect
+from stepscope.analyze.ranks.path import RankPiece
+from stepscope.analyze.ranks.stragglers import Straggler
+from stepscope.analyze.ranks.waits import SlowGroup
 
 
 class JobClocks(msgspec.Struct, frozen=True):
     """The clocks of all ranks."""
 
     reference: int
-    clocks: list[JobClock]
+    clocks: list[RankClock]
     refused: str | None
     """Why they cannot be aligned."""
     one_host: bool
@@ -63,35 +56,12 @@ class JobBandwidth(msgspec.Struct, frozen=True):
     """Share of it that the transfers use."""
 
 
-class JobCost(msgspec.Struct, frozen=True):
-    """Waiting caused by one host, scope, source line or cause, over all ranks."""
-
-    what: str
-    """Empty if it was not recorded."""
-    wait_caused_ns: int
-    share: float
-    ranks: list[int]
-
-
 class JobCosts(msgspec.Struct, frozen=True):
     """All waiting, summed by one thing; the rows sum to it."""
 
     by: str
     """``host``, ``scope``, ``line`` or ``cause``."""
-    rows: list[JobCost]
-
-
-class JobPathPiece(msgspec.Struct, frozen=True):
-    """A part of the critical path across ranks; all of them sum to the steps."""
-
-    rank: int
-    cause: str
-    """The doing of the rank; also ``transfer`` of a collective, and ``began later`` than the first rank."""
-    name: str
-    line: str
-    scope: str
-    time_ns: int
-    share: float
+    rows: tuple[WaitCost, ...]
 
 
 class JobPath(msgspec.Struct, frozen=True):
@@ -104,7 +74,7 @@ class JobPath(msgspec.Struct, frozen=True):
     """How often it changes from one rank to another."""
     refused: str | None
     """Why there is none."""
-    pieces: list[JobPathPiece]
+    pieces: tuple[RankPiece, ...]
 
 
 class JobShared(msgspec.Struct, frozen=True):
@@ -115,61 +85,12 @@ class JobShared(msgspec.Struct, frozen=True):
     ranks: int
 
 
-class JobSlowGroup(msgspec.Struct, frozen=True):
-    """A process group whose transfers take longer than those of all similar groups."""
-
-    operation: str
-    group: str
-    ranks: list[int]
-    transfer_ns: float
-    usual_ns: float
-    others: int
-
-
-class JobBlame(msgspec.Struct, frozen=True):
-    """A cause of waiting; all of them sum to all waiting."""
-
-    rank: int
-    wait_caused_ns: int
-    share: float
-    cause: str
-    name: str
-    """The kernel, operator or function that took most of that time; empty if none is known."""
-    line: str
-    """``file:line function`` where stacks were recorded, else empty."""
-    scope: str
-    """The module that took most of that time, empty if none was recorded."""
-
-
-class JobStraggler(msgspec.Struct, frozen=True):
-    """A rank that comes last more often than by chance."""
-
-    rank: int
-    score: float
-    """Share of all waiting that it caused."""
-    confidence: float
-    since: int | None
-    """First step in which it came last."""
-    last: int
-    of: int
-    """Collectives in which it came ``last``, and all that count."""
-
-
 class JobChange(msgspec.Struct, frozen=True):
     """Predicted time of a step if something were different."""
 
     change: str
     recorded_ns: float
     predicted_ns: float
-
-
-class JobSuspect(msgspec.Struct, frozen=True):
-    """A rank that a hanging job waits for."""
-
-    rank: int
-    reason: str
-    confidence: float
-    evidence: list[str]
 
 
 class JobTask(msgspec.Struct, frozen=True):
@@ -200,14 +121,14 @@ class JobAnswer(msgspec.Struct, frozen=True):
     clock: JobClocks | None
     wait: JobWait | None
     bandwidth: list[JobBandwidth]
-    blame: list[JobBlame]
+    blame: tuple[Blame, ...]
     costs: list[JobCosts]
     critical_path: JobPath | None
     shared: JobShared | None
-    slow_groups: list[JobSlowGroup]
-    stragglers: list[JobStraggler]
+    slow_groups: tuple[SlowGroup, ...]
+    stragglers: tuple[Straggler, ...]
     what_if: list[JobChange]
-    suspects: list[JobSuspect]
+    suspects: tuple[Suspect, ...]
     tasks: list[JobTask]
     notes: list[str]
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
-from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.draw import related
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.types import DevicePeak, KernelAnswer, KernelRow
-from stepscope.serve.reply import Refusal
+from stepscope.serve.profiles.types import KernelAnswer, KernelRow
+from stepscope.serve.reply import refusing
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 5000
@@ -23,13 +22,9 @@ def kernels(profile: OpenProfile, steps: str = "") -> KernelAnswer:
     Raises:
         Refusal: No such steps, or nothing that worked.
     """
-    try:
+    with refusing():
         trace = profile.chosen(steps)
         found = profile.once(("kernels", steps), lambda: kernel_details(trace))
-    except EmptyTraceError as error:
-        raise Refusal(422, error.message, error.hint) from None
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
     return KernelAnswer(
         path=profile.path,
         on_device=found.on_device,
@@ -39,7 +34,7 @@ def kernels(profile: OpenProfile, steps: str = "") -> KernelAnswer:
         steps=[number for _, number in found.steps],
         left_out=found.left_out,
         step_mean_ns=found.total_ns / found.windows,
-        peak=DevicePeak(**asdict(found.peak)) if found.peak else None,
+        peak=found.peak,
         not_recorded=list(lacking(trace, found)),
         notes=list(found.notes),
         command=command(profile.path, steps, on_device=found.on_device),

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.allocations import NEVER, freed_at, live_allocations
-from stepscope.analyze.memory import DeviceMemory, MemorySeries, PeakHolder, memory_rows, memory_series
+from stepscope.analyze.memory import DeviceMemory, MemorySeries, memory_rows, memory_series
 from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.spans import Ints
-from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.kernels import tree
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.types import (
@@ -21,10 +20,9 @@ from stepscope.serve.profiles.types import (
     AllocatorEvent,
     MemoryAnswer,
     MemoryDevice,
-    MemoryHolder,
     MemoryStep,
 )
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import MemoryAction
 
@@ -47,7 +45,7 @@ def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAn
     """
     if not 1 <= points <= 4000:
         raise Refusal(400, f"points is {points}: expected 1 to 4000", "ask for the width of the plot")
-    try:
+    with refusing():
         trace = profile.chosen(steps)
         within = bounds(trace) if steps else None
         return profile.once(
@@ -58,10 +56,6 @@ def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAn
                 notes=notes(trace),
             ),
         )
-    except EmptyTraceError as error:
-        raise Refusal(422, error.message, error.hint) from None
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
 
 
 def bounds(trace: Trace) -> tuple[int, int]:
@@ -108,7 +102,7 @@ def device_of(trace: Trace, found: DeviceMemory, within: tuple[int, int] | None,
         capacity_bytes=found.capacity_bytes,
         out_of_memory=found.out_of_memory,
         by_address=found.by_address,
-        holders={key: [holder(one) for one in holders] for key, holders in by.items() if holders},
+        holders={key: holders for key, holders in by.items() if holders},
         steps=steps_of(trace, found, made),
         level="recorded" if series.recorded else "summed",
         time_ns=starts,
@@ -121,11 +115,6 @@ def device_of(trace: Trace, found: DeviceMemory, within: tuple[int, int] | None,
         allocator=[event_of(trace, row) for row in listed[-EVENTS:].tolist()],
         allocator_total=len(listed),
     )
-
-
-def holder(one: PeakHolder) -> MemoryHolder:
-    """Return a holder."""
-    return MemoryHolder(one.name, one.bytes, one.allocations)
 
 
 def curve(

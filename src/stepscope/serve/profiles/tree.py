@@ -10,11 +10,10 @@ from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import view
 from stepscope.analyze.views.tree import Tree
-from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.tfprof_tree import of_tfprof
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 
 REFUSED = {"output"}
 """Options that write files, which a page does not offer."""
@@ -37,15 +36,11 @@ def tree(profile: OpenProfile, name: str, given: Mapping[str, str], steps: str =
     unknown = sorted(set(given) - set(OPTIONS) | (set(given) & REFUSED))
     if unknown:
         raise Refusal(400, f"unknown option {unknown[0]}", f"options: {', '.join(OPTIONS)}")
-    try:
+    with refusing():
         options = ViewOptions().changed(asked(name, given))
         if name in VIEWS and profile.tfprof is not None:
             return of_tfprof(profile, name, options, steps, command(profile.path, name, given, ""))
         answer = view(name, profile.chosen(steps), options)
-    except EmptyTraceError as error:
-        raise Refusal(422, error.message, error.hint) from None
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
     columns = [TreeColumn(column.key, column.head, unit(column.key)) for column in answer.columns]
     values = [column.values for column in answer.columns]
     return TreeAnswer(

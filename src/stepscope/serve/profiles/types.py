@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from stepscope.analyze.diff import DiffSide
+from stepscope.analyze.memory import PeakHolder
+from stepscope.analyze.peaks import PeakRates
 from stepscope.serve.types import Column
 
 Category = Literal[
@@ -447,18 +450,6 @@ class TreeAnswer(msgspec.Struct, frozen=True):
     """Heads of the rows' words."""
 
 
-class DiffSide(msgspec.Struct, frozen=True):
-    """Time per step of one thing on one side."""
-
-    steps: int
-    median_ns: float
-    """Over all steps of the side; a step without it counts as 0."""
-    mean_ns: float
-    spread_ns: float | None
-    """Standard deviation of steps; None for one step."""
-    calls_per_step: float
-
-
 class DiffRow(msgspec.Struct, frozen=True):
     """One thing on both sides."""
 
@@ -582,16 +573,6 @@ class KernelRow(msgspec.Struct, frozen=True):
     """In the order of the answer's steps; None if that would be too much."""
 
 
-class DevicePeak(msgspec.Struct, frozen=True):
-    """The peak rates of a device, by its maker's data sheet."""
-
-    name: str
-    flops_per_second: dict[str, float]
-    """Operations per second by number format."""
-    bytes_per_second: float
-    source: str
-
-
 class KernelAnswer(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/profile/kernels?path=&steps=``: the longest first."""
 
@@ -608,20 +589,12 @@ class KernelAnswer(msgspec.Struct, frozen=True):
     left_out: int
     """Pieces of work outside the steps."""
     step_mean_ns: float
-    peak: DevicePeak | None
+    peak: PeakRates | None
     not_recorded: list[str]
     """Columns that no row has, and why."""
     notes: list[str]
     command: str
     """The same in a terminal."""
-
-
-class MemoryHolder(msgspec.Struct, frozen=True):
-    """Memory held at the peak by what was allocated in one place."""
-
-    name: str
-    bytes: int
-    allocations: int
 
 
 class MemoryStep(msgspec.Struct, frozen=True):
@@ -686,7 +659,7 @@ class MemoryDevice(msgspec.Struct, frozen=True):
     out_of_memory: int
     by_address: bool
     """Whether frees were matched by address; else by size, which is less sure."""
-    holders: dict[str, list[MemoryHolder]]
+    holders: dict[str, tuple[PeakHolder, ...]]
     """At the peak, by ``category scope operator phase stack``, those that could be told."""
     steps: list[MemoryStep]
     level: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TypeVar
 
 import numpy as np
@@ -13,22 +12,17 @@ from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.overlap import blocking, overlap_by_step
 from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
-from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.types import DevicePeak
 from stepscope.serve.profiles.work_types import (
     DeviceOverlap,
-    OperatorRate,
     OverlapAnswer,
     PathAnswer,
-    PathPart,
     PathPiece,
     ShapesAnswer,
-    ShapeWork,
     StepPath,
     StepUtilisation,
 )
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.trace.model import Trace
 
 MOST_PARTS = 50
@@ -43,13 +37,9 @@ def _asked(profile: OpenProfile, steps: str, name: str, ask: Callable[[Trace], F
     Raises:
         Refusal: No such steps, or what it needs was not recorded.
     """
-    try:
+    with refusing():
         trace = profile.chosen(steps)
         return profile.once((name, steps), lambda: ask(trace))
-    except EmptyTraceError as error:
-        raise Refusal(422, error.message, error.hint) from None
-    except UsageError as error:
-        raise Refusal(400, error.message, error.hint) from None
 
 
 def shapes(profile: OpenProfile, steps: str = "") -> ShapesAnswer:
@@ -62,13 +52,13 @@ def shapes(profile: OpenProfile, steps: str = "") -> ShapesAnswer:
     roof = _asked(profile, steps, "roofline", roofline)
     return ShapesAnswer(
         path=profile.path,
-        rows=[ShapeWork(**asdict(row)) for row in table.rows],
-        operators=[OperatorRate(**asdict(one)) for one in roof.operators],
+        rows=table.rows,
+        operators=roof.operators,
         steps=[
             StepUtilisation(one.rank, one.step, one.wall_ns, one.flops, one.utilisation_ratio)
             for one in roof.steps
         ],
-        peak=DevicePeak(**asdict(table.peak)) if table.peak else None,
+        peak=table.peak,
         utilisation_ratio=table.utilisation_ratio,
         counted_ratio=table.counted_ratio,
         notes=list(dict.fromkeys([*table.notes, *roof.notes])),
@@ -108,7 +98,7 @@ def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
         start_ns=path.start_ns,
         end_ns=path.end_ns,
         by_bound_ns=path.by_bound_ns,
-        parts=[PathPart(one.name, one.bound, one.time_ns, one.pieces) for one in path.top],
+        parts=path.top,
         pieces=[
             PathPiece(start, duration, BOUNDS[bound], row if row >= 0 else None,
                       trace.name_of(row) if row >= 0 else "")

@@ -7,54 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from stepscope.serve.profiles.types import DevicePeak
-
-
-class ShapeWork(msgspec.Struct, frozen=True):
-    """All calls of one operator with the same shapes in one number format."""
-
-    name: str
-    kind: str
-    """``product``, ``convolution``, ``attention`` or ``fused``: an XLA instruction that holds several."""
-    shapes: str
-    number_format: str
-    """Empty if it was not recorded."""
-    calls: int
-    total_ns: int
-    """Time of all calls: the device's, or else the host's."""
-    on_device: bool
-    share_ratio: float | None
-    """Share of the time of all such work."""
-    flops: int
-    """Operations of one call."""
-    bytes: int | None
-    """Bytes of one call: the least that it must move."""
-    flops_per_second: float | None
-    bytes_per_second: float | None
-    intensity: float | None
-    """Operations per byte."""
-    attainable_flops_per_second: float | None
-    efficiency_ratio: float | None
-    bound: str | None
-    """``compute``, ``memory`` or ``launch``."""
-
-
-class OperatorRate(msgspec.Struct, frozen=True):
-    """All calls of one operator in one number format, against the roof of the device."""
-
-    name: str
-    number_format: str
-    calls: int
-    flops: int
-    """Operations of all calls."""
-    bytes: int | None
-    device_ns: int
-    achieved_flops_per_second: float | None
-    intensity: float | None
-    attainable_flops_per_second: float | None
-    efficiency_ratio: float | None
-    bound: str | None
-    """``compute`` or ``memory``."""
+from stepscope.analyze.critical_path import PathPart
+from stepscope.analyze.peaks import PeakRates
+from stepscope.analyze.roofline import OperatorRoof
+from stepscope.analyze.shapes import ShapeRow
 
 
 class StepUtilisation(msgspec.Struct, frozen=True):
@@ -73,10 +29,10 @@ class ShapesAnswer(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/profile/shapes?path=&steps=``: the work with most time first."""
 
     path: str
-    rows: list[ShapeWork]
-    operators: list[OperatorRate]
+    rows: tuple[ShapeRow, ...]
+    operators: tuple[OperatorRoof, ...]
     steps: list[StepUtilisation]
-    peak: DevicePeak | None
+    peak: PeakRates | None
     """None: the device's data sheet is not known; its rates then have no roof."""
     utilisation_ratio: float | None
     """Value over all steps together."""
@@ -85,16 +41,6 @@ class ShapesAnswer(msgspec.Struct, frozen=True):
     notes: list[str]
     command: str
     """The same in a terminal."""
-
-
-class PathPart(msgspec.Struct, frozen=True):
-    """All stretches of one critical path that one event's name accounts for."""
-
-    name: str
-    """Empty: nothing that was recorded."""
-    bound: str
-    time_ns: int
-    pieces: int
 
 
 class PathPiece(msgspec.Struct, frozen=True):
@@ -119,7 +65,7 @@ class StepPath(msgspec.Struct, frozen=True):
     """When the last work that the step launched ended; this may be after the step itself."""
     by_bound_ns: dict[str, int]
     """They add up to ``end_ns - start_ns``."""
-    parts: list[PathPart]
+    parts: tuple[PathPart, ...]
     """Most time first, at most 50."""
     pieces: list[PathPiece]
     """In order of time; only the longest if there are more than were requested."""

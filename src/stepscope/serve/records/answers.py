@@ -23,7 +23,6 @@ from stepscope.serve.records.types import (
     GraphAnswer,
     RecordAnswer,
     RecordSeries,
-    RecordTag,
     RecordTags,
     RecordValue,
     TableCells,
@@ -31,9 +30,8 @@ from stepscope.serve.records.types import (
 from stepscope.serve.reply import Refusal
 
 if TYPE_CHECKING:
-    from stepscope.store import Log
+    from stepscope.store import Log, RecordTag
     from stepscope.store import RecordSeries as StoredSeries
-    from stepscope.store import RecordTag as StoredTag
 
 NUMBERS = "application/x-float32"
 FEWEST = 100
@@ -47,20 +45,7 @@ def listing(query: Mapping[str, str], log: Log | None) -> bytes:
         Refusal: No such run.
     """
     run = run_of(query, log)
-    tags = [
-        RecordTag(
-            each.tag,
-            each.kind,
-            each.plugin,
-            each.display_name,
-            each.description,
-            each.count,
-            each.last_step,
-            each.last_wall,
-        )
-        for each in run.records()
-    ]
-    return encoded(RecordTags(run.name, tags))
+    return encoded(RecordTags(run.name, run.records()))
 
 
 def record(query: Mapping[str, str], log: Log | None) -> bytes:
@@ -136,7 +121,7 @@ def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
     return encoded(GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken))
 
 
-def age(tag: StoredTag) -> tuple[int, float, str]:
+def age(tag: RecordTag) -> tuple[int, float, str]:
     """Return the sort key of tags, the newest last."""
     return tag.last_step, tag.last_wall, tag.tag
 

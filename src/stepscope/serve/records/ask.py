@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.errors import UnknownRunError, UnknownTagError
 from stepscope.events.kinds.image import EncodedImage
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import Refusal, refusing
 from stepscope.store.series import last_words
 
 if TYPE_CHECKING:
@@ -34,20 +33,16 @@ def run_of(query: Mapping[str, str], log: Log | None) -> StoredRun:
         raise Refusal(400, "no run given", "add run=")
     if log is None:
         raise Refusal(404, f"no run {query['run']!r}: nothing has been read yet", "try again in a moment")
-    try:
+    with refusing():
         return log.run(query["run"])
-    except UnknownRunError as error:
-        raise Refusal(404, error.message, error.hint) from None
 
 
 def series_of(run: StoredRun, query: Mapping[str, str]) -> list[StoredSeries]:
     """Return the series of the tag of a question."""
     if "tag" not in query:
         raise Refusal(400, "no tag given", "add tag=; api/v1/records lists them")
-    try:
+    with refusing():
         return run.record(query["tag"])
-    except UnknownTagError as error:
-        raise Refusal(404, error.message, error.hint) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,11 @@ from typing import Any
 import msgspec
 
 from stepscope.events.kinds.reading import Kind
+from stepscope.store import RecordTag
 
 RecordKind = Kind
 MAX_RECORDS = 20_000
 """Values in one answer."""
-
-
-class RecordTag(msgspec.Struct, frozen=True):
-    """A tag whose values are not scalars."""
-
-    tag: str
-    kind: RecordKind
-    plugin: str
-    """Plugin of TensorBoard that shows it."""
-    display_name: str
-    description: str
-    """Markdown."""
-    count: int
-    last_step: int
-    last_wall: float
 
 
 class RecordTags(msgspec.Struct, frozen=True):

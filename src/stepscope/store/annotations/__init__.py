@@ -7,7 +7,7 @@ touched: recordings and annotations stay separate.
 
 from stepscope.store.annotations.metrics import MetricKinds
 from stepscope.store.annotations.notes import Notes, RunNote, StepNote
-from stepscope.store.annotations.trash import Thrown, Trash
+from stepscope.store.annotations.trash import ThrownRun, Trash
 from stepscope.store.annotations.views import SavedView, SavedViews
 
-__all__ = ["MetricKinds", "Notes", "RunNote", "SavedView", "SavedViews", "StepNote", "Thrown", "Trash"]
+__all__ = ["MetricKinds", "Notes", "RunNote", "SavedView", "SavedViews", "StepNote", "ThrownRun", "Trash"]

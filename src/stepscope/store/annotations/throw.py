@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
-from stepscope.store.annotations.trash import Thrown, Trash
+from stepscope.store.annotations.trash import ThrownRun, Trash
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log
 
 
-def throw_run(log: Log, name: str) -> Thrown:
+def throw_run(log: Log, name: str) -> ThrownRun:
     """Move a run, its evaluation and everything it wrote into the trash.
 
     Raises:

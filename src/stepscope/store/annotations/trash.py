@@ -23,7 +23,7 @@ PARTS = ("ranks", "profiles", "plugins", "capture")
 
 
 @dataclass(frozen=True, slots=True)
-class Thrown:
+class ThrownRun:
     """A run in the trash.
 
     Attributes:
@@ -51,7 +51,7 @@ class Trash:
     def __init__(self, log_dir: Path) -> None:
         self.log_dir, self.folder = log_dir, log_dir / FOLDER / "trash"
 
-    def throw(self, run: str, files: Iterable[Path], *, others: Iterable[str]) -> Thrown:
+    def throw(self, run: str, files: Iterable[Path], *, others: Iterable[str]) -> ThrownRun:
         """Move a run into the trash.
 
         Its whole directory is moved if no other run lies below it, otherwise its event files and its own
@@ -79,12 +79,12 @@ class Trash:
             move_all([(self.log_dir / path, place / "files" / path) for path in moved])
             hide(place / "files", EVENTS, HIDDEN)
             nbytes, count = size_of(place / "files")
-            thrown = Thrown(place.name, run, time.time(), nbytes, count)
+            thrown = ThrownRun(place.name, run, time.time(), nbytes, count)
             facts = {"run": run, "when": thrown.when, "nbytes": nbytes, "files": count}
             write_json(self.log_dir, place / "thrown.json", {**facts, "moved": [str(path) for path in moved]})
         return thrown
 
-    def all(self) -> list[Thrown]:
+    def all(self) -> list[ThrownRun]:
         """Return what is in the trash, the newest first."""
         found = [thrown_of(path) for path in self._places()]
         return sorted((each for each in found if each), key=lambda each: -each.when)
@@ -151,12 +151,12 @@ def is_own(place: Path) -> bool:
     return not place.is_symlink() and not (place / "files").is_symlink()
 
 
-def thrown_of(place: Path) -> Thrown | None:
+def thrown_of(place: Path) -> ThrownRun | None:
     """Return the run in a folder of the trash; None if the folder does not name it."""
     facts = read_json(place / "thrown.json")
     try:
         assert facts is not None
-        return Thrown(
+        return ThrownRun(
             place.name, str(facts["run"]), float(facts["when"]), int(facts["nbytes"]), int(facts["files"])
         )
     except (AssertionError, KeyError, TypeError, ValueError):

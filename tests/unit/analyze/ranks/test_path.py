@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.recordings import recorded
 
-from stepscope.analyze.links import link_of
+from stepscope.analyze.peaks import link_of
 from stepscope.analyze.ranks.clocks import align_clocks
 from stepscope.analyze.ranks.job import job_of
 from stepscope.analyze.ranks.joint import joint_collectives

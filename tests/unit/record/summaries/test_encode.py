@@ -168,3 +168,12 @@ def test_the_most_memory_that_large_summaries_take_is_part_of_their_bound(tmp_pa
         written = len(log.run("run").record("i")[0])
     assert written > 0
     assert written + dropped == 40
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 4, 5), (1 << 20,)])
+def test_memory_apart_is_an_array_like_others(shape):
+    array = encode.apart(shape, np.float32)
+    array[...] = 2
+    assert (array.shape, array.dtype, float(array.sum())) == (shape, np.float32, 2.0 * array.size)
+    assert array.flags.c_contiguous
+    assert array.flags.writeable

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from starlette.datastructures import QueryParams
 
-from stepscope.analyze.diff import Change, Side
+from stepscope.analyze.diff import Change, DiffSide
 from stepscope.serve.profiles.compare import MOST_ROWS, MOST_STEPS, compare, explained, outermost, thinned
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.routes import ProfileAnswers
@@ -94,7 +94,7 @@ def test_what_goes_the_other_way_explains_nothing_of_a_slower_step(make):
 
 
 def change(name, difference, verdict="slower"):
-    side = Side(5, 10.0, 10.0, 1.0, 1.0)
+    side = DiffSide(5, 10.0, 10.0, 1.0, 1.0)
     return Change(name, side, side, difference, 1.0, verdict, 0.01, 1.0, difference, difference, difference)
 
 

@@ -47,7 +47,7 @@ def test_dumps_say_who_is_waited_for(tmp_path):
     assert found.source == "dumps"
     assert {suspect.rank for suspect in found.suspects} == {12, 14}
     assert all(suspect.evidence for suspect in found.suspects)
-    assert (found.clock, found.wait, found.blame) == (None, None, [])
+    assert (found.clock, found.wait, found.blame) == (None, None, ())
 
 
 def test_one_rank_is_refused_with_what_to_do(tmp_path):
