@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from stepscope.cli import health
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import TraceError, UsageError
@@ -23,12 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
     )
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep what was read in a cache (default: yes)",
-    )
+    add_cache(parser, "keep what was read in a cache (default: yes)")
     parser.add_argument(
         "--profile", action="store_true", help="judge the profile even if there are event files beside it"
     )

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 
@@ -27,12 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"steps of {side.upper()} to compare, such as 3-5,9 (default: all)",
         )
     parser.add_argument("--json", action="store_true", help="print everything that was compared, as JSON")
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep the traces' columns in cache files",
-    )
+    add_cache(parser, "keep the traces' columns in cache files")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import shown
 from stepscope.errors import UsageError
 
@@ -30,13 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose names match")
     parser.add_argument("--tags", default="", metavar="REGEX", help="only tags whose names match")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
-    cached = argparse.BooleanOptionalAction
-    parser.add_argument(
-        "--cache",
-        action=cached,
-        default=True,
-        help="keep what was read in a cache, for the next time (default: yes)",
-    )
+    add_cache(parser)
     parser.add_argument("--json", action="store_true", help="print what was written as JSON; needs -o")
 
 

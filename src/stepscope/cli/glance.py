@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.errors import UsageError
 
@@ -20,12 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--output", metavar="FILE", help="write the JSON into a file and print nothing")
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep the trace's columns in a cache file",
-    )
+    add_cache(parser, "keep the trace's columns in a cache file")
 
 
 def run(arguments: argparse.Namespace) -> int:

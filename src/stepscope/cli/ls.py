@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import aligned, complain, plain, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
@@ -31,13 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
     parser.add_argument("--ranks", action="store_true", help="one line per rank of each run that has several")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    cached = argparse.BooleanOptionalAction
-    parser.add_argument(
-        "--cache",
-        action=cached,
-        default=True,
-        help="keep what was read in a cache, for the next time (default: yes)",
-    )
+    add_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

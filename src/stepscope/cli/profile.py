@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.analyze.options import OPTIONS, ORDERS, SELECTS, VIEWS, ViewOptions, near, parse_words
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import complain, put
 from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.cli.source import open_source
@@ -58,12 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + "."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep the trace's columns in a cache file",
-    )
+    add_cache(parser, "keep the trace's columns in a cache file")
     for name, line in _FILES.items():
         parser.add_argument(
             *_spellings(name), dest=name, metavar="STEPS" if name == "steps" else "FILE", help=line

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import complain, json_text, say, three_digits
 
 if TYPE_CHECKING:
@@ -35,12 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a run, a folder of the ranks' profiles, or of their flight-recorder dumps",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep the profiles' columns in cache files",
-    )
+    add_cache(parser, "keep the profiles' columns in cache files")
     parser.add_argument(
         "--workers",
         type=count_of,

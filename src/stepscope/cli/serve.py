@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from stepscope.cli.arguments import add_cache
 from stepscope.errors import UsageError
 from stepscope.urls import shown
 
@@ -66,12 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="site that may show the page in a frame, such as https://lab.example.org; 'notebook' for those "
         "on this machine; may be repeated",
     )
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep a cache that makes the next start near-instant (default: yes)",
-    )
+    add_cache(parser, "keep a cache that makes the next start near-instant (default: yes)")
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON with url and pid once listening"
     )

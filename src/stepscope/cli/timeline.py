@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
@@ -38,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take out secrets, and user names in paths",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep the trace's columns in a cache file",
-    )
+    add_cache(parser, "keep the trace's columns in a cache file")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -312,54 +312,44 @@ def counted(array: Array, buckets: int | None) -> str:
     )
 
 
-class MultiWriter(MetricWriter):
-    """Passes everything on to several writers.
+class ForwardingWriter(MetricWriter):
+    """Passes every write on."""
 
-    Args:
-        writers: They are called in this order.
-    """
-
-    def __init__(self, writers: Sequence[MetricWriter]) -> None:
-        self._writers = tuple(writers)
+    @abstractmethod
+    def _forward(self, method: str, *given: Any, **named: Any) -> None:
+        """Pass a call of a method on."""
 
     def write_summaries(
         self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
     ) -> None:
         """Write tensors."""
-        for writer in self._writers:
-            writer.write_summaries(step, values, metadata)
+        self._forward("write_summaries", step, values, metadata)
 
     def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
         """Write numbers."""
-        for writer in self._writers:
-            writer.write_scalars(step, scalars)
+        self._forward("write_scalars", step, scalars)
 
     def write_images(self, step: int, images: Mapping[str, Array]) -> None:
         """Write images."""
-        for writer in self._writers:
-            writer.write_images(step, images)
+        self._forward("write_images", step, images)
 
     def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
         """Write videos."""
-        for writer in self._writers:
-            writer.write_videos(step, videos)
+        self._forward("write_videos", step, videos)
 
     def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
         """Write sounds."""
-        for writer in self._writers:
-            writer.write_audios(step, audios, sample_rate=sample_rate)
+        self._forward("write_audios", step, audios, sample_rate=sample_rate)
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Write texts."""
-        for writer in self._writers:
-            writer.write_texts(step, texts)
+        self._forward("write_texts", step, texts)
 
     def write_histograms(
         self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
     ) -> None:
         """Write how values are distributed."""
-        for writer in self._writers:
-            writer.write_histograms(step, arrays, num_buckets)
+        self._forward("write_histograms", step, arrays, num_buckets)
 
     def write_pointcloud(
         self,
@@ -370,26 +360,37 @@ class MultiWriter(MetricWriter):
         configs: Mapping[str, Any] | None = None,
     ) -> None:
         """Write point clouds."""
-        for writer in self._writers:
-            writer.write_pointcloud(step, point_clouds, point_colors=point_colors, configs=configs)
+        self._forward("write_pointcloud", step, point_clouds, point_colors=point_colors, configs=configs)
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
         """Write hyper-parameters."""
+        self._forward("write_hparams", hparams)
+
+
+class MultiWriter(ForwardingWriter):
+    """Passes everything on to several writers.
+
+    Args:
+        writers: They are called in this order.
+    """
+
+    def __init__(self, writers: Sequence[MetricWriter]) -> None:
+        self._writers = tuple(writers)
+
+    def _forward(self, method: str, *given: Any, **named: Any) -> None:
         for writer in self._writers:
-            writer.write_hparams(hparams)
+            getattr(writer, method)(*given, **named)
 
     def flush(self) -> None:
         """Wait until everything is written."""
-        for writer in self._writers:
-            writer.flush()
+        self._forward("flush")
 
     def close(self) -> None:
         """Write everything and end."""
-        for writer in self._writers:
-            writer.close()
+        self._forward("close")
 
 
-class AsyncWriter(MetricWriter):
+class AsyncWriter(ForwardingWriter):
     """Passes everything on to a writer without waiting for it.
 
     An exception in a write is raised by one of the next calls, as ``StepscopeError``, which is also
@@ -406,7 +407,8 @@ class AsyncWriter(MetricWriter):
         self._pool = None if at_once else ThreadPoolExecutor(num_workers, "AsyncWriter")
         self._running: deque[Future[object]] = deque()
 
-    def _pass(self, write: Callable[..., object], *given: Any, **named: Any) -> None:
+    def _forward(self, method: str, *given: Any, **named: Any) -> None:
+        write = getattr(self._writer, method)
         if self._pool is None:
             write(*given, **named)
             return
@@ -420,55 +422,6 @@ class AsyncWriter(MetricWriter):
             self._running.remove(each)
             if (error := each.exception()) is not None:
                 raise async_error(self._writer, error) from error
-
-    def write_summaries(
-        self, step: int, values: Mapping[str, Array], metadata: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write tensors."""
-        self._pass(self._writer.write_summaries, step, values, metadata)
-
-    def write_scalars(self, step: int, scalars: Mapping[str, Scalar]) -> None:
-        """Write numbers."""
-        self._pass(self._writer.write_scalars, step, scalars)
-
-    def write_images(self, step: int, images: Mapping[str, Array]) -> None:
-        """Write images."""
-        self._pass(self._writer.write_images, step, images)
-
-    def write_videos(self, step: int, videos: Mapping[str, Array]) -> None:
-        """Write videos."""
-        self._pass(self._writer.write_videos, step, videos)
-
-    def write_audios(self, step: int, audios: Mapping[str, Array], *, sample_rate: int) -> None:
-        """Write sounds."""
-        self._pass(self._writer.write_audios, step, audios, sample_rate=sample_rate)
-
-    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
-        """Write texts."""
-        self._pass(self._writer.write_texts, step, texts)
-
-    def write_histograms(
-        self, step: int, arrays: Mapping[str, Array], num_buckets: Mapping[str, int] | None = None
-    ) -> None:
-        """Write how values are distributed."""
-        self._pass(self._writer.write_histograms, step, arrays, num_buckets)
-
-    def write_pointcloud(
-        self,
-        step: int,
-        point_clouds: Mapping[str, Array],
-        *,
-        point_colors: Mapping[str, Array] | None = None,
-        configs: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write point clouds."""
-        self._pass(
-            self._writer.write_pointcloud, step, point_clouds, point_colors=point_colors, configs=configs
-        )
-
-    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Write hyper-parameters."""
-        self._pass(self._writer.write_hparams, hparams)
 
     def flush(self) -> None:
         """Wait for everything that was passed on, then flush the writer, even if a write failed."""

@@ -6,6 +6,7 @@ import argparse
 import sys
 from importlib.util import find_spec
 
+from stepscope.cli.arguments import add_cache
 from stepscope.errors import UsageError
 
 
@@ -23,13 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="look for new data this often (default: 1)",
     )
-    cached = argparse.BooleanOptionalAction
-    parser.add_argument(
-        "--cache",
-        action=cached,
-        default=True,
-        help="keep what was read in a cache, for the next time (default: yes)",
-    )
+    add_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,17 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+
+KEPT = "keep what was read in a cache, for the next time (default: yes)"
+
+
+def add_cache(parser: argparse.ArgumentParser, what: str = KEPT) -> None:
+    """Declare ``--cache`` and ``--no-cache``.
+
+    Args:
+        parser: Of the command.
+        what: What is kept, for the help.
+    """
+    parser.add_argument("--cache", action=argparse.BooleanOptionalAction, default=True, help=what)
