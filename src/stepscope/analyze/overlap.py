@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stepscope.analyze.critical_path import critical_paths
-from stepscope.analyze.dependencies import Bound, Graphs
+from stepscope.analyze.dependencies import Bound
 from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, DeviceRows, devices, kind_spans
 from stepscope.analyze.spans import Spans, sweep
 from stepscope.analyze.windows import NO_STEP, windows
@@ -115,7 +115,7 @@ def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
     return tuple(found)
 
 
-def blocking(trace: Trace, found: Iterable[Overlap], graphs: Graphs | None = None) -> tuple[Overlap, ...]:
+def blocking(trace: Trace, found: Iterable[Overlap]) -> tuple[Overlap, ...]:
     """Add to breakdowns how much of the exposed communication something waited for.
 
     A collective whose result is needed only later, or during which the step waits for the host or another
@@ -124,11 +124,10 @@ def blocking(trace: Trace, found: Iterable[Overlap], graphs: Graphs | None = Non
     Args:
         trace: The trace that was broken down.
         found: The breakdowns.
-        graphs: The trace's, where they are needed for more than this.
     """
     found = tuple(found)
     try:
-        paths = critical_paths(trace, top=0, graphs=graphs)
+        paths = critical_paths(trace, top=0)
     except EmptyTraceError:
         return found
     waited: dict[int, Spans] = {}

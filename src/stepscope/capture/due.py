@@ -31,16 +31,10 @@ class Due:
     Args:
         mark: Leaves a mark in the run: order, step, why.
         every: Steps between two captures of the schedule; None if it does not go by steps.
-        say: Prints a line.
     """
 
-    def __init__(
-        self,
-        mark: Callable[[Order, int, str], None],
-        every: int | None = None,
-        say: Callable[[str], None] = on_console,
-    ) -> None:
-        self._mark, self._every, self._say = mark, every, say
+    def __init__(self, mark: Callable[[Order, int, str], None], every: int | None = None) -> None:
+        self._mark, self._every = mark, every
         self._waits: tuple[Order, int, str, bool] | None = None
         self._skipped: tuple[str, int] | None = None
         self._more = 0
@@ -51,7 +45,7 @@ class Due:
             self._more += step != self._skipped[1]
             return
         self._skipped, self._more = (order.cause, step), 0
-        self._say(f"no profile of step {step}: {why}")
+        on_console(f"no profile of step {step}: {why}")
         self._mark(order, step, f"skipped: {why}")
 
     def wait(self, order: Order, step: int, why: str, *, quiet: bool = False) -> None:
@@ -73,7 +67,7 @@ class Due:
                 others = self._passed(due, step)
                 notes.append(f"due at step {due}, begun at step {step}{others}: {why}")
                 if not quiet:
-                    self._say(f"the profile due at step {due} begins at step {step}{others}: {why}")
+                    on_console(f"the profile due at step {due} begins at step {step}{others}: {why}")
         if self._skipped is not None and order.cause == self._skipped[0]:
             (_, first), self._skipped = self._skipped, None
             several = f"those of step {first} and of {self._more} later ones were" if self._more else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
@@ -17,8 +17,11 @@ from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.kind import KINDS
+from stepscope.health.ring import Floats, Ring, pieces
 from stepscope.health.series import ROLES, Stream
 
+Told = tuple[str, Mapping[str, float]]
+"""A finding's sentence, and the numbers that show it."""
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
 MOST_LAYERS = 20
@@ -347,7 +350,6 @@ class Threshold(StreamWatch):
         say: Turns a value into the sentence.
         name: Name of the value in the evidence.
         gate: When to open and close.
-        skip: Points that are not judged at the beginning.
     """
 
     def __init__(
@@ -359,10 +361,9 @@ class Threshold(StreamWatch):
         name: str,
         gate: AlarmGate,
         severity: Any = None,
-        skip: int = 0,
     ) -> None:
         self.rule, self._bad, self._say, self._name, self._gate = rule, bad, say, name, gate
-        self._severity, self._skip = severity, skip
+        self._severity = severity
         self._steps: list[int] = []
         self.began, self.first = -inf, 0.0
         self._withheld = False
@@ -373,10 +374,6 @@ class Threshold(StreamWatch):
 
     def take(self, chunk: Chunk) -> None:
         """Judge points."""
-        if self._skip:
-            left = min(self._skip, len(chunk))
-            self._skip -= left
-            chunk = chunk.part(slice(left, None))
         if not len(chunk):
             return
         if self.began == -inf:
@@ -397,6 +394,44 @@ class Threshold(StreamWatch):
             if not self._withheld:
                 severity = self._severity(value) if self._severity else None
                 rule.open(at, self._say(value), {self._name: value}, severity=severity)
+
+
+class Windowed(StreamWatch):
+    """Looks at the last values every so many; opens and closes after several looks of one kind in a row.
+
+    Args:
+        rule: Whose findings these are; it has the limits ``window`` and ``checks``.
+        every: Values from one look to the next.
+        begin: Values before the first look; by default a whole window.
+    """
+
+    def __init__(self, rule: Rule, every: int, begin: int | None = None) -> None:
+        size, checks = rule.limit("window"), rule.limit("checks")
+        self.rule, self._every, self._begin = rule, every, size if begin is None else begin
+        self._ring, self._steps = Ring(size), Ring(size)
+        self._gate = AlarmGate(opens=checks, closes=checks)
+
+    @abstractmethod
+    def judge(self, values: Floats) -> Callable[[At], Told] | None:
+        """Return what makes the sentence and the numbers of a finding; None where nothing is wrong."""
+
+    def take(self, chunk: Chunk) -> None:
+        """Judge points."""
+        chunk = finite(chunk)
+        for rows in pieces(self._ring.count, len(chunk), self._every):
+            part = chunk.part(rows)
+            self._ring.push(part.values)
+            self._steps.push(part.steps.astype(np.float64))
+            if self._ring.count < self._begin or self._ring.count % self._every:
+                continue
+            self.rule.judged()
+            say = self.judge(self._ring.values)
+            change = self._gate.see(say is not None)
+            at = At.row(part, -1, int(self._steps.values[0]))
+            if change == "close":
+                self.rule.close(at)
+            elif change == "open" and say is not None:
+                self.rule.open(at, *say(at))
 
 
 def finite(chunk: Chunk) -> Chunk:

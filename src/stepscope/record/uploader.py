@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +68,6 @@ class Uploader:
         url: The run's directory in the store.
         options: For the driver.
         problems: Told of failures.
-        wall: Gives the time.
 
     Attributes:
         url: The address without a secret.
@@ -83,15 +82,8 @@ class Uploader:
         UsageError: ``STEPSCOPE_SPOOL_BYTES`` is not a number of bytes.
     """
 
-    def __init__(
-        self,
-        url: str,
-        options: Mapping[str, Any],
-        problems: Problems,
-        *,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._address, self._options, self._problems, self._wall = url, dict(options), problems, wall
+    def __init__(self, url: str, options: Mapping[str, Any], problems: Problems) -> None:
+        self._address, self._options, self._problems = url, dict(options), problems
         self.url = shown(url)
         self.room = SpoolRoom(folder_of(url), spool_bytes())
         self.ended_files: deque[str] = deque()
@@ -223,7 +215,7 @@ class Uploader:
             closing = self._closing
             due = closing or self._hurry or time.monotonic() >= self._next_at
             self._hurry = False
-            transfer.push(self._wall(), everything=due)
+            transfer.push(time.time(), everything=due)
             while self.ended_files and not closing:
                 transfer.retire(self.ended_files[0])
                 self.ended_files.popleft()

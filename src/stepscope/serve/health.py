@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
@@ -136,32 +136,9 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
 
 def as_finding(written: WrittenFinding) -> Finding:
     """Return a finding that a run wrote."""
+    told = {each.name: getattr(written, each.name) for each in fields(Finding) if each.name != "run"}
     severity = written.severity if written.severity in SEVERITIES else "info"
-    return Finding(
-        rule=written.rule,
-        severity=severity,
-        title=written.title,
-        summary=written.summary,
-        tag=written.tag,
-        run="",
-        layer=written.layer,
-        rank=written.rank,
-        first_step=written.first_step,
-        step=written.step,
-        wall=written.wall,
-        values=written.values,
-        threshold=written.threshold,
-        action=written.action,
-        closed_step=written.closed_step,
-        closed_wall=written.closed_wall,
-        since_step=written.since_step,
-        stack=written.stack,
-        also=written.also,
-        causes=written.causes,
-        batches=written.batches,
-        rewind=written.rewind,
-        number=written.number or 0,
-    )
+    return Finding(**told | {"run": "", "severity": severity, "number": written.number or 0})
 
 
 # --- ranks ------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from stepscope.health.batch import Chunk
-from stepscope.health.gate import AlarmGate
-from stepscope.health.ring import Ring, pieces
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
+from stepscope.health.ring import Floats
+from stepscope.health.rule import At, PerStream, StreamWatch, Told, Windowed, thresholds
 from stepscope.health.series import Stream
 
 EVERY = 12
@@ -38,37 +38,23 @@ class GpuUnderused(PerStream):
 
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Percentiles(self)
+        return _Percentiles(self, EVERY)
 
 
-class _Percentiles(StreamWatch):
-    def __init__(self, rule: Rule) -> None:
-        self._rule, self._ring = rule, Ring(rule.limit("window"))
-        self._steps = Ring(rule.limit("window"))
-        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+class _Percentiles(Windowed):
+    def judge(self, values: Floats) -> Callable[[At], Told] | None:
+        limits = self.rule.limits
+        low, high = np.percentile(values, [5, 95]).tolist()
+        if high >= limits["high"] and low >= limits["low"]:
+            return None
 
-    def take(self, chunk: Chunk) -> None:
-        chunk = finite(chunk)
-        for rows in pieces(self._ring.count, len(chunk), EVERY):
-            part = chunk.part(rows)
-            self._ring.push(part.values)
-            self._steps.push(part.steps.astype(np.float64))
-            if self._ring.full and self._ring.count % EVERY == 0:
-                self._judge(part)
-
-    def _judge(self, part: Chunk) -> None:
-        self._rule.judged()
-        limits = self._rule.limits
-        low, high = np.percentile(self._ring.values, [5, 95]).tolist()
-        change = self._gate.see(high < limits["high"] or low < limits["low"])
-        at = At.row(part, -1, int(self._steps.values[0]))
-        if change == "close":
-            self._rule.close(at)
-        elif change == "open":
-            layer = part.stream.layer or "the GPU"
+        def say(at: At) -> Told:
+            layer = at.stream.layer or "the GPU"
             text = (
                 f"{layer} is hardly used: 95 % of the samples lie below {high:.0%}"
                 if high < limits["high"]
                 else f"{layer} is used in fits and starts: between {low:.0%} and {high:.0%}"
             )
-            self._rule.open(at, text, {"p5": low, "p95": high})
+            return text, {"p5": low, "p95": high}
+
+        return say

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from stepscope.health.batch import Chunk
-from stepscope.health.gate import AlarmGate
-from stepscope.health.ring import Ring, median, pieces
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
+from stepscope.health.ring import Floats, median
+from stepscope.health.rule import At, PerStream, StreamWatch, Told, Windowed, thresholds
 from stepscope.health.series import Stream
 
 SKIPPED = 20
@@ -43,41 +42,24 @@ class MemoryCreep(PerStream):
 
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Quarters(self)
+        return _Quarters(self, EVERY, SKIPPED + self.limit("window"))
 
 
-class _Quarters(StreamWatch):
-    def __init__(self, rule: Rule) -> None:
-        size = rule.limit("window")
-        self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
-        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
-
-    def take(self, chunk: Chunk) -> None:
-        chunk = finite(chunk)
-        for rows in pieces(self._ring.count, len(chunk), EVERY):
-            part = chunk.part(rows)
-            self._ring.push(part.values)
-            self._steps.push(part.steps.astype(np.float64))
-            enough = self._ring.count >= SKIPPED + self._rule.limit("window")
-            if enough and self._ring.count % EVERY == 0:
-                self._judge(part)
-
-    def _judge(self, part: Chunk) -> None:
-        rule = self._rule
-        rule.judged()
-        quarters = [median(quarter) for quarter in np.array_split(self._ring.values, 4)]
+class _Quarters(Windowed):
+    def judge(self, values: Floats) -> Callable[[At], Told] | None:
+        limits = self.rule.limits
+        quarters = [median(quarter) for quarter in np.array_split(values, 4)]
         first, last = quarters[0], quarters[-1]
-        rises = all(later > (1 + rule.limits["quarter"]) * earlier for earlier, later in pairwise(quarters))
-        grown = last - first > max(rule.limits["growth"] * first, rule.limits["least_mib"] * MIB)
-        change = self._gate.see(rises and grown)
-        at = At.row(part, -1, int(self._steps.values[0]))
-        if change == "close":
-            rule.close(at)
-        elif change == "open":
+        rises = all(later > (1 + limits["quarter"]) * earlier for earlier, later in pairwise(quarters))
+        if not rises or last - first <= max(limits["growth"] * first, limits["least_mib"] * MIB):
+            return None
+
+        def say(at: At) -> Told:
             steps = max(at.step - at.first_step, 1)
             text = (
                 f"memory grew from {first / MIB:,.0f} to {last / MIB:,.0f} MiB in {steps:,} steps and is "
                 "still growing"
             )
-            values = {"first_bytes": first, "last_bytes": last, "bytes_per_step": (last - first) / steps}
-            rule.open(at, text, values)
+            return text, {"first_bytes": first, "last_bytes": last, "bytes_per_step": (last - first) / steps}
+
+        return say

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
 from stepscope.health.batch import Chunk
 from stepscope.health.finding import number
-from stepscope.health.gate import AlarmGate
-from stepscope.health.ring import Ring, median, pieces, spread
-from stepscope.health.rule import At, PerStream, Rule, StreamWatch, finite, thresholds
+from stepscope.health.ring import Floats, median, spread
+from stepscope.health.rule import At, PerStream, Rule, StreamWatch, Told, Windowed, finite, thresholds
 from stepscope.health.series import Stream
 
 EVERY = 50
@@ -38,8 +37,7 @@ class StepOutliers(PerStream):
     defaults = thresholds(ratio=2, z=3, least_s=0.02, count=10, cost=0.1, lost_s=1, window=200, checks=2)
     action = (
         "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
-        "inside the "
-        "step, garbage collection, recompilation (shapes that change), other work on the machine"
+        "inside the step, garbage collection, recompilation (shapes that change), other work on the machine"
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
@@ -47,11 +45,9 @@ class StepOutliers(PerStream):
         return _Window(self)
 
 
-class _Window(StreamWatch):
+class _Window(Windowed):
     def __init__(self, rule: Rule) -> None:
-        size = rule.limit("window")
-        self._rule, self._ring, self._steps = rule, Ring(size), Ring(size)
-        self._gate = AlarmGate(opens=rule.limit("checks"), closes=rule.limit("checks"))
+        super().__init__(rule, EVERY)
         self._left = SKIPPED
         self._all = self._lost = 0.0
 
@@ -59,41 +55,33 @@ class _Window(StreamWatch):
         chunk = finite(chunk)
         skipped = min(self._left, len(chunk))
         self._left -= skipped
-        chunk = chunk.part(slice(skipped, None))
-        for rows in pieces(self._ring.count, len(chunk), EVERY):
-            part = chunk.part(rows)
-            self._ring.push(part.values)
-            self._steps.push(part.steps.astype(np.float64))
-            if self._ring.full and self._ring.count % EVERY == 0:
-                self._judge(part)
+        super().take(chunk.part(slice(skipped, None)))
 
-    def _judge(self, part: Chunk) -> None:
-        rule, values = self._rule, self._ring.values
-        rule.judged()
+    def judge(self, values: Floats) -> Callable[[At], Told] | None:
+        limits = self.rule.limits
         middle = median(values)
-        apart = max(rule.limits["z"] * spread(values, middle), rule.limits["least_s"])
-        limit = max(rule.limits["ratio"] * middle, middle + apart)
+        limit = max(
+            limits["ratio"] * middle, middle + max(limits["z"] * spread(values, middle), limits["least_s"])
+        )
         long = values > limit
         total = float(values.sum())
         cost = float((values[long] - middle).sum()) / total if total > 0 else 0.0
         new = values[-EVERY:] if self._all else values
         self._all += float(new.sum())
         self._lost += float((new[new > limit] - middle).sum())
-        bad = long.sum() >= rule.limits["count"] and cost > rule.limits["cost"]
-        bad = bad and self._lost > max(rule.limits["lost_s"], rule.limits["cost"] * self._all)
-        change = self._gate.see(bool(bad))
-        at = At.row(part, -1, int(self._steps.values[0]))
-        if change == "close":
-            rule.close(at)
-        elif change == "open":
-            text = (
-                f"{int(long.sum())} of the last {len(values)} steps took more than {number(1e3 * limit)} ms, "
-                f"the median is "
-                f"{number(1e3 * middle)} ms; they cost {cost:.0%} of the time"
-            )
-            evidence = {
-                "outliers": int(long.sum()),
-                "median_ms": 1e3 * middle,
-                "longest_ms": 1e3 * float(values.max()),
-            }
-            rule.open(at, text, {**evidence, "cost_ratio": cost, "lost_s": self._lost})
+        if long.sum() < limits["count"] or cost <= limits["cost"]:
+            return None
+        if self._lost <= max(limits["lost_s"], limits["cost"] * self._all):
+            return None
+        text = (
+            f"{int(long.sum())} of the last {len(values)} steps took more than {number(1e3 * limit)} ms, "
+            f"the median is {number(1e3 * middle)} ms; they cost {cost:.0%} of the time"
+        )
+        evidence = {
+            "outliers": int(long.sum()),
+            "median_ms": 1e3 * middle,
+            "longest_ms": 1e3 * float(values.max()),
+            "cost_ratio": cost,
+            "lost_s": self._lost,
+        }
+        return lambda at: (text, evidence)

@@ -271,18 +271,15 @@ def of_held(held: Sequence[Held], description: str) -> Prepared:
 MAX_CHANNELS = 8
 
 
-def prepare_audio(
-    sound: Any, sample_rate: int, label: str = "", description: str = "", *, batch: bool = False
-) -> Prepared:
-    """Return a sound, or several.
+def prepare_audio(sound: Any, sample_rate: int, label: str = "", description: str = "") -> Prepared:
+    """Return a sound.
 
     Args:
         sound: Samples [frames], [frames, channels] or [channels, frames], floats of -1 to 1 or int16; or
-            encoded bytes. With ``batch`` [n, frames, channels].
+            encoded bytes.
         sample_rate: Frames per second.
         label: Markdown.
         description: Markdown.
-        batch: Several are expected.
 
     Raises:
         RefusalError: It is not one.
@@ -296,7 +293,7 @@ def prepare_audio(
     if isinstance(sample_rate, bool) or not isinstance(sample_rate, int) or not 0 < sample_rate < 1 << 31:
         raise refused(f"sample_rate={shown(sample_rate)}", "frames per second, as sample_rate=44_100")
     held = snapshot(sound, "an array of samples")
-    order = "NTC" if batch and len(held.shape) == 3 else order_of(held.shape)
+    order = order_of(held.shape)
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:

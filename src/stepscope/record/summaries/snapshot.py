@@ -106,14 +106,14 @@ def _of_parts(value: Any, array: NDArray[Any]) -> NDArray[Any]:
         raise _refused(f"{shown(value)} of unlike parts: {error}") from error
 
 
-def of_array(array: NDArray[Any], family: str = "numpy") -> Snapshot:
+def of_array(array: NDArray[Any]) -> Snapshot:
     """Return an array that nobody else changes."""
     floating = array.dtype.kind == "f"
     if array.dtype.kind not in _NUMBERS:
         if "float" not in array.dtype.name:  # bfloat16 and the float8 types are numpy's void kind
             raise _refused(f"an array of {array.dtype}")
         floating, array = True, array.astype(np.float32)
-    return Snapshot(lambda: array, array.shape, array.nbytes, family, floating=floating)
+    return Snapshot(lambda: array, array.shape, array.nbytes, "numpy", floating=floating)
 
 
 # --- torch ------------------------------------------------------------------------------------------
