@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Floats, Groups, step_matrix
-from stepscope.analyze.kernels import TENSOR_CORE, operators_of
+from stepscope.analyze.kernels import TENSOR_CORE, known, operators_of
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.analyze.spans import Ints
@@ -380,9 +380,9 @@ def _launches(trace: Trace, rows: Ints, groups: Groups, *, on_device: bool) -> l
             registers=_whole(registers[g]),
             shared_bytes=_whole(shared[g]),
             # Recorders write 0 where they do not know; so few blocks that it rounds to 0 is the other case.
-            occupancy_ratio=_known(occupancy[g]) if occupancy[g] > 0 or blocks[g] < 1 else None,
-            blocks_per_multiprocessor=_known(blocks[g]),
-            delay_median_ns=_known(middle[g]),
+            occupancy_ratio=known(occupancy[g]) if occupancy[g] > 0 or blocks[g] < 1 else None,
+            blocks_per_multiprocessor=known(blocks[g]),
+            delay_median_ns=known(middle[g]),
             delay_max_ns=_whole(most[g]),
         )
         for g in range(size)
@@ -418,10 +418,6 @@ def _delays(trace: Trace, rows: Ints, groups: Groups) -> tuple[Floats, Floats]:
     low, high = sorted_delay[first + (count - 1) // 2], sorted_delay[first + count // 2]
     middle[used], most[used] = (low + high) / 2, sorted_delay[first + count - 1]
     return middle, most
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _whole(value: float) -> int | None:

@@ -87,8 +87,8 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
             per_step=steps[g],
             operators=operators[g],
             bytes=int(moved[g]) if measured[g] else None,
-            occupancy_ratio=_known(occupancy[g]),
-            blocks_per_multiprocessor=_known(blocks[g]),
+            occupancy_ratio=known(occupancy[g]),
+            blocks_per_multiprocessor=known(blocks[g]),
             tensor_core=bool(TENSOR_CORE.search(texts[int(groups.key[g]) >> 4])),
         )
         for g in np.argsort(-total, kind="stable").tolist()
@@ -96,7 +96,8 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
     return tuple(found)
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """Return a number, None for NaN."""
     return None if np.isnan(value) else float(value)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.arguments import add_cache
-from stepscope.cli.output import aligned, complain, plain, say
+from stepscope.cli.output import aligned, complain, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
-from stepscope.health.finding import number
+from stepscope.health.finding import number, plain
 from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.output import aligned, duration, plain, size
-from stepscope.health.finding import number
+from stepscope.cli.output import aligned, duration, size
+from stepscope.health.finding import number, plain
 from stepscope.store.info import age
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from dataclasses import dataclass
@@ -116,12 +115,3 @@ def size(count: float | None) -> str:
         if count >= scale:
             return f"{three_digits(count / scale)} {unit}"
     return f"{three_digits(count / 1024)} KiB"
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON types: non-finite numbers are the strings that TensorBoard uses."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -121,7 +121,7 @@ class Abstention:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can carry it."""
+    """Return a value as JSON can carry it: numbers that are not finite are TensorBoard's words for them."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepscope.analyze.ranks.account import accounts_of, notes_of, onset, over_time
@@ -57,19 +58,7 @@ def frontier_answer(
         steps=edges[:-1].tolist(),
         end=int(edges[-1]) if len(edges) else 0,
         groups=[_group(account, table, edges) for account in found],
-        stuck=[
-            StalledRank(
-                each.rank,
-                each.host,
-                each.step,
-                each.stage,
-                each.stalled_s,
-                each.place,
-                each.line,
-                each.elsewhere,
-            )
-            for each in stuck_ranks(ranks.stalled())
-        ],
+        stuck=msgspec.convert(stuck_ranks(ranks.stalled()), list[StalledRank], from_attributes=True),
         refused=refused,
         clock="device" if table.clock == "device" else "host",
         notes=notes_of(found, table) if found else [],

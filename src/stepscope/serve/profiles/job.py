@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import convert
+
 from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
 from stepscope.analyze.ranks.job import Job, job_of
 from stepscope.analyze.ranks.stragglers import needed
@@ -51,17 +53,11 @@ def answer_of(path: str, found: Job) -> JobAnswer:
         missing=list(found.missing),
         clock=_clocks(found),
         wait=_wait(found),
-        bandwidth=[
-            JobBandwidth(
-                row.operation, row.group, row.ranks, row.count, row.bytes, float(row.transfer_ns),
-                row.bus_bytes_per_s, row.link, row.link_bytes_per_s, row.link_ratio,
-            )
-            for row in found.bandwidths
-        ],
+        bandwidth=convert(found.bandwidths, list[JobBandwidth], from_attributes=True),
         blame=found.blame,
         costs=[JobCosts(by, rows[:MOST]) for by, rows in found.costs.items()],
         critical_path=_path(found),
-        shared=_shared(found),
+        shared=convert(found.shared, JobShared | None, from_attributes=True),
         slow_groups=found.slow_groups,
         stragglers=found.stragglers,
         what_if=[
@@ -79,11 +75,6 @@ def _path(found: Job) -> JobPath | None:
     if path is None:
         return None
     return JobPath(path.steps, path.total_ns, path.switches, path.refused, path.pieces[:MOST])
-
-
-def _shared(found: Job) -> JobShared | None:
-    shared = found.shared
-    return JobShared(shared.cause, shared.share, shared.ranks) if shared else None
 
 
 def _tasks(found: Job) -> list[JobTask]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from stepscope.analyze.idle import Gap, idle
@@ -76,20 +77,8 @@ def gaps(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> GapsAns
     every = profile.once(("gaps",), lambda: _gaps(profile.trace))
     inside = [gap for gap in every if gap.start_ns < end_ns and gap.start_ns + gap.duration_ns > start_ns]
     longest = sorted(inside, key=lambda gap: -gap.duration_ns)[:most]
-    found = [
-        IdleGap(
-            rank=gap.rank,
-            device=gap.device,
-            start_ns=gap.start_ns,
-            duration_ns=gap.duration_ns,
-            reason=gap.reason,
-            before=gap.before,
-            after=gap.after,
-            host=gap.host,
-            loading_ns=gap.loading_ns,
-        )
-        for gap in sorted(longest, key=lambda gap: gap.start_ns)
-    ]
+    longest.sort(key=lambda gap: gap.start_ns)
+    found = msgspec.convert(longest, list[IdleGap], from_attributes=True)
     return GapsAnswer(profile.path, found, len(inside))
 
 
