@@ -1,5 +1,6 @@
 # make demo    train something real, record it, and serve the page
 # make test    run every test against the built wheel, in virtual environments made here
+# make quick   the tests without browsers, jobs of several processes and other frameworks' environments
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
@@ -30,7 +31,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 PAGE_INPUTS ?= 50000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: demo test quick environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -41,6 +42,10 @@ test:
 	$(MAKE) --no-print-directory -j4 --output-sync=target environments packages
 	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 $(ALSO)
+
+# What changes are made with: the tests that mutants of the source are tried on.
+quick: $(VENV)/.test
+	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/golden tests/property $(PYTEST)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 
