@@ -56,7 +56,8 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 }  # fmt: skip
 LIBRARIES = (
     "numpy", "polars", "google.protobuf.message", "msgspec", "psutil", "PIL.Image", "starlette.routing",
-    "uvicorn", "hypothesis.strategies", "torch", "jax.numpy", "tensorboard.summary.writer.event_file_writer",
+    "uvicorn", "hypothesis.strategies", "sklearn.isotonic", "torch", "jax.numpy",
+    "tensorboard.summary.writer.event_file_writer",
 )  # fmt: skip
 """Modules that the tests import and that take long to import."""
 OPTIONS = ["-xq", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning"]
@@ -233,7 +234,7 @@ class Forks:
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            sys.path.insert(0, str(self.copy))
+            sys.path[:0] = [str(self.copy), str(ROOT)]  # the second as python -m pytest has it
             os.environ |= {"PYTHONPATH": str(self.copy), "CI": "true"}
             if limit_s is not None:  # a changed file leaves nothing behind
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -51,6 +51,13 @@ def test_too_few_points_are_not_known(function, points):
     assert np.isnan(follower.value)
 
 
+def test_points_of_one_step_have_no_slope():
+    follower = SeriesFollower(Reading("a", "slope", 2))
+    for value in (1.0, 2.0):
+        follower.see(7, value)
+    assert np.isnan(follower.value)
+
+
 @pytest.mark.parametrize(
     ("text", "holds"),
     [

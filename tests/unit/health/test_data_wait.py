@@ -92,3 +92,4 @@ def test_the_onset_is_the_best_split(ratios, limit, at):
 
 def test_the_onset_of_a_fall():
     assert onset(np.array([1.0, 1, 1, 0, 0]), 0.5, rises=False) == 3
+    assert onset(np.array([0.5, 0.5, 0, 0]), 0.5, rises=False) == 0  # it was never above

@@ -1,0 +1,64 @@
+"""What rules keep of a series, against lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.health.batch import Chunk
+from stepscope.health.blocks import ValueBlocks
+from stepscope.health.ring import Ring, median, pieces, spread
+from stepscope.health.series import Stream
+
+PORTIONS = [(1,) * 30, (3, 3, 1, 23), (30,), (4, 4, 4, 4, 14), (7, 1, 8, 2, 12)]
+
+
+@pytest.mark.parametrize("portions", PORTIONS)
+def test_a_ring_holds_the_last_values(portions):
+    ring, taken = Ring(4), []
+    for size in portions:
+        more = np.arange(len(taken), len(taken) + size, dtype=float)
+        ring.push(more)
+        taken += more.tolist()
+        assert ring.values.tolist() == taken[-4:]
+        assert (ring.count, ring.full) == (len(taken), len(taken) >= 4)
+
+
+def test_medians_are_the_upper_ones():
+    assert median(np.array([4.0, 1.0, 3.0, 2.0])) == 3.0
+    assert median(np.array([2.0, 9.0, 1.0])) == 2.0
+    assert spread(np.array([1.0, 2.0, 3.0, 4.0, 9.0]), 3.0) == pytest.approx(1.4826)
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_pieces_end_at_multiples_of_all_values(count):
+    found = list(pieces(count, 12, 5))
+    assert [at for piece in found for at in range(piece.start, piece.stop)] == list(range(12))
+    assert [count + piece.stop for piece in found[:-1]] == [
+        n for n in range(count + 1, count + 12) if n % 5 == 0
+    ]
+
+
+@pytest.mark.parametrize("portions", PORTIONS)
+def test_blocks_are_of_equally_many_finite_values(portions):
+    values = np.where(np.arange(30) % 7 == 3, np.nan, np.arange(30.0))
+    blocks, cut, found, parts, begin = ValueBlocks(4), ValueBlocks(4), [], [], 0
+    for size in portions:
+        rows = np.arange(begin, begin + size)
+        chunk = Chunk(Stream("a", "loss"), rows, values[rows], rows + 0.5)
+        found += blocks.take(chunk)
+        for part in cut.parts(chunk):
+            ended = list(cut.take(part))
+            assert len(ended) <= 1
+            assert not ended or ended[0].step == part.steps[-1]
+            parts += part.steps.tolist()
+        begin += size
+    finite = [at for at in range(30) if at % 7 != 3]
+    whole = [finite[at : at + 4] for at in range(0, len(finite) - 3, 4)]
+    assert [each.values.tolist() for each in found] == whole
+    assert [(each.first_step, each.step, each.wall) for each in found] == [
+        (w[0], w[-1], w[-1] + 0.5) for w in whole
+    ]
+    assert [each.mean for each in found] == pytest.approx([np.mean(w) for w in whole])
+    assert blocks.done == cut.done == len(whole)
+    assert parts == list(range(30))
