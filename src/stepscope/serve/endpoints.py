@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -64,6 +64,12 @@ class Endpoints:
 
     def close(self) -> None:
         """Release what must not outlive the server."""
+
+    async def sent(
+        self, request: Request, make: Callable[[], bytes], *, media_type: str = "application/json"
+    ) -> Response:
+        """Answer with what a thread makes."""
+        return await self.threads.with_store(lambda: body_response(request, make(), media_type=media_type))
 
 
 class LogEndpoints(Endpoints):
@@ -136,36 +142,29 @@ class LogEndpoints(Endpoints):
 
     async def findings(self, request: Request) -> Response:
         """``GET findings?run=``: what the health rules say about a run."""
-
-        def answer() -> Response:
-            body = self.finding_answers.answer(request.query_params.get("run", ""), self.follower.log)
-            return body_response(request, body, media_type="application/json")
-
-        return await self.threads.with_store(answer)
+        run = request.query_params.get("run", "")
+        return await self.sent(request, lambda: self.finding_answers.answer(run, self.follower.log))
 
     async def captures(self, request: Request) -> Response:
         """``GET captures?run=``: the profiles that a run captured."""
 
-        def answer() -> Response:
+        def answer() -> bytes:
             from stepscope.serve import captures
 
-            body = captures.answer(request.query_params.multi_items(), self.follower.log)
-            return body_response(request, body, media_type="application/json")
+            return captures.answer(request.query_params.multi_items(), self.follower.log)
 
-        return await self.threads.with_store(answer)
+        return await self.sent(request, answer)
 
     async def capture(self, request: Request) -> Response:
         """``POST capture``: ask a run for a profile."""
         body = await body_of(request)
 
-        def answer() -> Response:
+        def answer() -> bytes:
             from stepscope.serve import captures
 
-            return body_response(
-                request, captures.ask(body, self.follower.log), media_type="application/json"
-            )
+            return captures.ask(body, self.follower.log)
 
-        return await self.threads.with_store(answer)
+        return await self.sent(request, answer)
 
     async def report(self, request: Request) -> Response:
         """``GET report?run=``: a run as one HTML file."""
@@ -197,12 +196,12 @@ class LogEndpoints(Endpoints):
     async def openapi(self, request: Request) -> Response:
         """``GET openapi.json``: this interface as an OpenAPI document."""
 
-        def answer() -> Response:
+        def answer() -> bytes:
             from stepscope.serve.openapi import document
 
-            return body_response(request, encoded(document(ALL)), media_type="application/json")
+            return encoded(document(ALL))
 
-        return await self.threads.with_store(answer)
+        return await self.sent(request, answer)
 
     @functools.cached_property
     def looks(self) -> Looks:
@@ -236,30 +235,21 @@ class RankEndpoints(Endpoints):
 
     async def ranks(self, request: Request) -> Response:
         """``GET ranks?run=``: the ranks of a run, or the runs that have ranks."""
-
-        def answer() -> Response:
-            body = self.answers.listing(request.query_params, self.follower.log)
-            return body_response(request, body, media_type="application/json")
-
-        return await self.threads.with_store(answer)
+        return await self.sent(request, lambda: self.answers.listing(request.query_params, self.follower.log))
 
     async def rank_steps(self, request: Request) -> Response:
         """``GET ranks/steps?run=&fact=&columns=``: one fact rank by step, as one binary frame."""
-
-        def answer() -> Response:
-            frame = self.answers.steps(request.query_params, self.follower.log)
-            return body_response(request, frame, media_type="application/octet-stream")
-
-        return await self.threads.with_store(answer)
+        return await self.sent(
+            request,
+            lambda: self.answers.steps(request.query_params, self.follower.log),
+            media_type="application/octet-stream",
+        )
 
     async def frontier(self, request: Request) -> Response:
         """``GET ranks/frontier?run=&columns=``: which rank holds the others up, in which stage."""
-
-        def answer() -> Response:
-            body = self.answers.frontier(request.query_params, self.follower.log)
-            return body_response(request, body, media_type="application/json")
-
-        return await self.threads.with_store(answer)
+        return await self.sent(
+            request, lambda: self.answers.frontier(request.query_params, self.follower.log)
+        )
 
     @functools.cached_property
     def answers(self) -> RankAnswers:
@@ -416,22 +406,18 @@ class AnnotationEndpoints(Endpoints):
     async def annotations_get(self, request: Request) -> Response:
         """``GET views`` and ``trash``: saved views, and deleted runs."""
         name = endpoint_of(request)
-
-        def answer() -> Response:
-            return body_response(request, self.annotations().get(name), media_type="application/json")
-
-        return await self.threads.with_store(answer)
+        return await self.sent(request, lambda: self.annotations().get(name))
 
     async def annotations_post(self, request: Request) -> Response:
         """``POST run``, ``views/save`` …: annotations of runs, the trash, and views."""
         name, body = endpoint_of(request), await body_of(request)
 
-        def answer() -> Response:
+        def answer() -> bytes:
             told = self.annotations().post(name, body)
             self.follower.poll()
-            return body_response(request, told, media_type="application/json")
+            return told
 
-        return await self.threads.with_store(answer)
+        return await self.sent(request, answer)
 
     def annotations(self) -> Annotations:
         """Return what answers for names, notes, views and the trash."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepscope.errors import UnknownRunError
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import refusing
 from stepscope.serve.report import report
 from stepscope.store.annotations import Notes
 
@@ -29,14 +29,12 @@ def answer(name: str, log: Log | None) -> ReportFile:
     Raises:
         Refusal: There is no such run.
     """
-    try:
+    with refusing():
         if log is None:
             raise UnknownRunError(f"no run {name!r}", hint="nothing has been read yet")
         log.run(name)
         notes = Notes(log.path)
         notes.refresh()
         text = report(log, name, notes[name])
-    except UnknownRunError as error:
-        raise Refusal(404, error.message, error.hint) from None
     own = log.path.name if name == "." else name
     return ReportFile(text, f"{re.sub(r'[^A-Za-z0-9._=-]+', '-', own).strip('-.') or 'run'}.html")

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.callbacks import of_the_loader
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.advise.workers import Workers, workers_of
@@ -142,29 +142,22 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
     """Return the check of one activity."""
 
     def check(facts: Facts) -> Iterator[Finding]:
-        trace, cases = facts.timeline, []
         looked = [waited for waited in facts.waited if waited.lane >= 0 or len(waited.loading)]
         missing = _missing(facts, rule, looked)
         if missing:
             raise Abstain(missing)
-        for waited in looked:
-            case = _case(facts, rule, waited)
-            if case is not None and case.ratio >= rule.least:
-                cases.append(case)
-        if cases:
-            action = rule.remedies[framework_of(trace)]
-            yield found(
-                rule.rule,
-                cases,
-                of=len(facts.waited),
-                action=lambda case: with_line(facts, case, _of_workers(case) or action),
-                say=lambda case: (
-                    f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}"
-                ),
-                command=lambda case: open_line(facts, case),
-                limits={"gain_ratio": rule.least},
-                withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
-            )
+        yield from judged(
+            rule.rule,
+            (_case(facts, rule, waited) for waited in looked),
+            of=len(facts.waited),
+            action=lambda case: with_line(
+                facts, case, _of_workers(case) or rule.remedies[framework_of(facts.timeline)]
+            ),
+            say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}",
+            command=lambda case: open_line(facts, case),
+            least=rule.least,
+            withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
+        )
 
     check.__doc__ = f"Replay the steps without the time in which {rule.say}."
     return check
@@ -250,9 +243,7 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
         evidence |= _compiled(trace, waited, rows)
     if rule.activity == Activity.EVALUATING:
         evidence |= without_gradients(waited, spans)
-    evidence["events"] = [
-        {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
-    ]
+    evidence["events"] = longest(trace, rows)
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     chain = _chain(waited)
     if workers is not None:

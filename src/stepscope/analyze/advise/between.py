@@ -12,7 +12,7 @@ import numpy as np
 
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of, whole_time
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Spans
@@ -54,7 +54,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             cases.setdefault(rule.rule if rule else RULE, []).append(case)
     for name, several in cases.items():
         rule = next((one for one in WHOLE if one.rule == name), None)
-        yield _finding(facts, name, rule, several, len(periods))
+        yield from _findings(facts, name, rule, several, len(periods))
 
 
 def _has_own(case: Case) -> bool:
@@ -63,12 +63,14 @@ def _has_own(case: Case) -> bool:
     return sampled is None or (case.line is not None and not sampled.is_around(case.line))
 
 
-def _finding(facts: Facts, name: str, rule: ActivityRule | None, cases: list[Case], of: int) -> Finding:
+def _findings(
+    facts: Facts, name: str, rule: ActivityRule | None, cases: list[Case], of: int
+) -> Iterator[Finding]:
     framework = framework_of(facts.timeline)
     action = rule.remedies[framework] if rule is not None else _REMEDY.get(framework, _OTHERWISE)
     what = f"{rule.say.replace('the step', 'the program')} between the steps" if rule else "between the steps"
     passes = "" if rule else " pass"
-    return found(
+    return judged(
         name,
         cases,
         of=of,
@@ -77,7 +79,7 @@ def _finding(facts: Facts, name: str, rule: ActivityRule | None, cases: list[Cas
         ),
         action=lambda case: with_line(facts, case, action),
         command=lambda case: open_line(facts, case),
-        limits={"gain_ratio": WORTH},
+        least=WORTH,
         withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found, lines_told
+from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told
 from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
@@ -30,21 +30,20 @@ def check(facts: Facts) -> Iterator[Finding]:
     looked = [waited for waited in facts.waited if waited.sampled is not None and len(waited.sampled.known)]
     if not looked:
         raise Abstain("no sampled stacks that tell whether the training thread could run")
-    cases = [case for waited in looked if (case := _case(waited)) is not None and case.ratio >= LEAST]
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: f"the training thread waits for {case.cost_text}{case.where}; {case.free_text}",
-            action=lambda case: (
-                "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
-                "do it ahead of time in a thread"
-            ),
-            command=lambda case: open_line(facts, case),
-            limits={"gain_ratio": LEAST, "line_ratio": ONE_LINE},
-            withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
-        )
+    yield from judged(
+        RULE,
+        map(_case, looked),
+        of=len(facts.waited),
+        say=lambda case: f"the training thread waits for {case.cost_text}{case.where}; {case.free_text}",
+        action=lambda case: (
+            "move what waits there (a file, the network, a lock, a process, sleep) out of the steps, or "
+            "do it ahead of time in a thread"
+        ),
+        command=lambda case: open_line(facts, case),
+        least=LEAST,
+        limits={"line_ratio": ONE_LINE},
+        withdrawn=f"the steps without it would not be {LEAST:.0%} shorter, or no line accounts for half",
+    )
 
 
 def _case(waited: Waited) -> Case | None:

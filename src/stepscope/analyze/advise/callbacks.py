@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import LOADING_THREAD, Waited, Worth
 from stepscope.analyze.device import rows_spans
@@ -30,25 +30,23 @@ def check(facts: Facts) -> Iterator[Finding]:
     looked = [waited for waited in facts.waited if len(waited.executing) or waited.has_device]
     if facts.timeline.format not in ("xplane", "timeline", "step_stats", "chrome") or not looked:
         raise Abstain("no compiled code of XLA or TensorFlow whose operations are known")
-    cases = [case for waited in looked if (case := _case(waited)) is not None and case.ratio >= WORTH]
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"compiled code calls Python ({case.evidence['events'][0]['name']}) for "
-                f"{case.cost_text}{case.where}; {case.free_text}"
-            ),
-            action=lambda case: (
-                "compute it in the compiled step, or return the values and handle them outside of it every "
-                "n steps: jax.pure_callback, jax.experimental.io_callback, jax.debug.print and "
-                "tf.py_function all wait for Python's lock"
-            ),
-            command=lambda case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
-            limits={"gain_ratio": WORTH},
-            withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
-        )
+    yield from judged(
+        RULE,
+        map(_case, looked),
+        of=len(facts.waited),
+        say=lambda case: (
+            f"compiled code calls Python ({case.evidence['events'][0]['name']}) for "
+            f"{case.cost_text}{case.where}; {case.free_text}"
+        ),
+        action=lambda case: (
+            "compute it in the compiled step, or return the values and handle them outside of it every "
+            "n steps: jax.pure_callback, jax.experimental.io_callback, jax.debug.print and "
+            "tf.py_function all wait for Python's lock"
+        ),
+        command=lambda case: show(facts, "op", case.evidence["events"][0]["name"], order="micros"),
+        least=WORTH,
+        withdrawn=f"no operation of compiled code calls Python for {WORTH:.0%} of the steps",
+    )
 
 
 def of_the_loader(waited: Waited) -> Ints:
@@ -80,9 +78,7 @@ def _case(waited: Waited) -> Case | None:
     evidence: dict[str, Any] = {
         "called_ns": round(spans.measure_ns / waited.count),
         "calls_per_step": len(rows) / waited.count,
-        "events": [
-            {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
-        ],
+        "events": longest(trace, rows),
     }
     lines = [] if waited.sampled is None else waited.sampled.called_lines(spans)
     evidence["lines"] = lines_told(lines, spans.measure_ns)

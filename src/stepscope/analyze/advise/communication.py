@@ -17,10 +17,10 @@ from stepscope.analyze.advise.finding import (
     Facts,
     Finding,
     events_of,
-    found,
     graded,
+    judged,
+    longest,
     place_of,
-    top,
 )
 from stepscope.analyze.advise.remedy import quoted, show
 from stepscope.analyze.advise.waited import Waited, Worth
@@ -59,35 +59,31 @@ def check(facts: Facts) -> Iterator[Finding]:
         evidence: dict[str, Any] = {
             "exposed_communication_ratio": worth.cost_ns / waited.wall_ns,
             "exposed_communication_ns": round(worth.cost_ns / waited.count),
-            "operations": [
-                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
-            ],
+            "operations": longest(trace, rows),
         }
         case = Case(waited, worth, evidence, None, rows)
-        if case.ratio >= WORTH and case.cost_ratio >= WORTH:
+        if case.cost_ratio >= WORTH:
             cases.append(case)
     if not known:
         parts = facts.breakdown
         raise Abstain(parts.missing.get("communication", "no communication was recorded"))
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"communication that no computation hides takes {case.cost_text}; {case.free_text}"
-            ),
-            action=lambda case: (
-                "find out who waits for whom before changing the network, because a late rank looks the "
-                "same: record all ranks and open them together; then try larger buckets, overlap with the "
-                "backward pass, fewer or smaller exchanges"
-            ),
-            command=lambda case: show(
-                facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
-            ),
-            limits={"gain_ratio": WORTH, "cost_ratio": WORTH},
-            withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
-        )
+    yield from judged(
+        RULE,
+        cases,
+        of=len(facts.waited),
+        say=lambda case: f"communication that no computation hides takes {case.cost_text}; {case.free_text}",
+        action=lambda case: (
+            "find out who waits for whom before changing the network, because a late rank looks the "
+            "same: record all ranks and open them together; then try larger buckets, overlap with the "
+            "backward pass, fewer or smaller exchanges"
+        ),
+        command=lambda case: show(
+            facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
+        ),
+        least=WORTH,
+        limits={"cost_ratio": WORTH},
+        withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
+    )
 
 
 def _rows(trace: Trace, waited: Waited) -> Any:

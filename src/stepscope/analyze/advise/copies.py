@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.device import rows_spans
 from stepscope.trace.distinct import distinct
@@ -38,29 +38,25 @@ def check(facts: Facts) -> Iterator[Finding]:
             "pageable_ratio": int(trace.duration_ns[rows].sum()) / waited.wall_ns,
             "copies_per_step": len(rows) / waited.count,
             "moved_bytes": int(moved[moved > 0].sum()) if (moved >= 0).any() else None,
-            "copies": [
-                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])
-            ],
+            "copies": longest(trace, rows),
         }
         lines = waited.lines(rows_spans(trace, calls)) if len(calls) else []
         case = Case(waited, worth, evidence, lines[0] if lines else None, rows)
-        if case.ratio >= WORTH:
-            cases.append(case)
+        cases.append(case)
     if not telling:
         raise Abstain("the names of the copies do not say whether memory is pageable")
-    if cases:
-        pinned = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"copies from or to pageable memory take {case.cost_text}{case.where}; {case.free_text}"
-            ),
-            action=lambda case: (
-                pinned if framework_of(trace) == "torch" else "copy from pinned host memory, ahead of time"
-            ),
-            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
-            limits={"gain_ratio": WORTH},
-            withdrawn=f"the steps without these copies would not be {WORTH:.0%} shorter",
-        )
+    pinned = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"
+    yield from judged(
+        RULE,
+        cases,
+        of=len(facts.waited),
+        say=lambda case: (
+            f"copies from or to pageable memory take {case.cost_text}{case.where}; {case.free_text}"
+        ),
+        action=lambda case: (
+            pinned if framework_of(trace) == "torch" else "copy from pinned host memory, ahead of time"
+        ),
+        command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+        least=WORTH,
+        withdrawn=f"the steps without these copies would not be {WORTH:.0%} shorter",
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.spans import Ints
 from stepscope.trace.distinct import distinct
@@ -58,34 +58,30 @@ def check(facts: Facts) -> Iterator[Finding]:
             "fp32_step_ratio": spent / waited.wall_ns,
             "capability": capability or None,
             "told_by": "input types" if _typed(trace, slow) else "kernel names",
-            "kernels": [
-                {"name": name, "total_ns": int(ns)} for name, ns in top(trace, slow, trace.duration_ns[slow])
-            ],
+            "kernels": longest(trace, slow),
         }
         lines = waited.launching_lines(slow)
         line = lines[0] if lines else None
         case = Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, line, slow)
-        if case.ratio >= WORTH:
-            cases.append(case)
+        cases.append(case)
     if not seen:
         raise Abstain("no kernels of matrix products or convolutions")
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"{case.evidence['fp32_ratio']:.0%} of the time in matrix products is 32-bit arithmetic "
-                f"without tensor cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}"
-                f"{case.where}; at twice the rate {case.free_text.removeprefix('without it ')}"
-            ),
-            action=lambda case: _action(capability, framework_of(trace)),
-            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
-            limits={"fp32_ratio": FP32_RATIO, "gain_ratio": WORTH},
-            withdrawn=f"less than {FP32_RATIO:.0%} of their time is 32-bit, or the steps with these "
-            f"products at twice "
-            f"the rate would not be {WORTH:.0%} shorter",
-        )
+    yield from judged(
+        RULE,
+        cases,
+        of=len(facts.waited),
+        say=lambda case: (
+            f"{case.evidence['fp32_ratio']:.0%} of the time in matrix products is 32-bit arithmetic "
+            f"without tensor cores, {case.per_step(case.evidence['fp32_ns'] * case.waited.count)}"
+            f"{case.where}; at twice the rate {case.free_text.removeprefix('without it ')}"
+        ),
+        action=lambda case: _action(capability, framework_of(trace)),
+        command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+        least=WORTH,
+        limits={"fp32_ratio": FP32_RATIO},
+        withdrawn=f"less than {FP32_RATIO:.0%} of their time is 32-bit, or the steps with these "
+        f"products at twice the rate would not be {WORTH:.0%} shorter",
+    )
 
 
 def is_full_precision(kernel: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told, most_frequent
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
@@ -36,23 +36,22 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Replay the steps without the time in which operations are dispatched one by one."""
     if not named(facts.timeline, _CALLS).any():
         raise Abstain("no calls of compiled JAX functions or of TensorFlow operations")
-    cases = [case for waited in facts.waited if (case := _case(waited)) and case.ratio >= LEAST]
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"{case.evidence['operations_per_step']:,.0f} operations "
-                f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for "
-                f"{case.cost_text}{case.where}; {case.free_text}"
-            ),
-            action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
-            command=lambda case: open_line(facts, case),
-            limits={"gain_ratio": LEAST, "operations_per_step": PER_STEP},
-            withdrawn=f"fewer than {PER_STEP} operations a step are dispatched one by one, or the steps "
-            f"without it would not be {LEAST:.0%} shorter",
-        )
+    yield from judged(
+        RULE,
+        map(_case, facts.waited),
+        of=len(facts.waited),
+        say=lambda case: (
+            f"{case.evidence['operations_per_step']:,.0f} operations "
+            f"{'a step' if case.waited.marked else 'in all'} are dispatched one by one, for "
+            f"{case.cost_text}{case.where}; {case.free_text}"
+        ),
+        action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
+        command=lambda case: open_line(facts, case),
+        least=LEAST,
+        limits={"operations_per_step": PER_STEP},
+        withdrawn=f"fewer than {PER_STEP} operations a step are dispatched one by one, or the steps "
+        f"without it would not be {LEAST:.0%} shorter",
+    )
 
 
 _REMEDIES = {
@@ -81,7 +80,7 @@ def _case(waited: Waited) -> Case | None:
     evidence: dict[str, Any] = {
         "operations_per_step": len(rows) / waited.count,
         "handing_ns": round(handing.measure_ns / waited.count),
-        "most": [{"name": name, "calls": int(count)} for name, count in top(trace, rows, np.ones(len(rows)))],
+        "most": most_frequent(trace, rows),
         "lines": lines_told(lines, handing.measure_ns),
     }
     return Case(waited, worth, evidence, lines[0] if lines else None, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -297,32 +297,35 @@ class Case:
         return f" in {self.line.line}" if self.line else ""
 
 
-def found(
+def judged(
     rule: str,
-    cases: list[Case],
+    cases: Iterable[Case | None],
     *,
     of: int,
+    least: float,
     say: Callable[[Case], str],
     action: Callable[[Case], str],
     command: Callable[[Case], str],
-    limits: dict[str, float],
     withdrawn: str,
-    key: str = "cost_ratio",
-) -> Finding:
-    """Make one finding of all ranks on which a cause was found, described by the worst of them.
+    limits: Mapping[str, float] | None = None,
+) -> Iterator[Finding]:
+    """Yield one finding of all ranks on which a cause is worth anything, described by the worst of them.
 
     Args:
         rule: Its id.
-        cases: At least one.
+        cases: The cause on each rank; None where it was not found.
         of: Number of ranks examined.
+        least: Least gain as a share of the steps.
         say: Returns the sentence.
         action: Returns what to do.
         command: Returns the command.
-        limits: The limits that the evidence passed.
         withdrawn: The condition under which it would no longer be reported.
-        key: The number of the evidence that is shown for the other ranks.
+        limits: Further limits that the evidence passed.
     """
-    ordered = sorted(cases, key=lambda case: -case.ratio)
+    worth_it = [case for case in cases if case is not None and case.ratio >= least]
+    if not worth_it:
+        return
+    ordered = sorted(worth_it, key=lambda case: -case.ratio)
     worst = ordered[0]
     waited, worth = worst.waited, worst.worth
     evidence = {"rank": waited.rank, **worst.evidence}
@@ -332,17 +335,17 @@ def found(
     # Where one rank of several is judged alone, the sentence says which.
     label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
     if of > 1:
-        label = f"rank {waited.rank}, the worst of {len(cases)} of {of}: "
-        evidence |= {"affected": len(cases), "of": of}
+        label = f"rank {waited.rank}, the worst of {len(ordered)} of {of}: "
+        evidence |= {"affected": len(ordered), "of": of}
         evidence["next"] = [
             {"rank": case.waited.rank, "gain_ratio": case.ratio} for case in ordered[1 : 1 + _MOST_PLACES]
         ]
-    return Finding(
+    yield Finding(
         rule,
         graded(worst.ratio, medium=MEDIUM, high=HIGH),
         label + say(worst),
         evidence,
-        limits,
+        {"gain_ratio": least, **(limits or {})},
         action(worst),
         cost_ns=round(worth.cost_ns / waited.count),
         cost_ratio=worst.cost_ratio,
@@ -400,6 +403,16 @@ def events_of(trace: Trace, rows: Ints) -> list[dict[str, Any]]:
 def graded(value: float, *, medium: float, high: float) -> str:
     """Return the severity of a value that passed the lower limit."""
     return "high" if value >= high else "medium" if value >= medium else "low"
+
+
+def longest(trace: Trace, rows: Any) -> list[dict[str, Any]]:
+    """Return the names of these rows that took most time."""
+    return [{"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows, trace.duration_ns[rows])]
+
+
+def most_frequent(trace: Trace, rows: Any) -> list[dict[str, Any]]:
+    """Return the names that most of these rows have."""
+    return [{"name": name, "calls": int(count)} for name, count in top(trace, rows, np.ones(len(rows)))]
 
 
 def top(trace: Trace, rows: Any, amounts: Any, *, count: int = 3) -> list[tuple[str, float]]:

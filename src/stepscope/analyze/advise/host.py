@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.busy import BUSY
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, top
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.device import rows_spans
@@ -79,20 +79,18 @@ def check(facts: Facts) -> Iterator[Finding]:
             cases.append(case)
     if cases:
         # The ranks of a job are late for one reason; the worst of them tells which.
-        yield _finding(facts, max(cases, key=lambda case: case.ratio).rule, cases, len(facts.waited))
-
-
-def _finding(facts: Facts, rule: str, cases: list[Case], of: int) -> Finding:
-    return found(
-        rule,
-        cases,
-        of=of,
-        say=lambda case: _say(rule, case),
-        action=lambda case: with_line(facts, case, _action(facts, rule, case)),
-        command=lambda case: open_line(facts, case),
-        limits={"gain_ratio": WORTH, "cost_ratio": WORTH},
-        withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
-    )
+        rule = max(cases, key=lambda case: case.ratio).rule
+        yield from judged(
+            rule,
+            cases,
+            of=len(facts.waited),
+            say=lambda case: _say(rule, case),
+            action=lambda case: with_line(facts, case, _action(facts, rule, case)),
+            command=lambda case: open_line(facts, case),
+            least=WORTH,
+            limits={"cost_ratio": WORTH},
+            withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
+        )
 
 
 def _say(rule: str, case: Case) -> str:

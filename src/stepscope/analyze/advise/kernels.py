@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found, lines_told, top
+from stepscope.analyze.advise.finding import (
+    WORTH,
+    Abstain,
+    Case,
+    Facts,
+    Finding,
+    judged,
+    lines_told,
+    most_frequent,
+)
 from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_rows
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
@@ -42,24 +51,21 @@ def small(facts: Facts) -> Iterator[Finding]:
         if len(rows) < PER_STEP * waited.count or short.mean() < COUNT_RATIO:
             continue
         case = _case(trace, waited, rows, short)
-        if case.ratio >= WORTH:
-            cases.append(case)
+        cases.append(case)
     if not known:
         raise Abstain("no kernels or operators inside the steps")
-    if cases:
-        yield found(
-            "small-kernels",
-            cases,
-            of=len(facts.waited),
-            say=_say,
-            action=lambda case: _remedy(trace),
-            command=lambda case: show(
-                facts, "kernel" if case.waited.has_device else "op", order="occurrence"
-            ),
-            limits={"gain_ratio": WORTH, "small_ratio": COUNT_RATIO, "per_step": PER_STEP},
-            withdrawn=f"fewer than half are shorter than 10 µs, or the steps without them would not be "
-            f"{WORTH:.0%} shorter",
-        )
+    yield from judged(
+        "small-kernels",
+        cases,
+        of=len(facts.waited),
+        say=_say,
+        action=lambda case: _remedy(trace),
+        command=lambda case: show(facts, "kernel" if case.waited.has_device else "op", order="occurrence"),
+        least=WORTH,
+        limits={"small_ratio": COUNT_RATIO, "per_step": PER_STEP},
+        withdrawn=f"fewer than half are shorter than 10 µs, or the steps without them would not be "
+        f"{WORTH:.0%} shorter",
+    )
 
 
 def _pieces(trace: Trace, waited: Waited) -> Ints:
@@ -99,7 +105,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "small_time_ratio": float(trace.duration_ns[tiny].sum() / max(trace.duration_ns[rows].sum(), 1)),
         "per_step": len(rows) / waited.count,
         "median_ns": float(np.median(trace.duration_ns[rows])),
-        "most": [{"name": name, "calls": int(count)} for name, count in top(trace, tiny, np.ones(len(tiny)))],
+        "most": most_frequent(trace, tiny),
     }
     if waited.has_device:
         lines = waited.launching_lines(tiny)
@@ -180,36 +186,32 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         evidence = {
             "operators_per_step": len(leaves) / waited.count,
             "optimizer_ns": round(spans.measure_ns / waited.count),
-            "most": [
-                {"name": name, "calls": int(count)}
-                for name, count in top(trace, leaves, np.ones(len(leaves)))
-            ],
+            "most": most_frequent(trace, leaves),
         }
         lines = waited.lines(spans)
         case = Case(waited, worth, evidence, lines[0] if lines else None, leaves)
-        if case.ratio >= WORTH:
-            cases.append(case)
+        cases.append(case)
     if not seen:
         raise Abstain("nothing in the profile shows the optimizer")
-    if cases:
-        yield found(
-            "unfused-optimizer",
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"the optimizer updates parameter by parameter, "
-                f"{case.evidence['operators_per_step']:,.0f} operators "
-                f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}; "
-                f"{case.free_text}"
-            ),
-            action=lambda case: _UPDATE.get(
-                framework_of(trace), "update all parameters in one compiled function"
-            ),
-            command=lambda case: show(facts, "op", order="occurrence"),
-            limits={"gain_ratio": WORTH, "operators_per_step": OPERATORS},
-            withdrawn=f"one of its operators is fused or foreach, or it runs fewer than {OPERATORS} a step, "
-            f"or the steps without it would not be {WORTH:.0%} shorter",
-        )
+    yield from judged(
+        "unfused-optimizer",
+        cases,
+        of=len(facts.waited),
+        say=lambda case: (
+            f"the optimizer updates parameter by parameter, "
+            f"{case.evidence['operators_per_step']:,.0f} operators "
+            f"{'a step' if case.waited.marked else 'in all'}, for {case.cost_text}{case.where}; "
+            f"{case.free_text}"
+        ),
+        action=lambda case: _UPDATE.get(
+            framework_of(trace), "update all parameters in one compiled function"
+        ),
+        command=lambda case: show(facts, "op", order="occurrence"),
+        least=WORTH,
+        limits={"operators_per_step": OPERATORS},
+        withdrawn=f"one of its operators is fused or foreach, or it runs fewer than {OPERATORS} a step, "
+        f"or the steps without it would not be {WORTH:.0%} shorter",
+    )
 
 
 _UPDATE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stepscope.analyze.advise.finding import WORTH, Case, Facts, Finding, found, top
+from stepscope.analyze.advise.finding import WORTH, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.named import named
 from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
@@ -49,28 +49,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not len(rows):
             continue
         spent, total = int(trace.duration_ns[rows].sum()), int(trace.duration_ns[every].sum())
-        names = top(trace, rows, trace.duration_ns[rows])
         evidence = {
             "conversion_ns": round(spent / waited.count),
             "conversion_ratio": spent / total,
-            "kernels": [{"name": name, "total_ns": int(ns)} for name, ns in names],
+            "kernels": longest(trace, rows),
         }
         lines = waited.launching_lines(rows)
         case = Case(waited, waited.worth(device=rows), evidence, lines[0] if lines else None, rows)
-        if case.ratio >= WORTH:
-            cases.append(case)
-    if cases:
-        torch = "keep model and inputs in one layout: model.to(memory_format=torch.channels_last)"
-        other = "keep model and inputs in the layout that the device's convolutions prefer"
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=lambda case: (
-                f"converting tensor layouts takes {case.cost_text}{case.where}; {case.free_text}"
-            ),
-            action=lambda case: torch if framework_of(trace) == "torch" else other,
-            command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
-            limits={"gain_ratio": WORTH},
-            withdrawn=f"the steps without conversions would not be {WORTH:.0%} shorter",
-        )
+        cases.append(case)
+    torch = "keep model and inputs in one layout: model.to(memory_format=torch.channels_last)"
+    other = "keep model and inputs in the layout that the device's convolutions prefer"
+    yield from judged(
+        RULE,
+        cases,
+        of=len(facts.waited),
+        say=lambda case: f"converting tensor layouts takes {case.cost_text}{case.where}; {case.free_text}",
+        action=lambda case: torch if framework_of(trace) == "torch" else other,
+        command=lambda case: show(facts, "kernel", trace.name_of(int(case.rows[0]))),
+        least=WORTH,
+        withdrawn=f"the steps without conversions would not be {WORTH:.0%} shorter",
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, found
+from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
@@ -36,27 +36,23 @@ _READING = re.compile(
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay the steps with calls that do not wait; on a host alone, without reads of values."""
-    trace, cases = facts.timeline, []
+    trace = facts.timeline
     looked = [waited for waited in facts.waited if waited.graph is not None]
     if not any(_judged(waited) for waited in looked):
         raise Abstain(
             "no runtime calls (cudaStreamSynchronize and others) and no reads of values inside the steps"
         )
-    for waited in looked:
-        case = _on_device(facts, waited) if waited.has_device else _on_host(facts, waited)
-        if case is not None and case.ratio >= WORTH:
-            cases.append(case)
-    if cases:
-        yield found(
-            RULE,
-            cases,
-            of=len(facts.waited),
-            say=_say,
-            action=lambda case: with_line(facts, case, _remedy(trace)),
-            command=lambda case: open_line(facts, case),
-            limits={"gain_ratio": WORTH},
-            withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
-        )
+    cases = ((_on_device if waited.has_device else _on_host)(facts, waited) for waited in looked)
+    yield from judged(
+        RULE,
+        cases,
+        of=len(facts.waited),
+        say=_say,
+        action=lambda case: with_line(facts, case, _remedy(trace)),
+        command=lambda case: open_line(facts, case),
+        least=WORTH,
+        withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
+    )
 
 
 def _judged(waited: Waited) -> bool:
