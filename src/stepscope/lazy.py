@@ -1,10 +1,11 @@
-"""Names of a package that load on first use, so that importing it costs nothing and loads no library."""
+"""Modules, and names of a package, that load on first use: importing who uses them loads no library."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from typing import Any
 
 
 def names(
@@ -29,3 +30,17 @@ def names(
         return value
 
     return get, lambda: known.copy()
+
+
+class module:  # noqa: N801  stands for one
+    """A module that is imported once something of it is asked for; for checkers of types, import it too.
+
+    Args:
+        name: Its full name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)

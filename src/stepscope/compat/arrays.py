@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stepscope.compat import encodings, torch_values
 from stepscope.compat.base import Base
 from stepscope.compat.dialect import number
 from stepscope.errors import RecordError
@@ -103,8 +104,6 @@ class NumberMethods(Base):
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
         """Record an array unchanged."""
-        from stepscope.compat import encodings
-
         self._add(tag, global_step, walltime, lambda: encodings.tensor(tensor))
 
     def add_histogram(
@@ -126,8 +125,6 @@ class NumberMethods(Base):
             walltime: Its time in seconds since the epoch.
             max_bins: Join bins until there are about this many.
         """
-        from stepscope.compat import torch_values
-
         edges = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
         tag = self._dialect.tag(tag)
         self._add(tag, global_step, walltime, lambda: torch_values.prepare_histogram(values, edges, max_bins))
@@ -146,8 +143,6 @@ class NumberMethods(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a histogram that has been counted already."""
-        from stepscope.compat import torch_values
-
         facts = (min, max, num, sum, sum_squares)
         self._add(
             tag,
@@ -159,8 +154,6 @@ class NumberMethods(Base):
 
 def _scalar(value: Any, about: tuple[str, str], new_style: bool, double: bool) -> Prepared:
     """Return a number as a tensor, or with its title and description."""
-    from stepscope.compat import encodings
-
     found = number(value)
     later = found.read if not isinstance(found, float) else lambda: found
     if new_style:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stepscope.compat import encodings, torch_values
 from stepscope.compat.base import Base
 from stepscope.record.summary_encoder import Prepared
 from stepscope.record.values import as_step
@@ -18,8 +19,6 @@ class Curves(Base):
         self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
     ) -> None:
         """Record a text in Markdown."""
-        from stepscope.compat import encodings
-
         self._add(f"{tag}/text_summary", global_step, walltime, lambda: encodings.text(text_string))
 
     def add_pr_curve(
@@ -33,8 +32,6 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record precision and recall of a binary classifier."""
-        from stepscope.compat import encodings
-
         self._add(
             tag,
             global_step,
@@ -57,8 +54,6 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a curve that has been computed already, one number per threshold in each argument."""
-        from stepscope.compat import encodings
-
         rows = [
             true_positive_counts,
             false_positive_counts,
@@ -80,8 +75,6 @@ class Curves(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a point cloud or a mesh: [batch, n, 3]."""
-        from stepscope.compat import encodings
-
         numbered = self._dialect.numbered_meshes
         self._add(
             tag,
@@ -109,7 +102,6 @@ class Curves(Base):
             tag: Its name.
             metadata_header: Names of several columns of labels.
         """
-        from stepscope.compat import torch_values
 
         def prepare() -> Prepared:
             found = as_step(step)

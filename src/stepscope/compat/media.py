@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from stepscope.compat import encodings, torch_values
 from stepscope.compat.base import Base
 from stepscope.record.summary_encoder import Prepared
 
@@ -21,14 +22,11 @@ class Media(Base):
         dataformats: str = "CHW",
     ) -> None:
         """Record an image: uint8, or floats of 0 to 1."""
-        from stepscope.compat import torch_values
-
-        pixels = self._dialect.pixels
         self._add(
             self._dialect.tag(tag),
             global_step,
             walltime,
-            lambda: torch_values.prepare_image(img_tensor, dataformats, pixels),
+            lambda: torch_values.prepare_image(img_tensor, dataformats, self._dialect.pixels),
         )
 
     def add_images(
@@ -40,14 +38,11 @@ class Media(Base):
         dataformats: str = "NCHW",
     ) -> None:
         """Record several images as one, eight in a row: an array, or a list with ``dataformats="CHW"``."""
-        from stepscope.compat import torch_values
-
-        pixels = self._dialect.pixels
         self._add(
             self._dialect.tag(tag),
             global_step,
             walltime,
-            lambda: torch_values.prepare_images(img_tensor, dataformats, pixels),
+            lambda: torch_values.prepare_images(img_tensor, dataformats, self._dialect.pixels),
         )
 
     def add_image_with_boxes(
@@ -75,8 +70,6 @@ class Media(Base):
             labels: One per box.
             kwargs: Arguments of tensorboardX: ``rescale`` and ``dataformats`` are used, others ignored.
         """
-        from stepscope.compat import torch_values
-
         if isinstance(rescale, str):
             labels = labels if isinstance(dataformats, str) else dataformats
             rescale, dataformats = 1, rescale
@@ -122,14 +115,11 @@ class Media(Base):
         dataformats: str = "NTCHW",
     ) -> None:
         """Record videos, side by side, as a GIF; no other package is needed."""
-        from stepscope.compat import torch_values
-
-        pixels = self._dialect.pixels
         self._add(
             self._dialect.tag(tag),
             global_step,
             walltime,
-            lambda: torch_values.prepare_video(vid_tensor, fps or 4, dataformats, pixels),
+            lambda: torch_values.prepare_video(vid_tensor, fps or 4, dataformats, self._dialect.pixels),
         )
 
     def add_audio(
@@ -141,8 +131,6 @@ class Media(Base):
         walltime: float | None = None,
     ) -> None:
         """Record a sound: (1, L) or (L,), values of -1 to 1; tensorboardX's (L, channels)."""
-        from stepscope.compat import encodings
-
         stereo = self._dialect.stereo
         self._add(tag, global_step, walltime, lambda: encodings.audio(snd_tensor, sample_rate, stereo=stereo))
 
@@ -151,7 +139,6 @@ def _figures(figure: Any) -> Prepared:
     """Draw figures immediately; without alpha, like the originals."""
     import numpy as np
 
-    from stepscope.compat import torch_values
     from stepscope.record.summaries.media import rendered
     from stepscope.record.summary_encoder import refused
 

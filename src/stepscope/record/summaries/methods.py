@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepscope import lazy
 from stepscope.events.hparams import experiment_value
 from stepscope.record.config import flat, plain
 from stepscope.record.problems import RefusalError, shown
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
     from stepscope.events.kinds.graph import Node, NodeCost
     from stepscope.record.info import AttemptInfo
     from stepscope.record.intake import Intake
-    from stepscope.record.summary_encoder import Prepared
+    from stepscope.record.summaries import arrays, documents, media
+else:
+    arrays, documents, media = (
+        lazy.module(f"stepscope.record.summaries.{name}") for name in ("arrays", "documents", "media")
+    )
 
 
 class SummaryMethods:
@@ -53,13 +58,7 @@ class SummaryMethods:
                 shards add up exactly.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_histogram
-
-            return prepare_histogram(values, buckets, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: arrays.prepare_histogram(values, buckets, description))
 
     def histogram_counts(
         self, tag: str, counts: Any, edges: Any, step: int | None = None, *, description: str = ""
@@ -73,13 +72,7 @@ class SummaryMethods:
             step: As for ``scalar``.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_histogram_counts
-
-            return prepare_histogram_counts(counts, edges, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: arrays.prepare_histogram_counts(counts, edges, description))
 
     def tensor(self, tag: str, values: Any, step: int | None = None) -> None:
         """Record an array as it is. TensorBoard keeps it without showing it; ``stepscope.open`` reads it.
@@ -89,13 +82,7 @@ class SummaryMethods:
             values: An array or tensor.
             step: As for ``scalar``.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_array
-
-            return prepare_array(values)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: arrays.prepare_array(values))
 
     # --- pictures and sound -------------------------------------------------------------------------
 
@@ -121,13 +108,7 @@ class SummaryMethods:
                 both can be, the first of a torch tensor and the last of any other array.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.media import prepare_image
-
-            return prepare_image(image, dataformats, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: media.prepare_image(image, dataformats, description))
 
     def images(
         self,
@@ -149,13 +130,9 @@ class SummaryMethods:
             max_images: Record only so many, the first ones.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.media import prepare_images
-
-            return prepare_images(images, dataformats, max_images, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(
+            tag, step, lambda: media.prepare_images(images, dataformats, max_images, description)
+        )
 
     def video(
         self,
@@ -179,13 +156,7 @@ class SummaryMethods:
             dataformats: As ``THWC`` or ``TCHW``, with ``N`` in front for several; by default as for images.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.media import prepare_video
-
-            return prepare_video(frames, fps, dataformats, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: media.prepare_video(frames, fps, dataformats, description))
 
     def audio(
         self,
@@ -209,13 +180,7 @@ class SummaryMethods:
             label: Markdown, shown with this sound.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.media import prepare_audio
-
-            return prepare_audio(audio, sample_rate, label, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: media.prepare_audio(audio, sample_rate, label, description))
 
     # --- words --------------------------------------------------------------------------------------
 
@@ -228,13 +193,7 @@ class SummaryMethods:
             step: As for ``scalar``.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.documents import prepare_text
-
-            return prepare_text(text, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: documents.prepare_text(text, description))
 
     def table(
         self,
@@ -254,13 +213,7 @@ class SummaryMethods:
             columns: Their names, by default those of the dictionaries or the data frame.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.documents import prepare_table
-
-            return prepare_table(rows, columns, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(tag, step, lambda: documents.prepare_table(rows, columns, description))
 
     # --- what models do -----------------------------------------------------------------------------
 
@@ -286,13 +239,9 @@ class SummaryMethods:
             weights: Of each example.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_curve
-
-            return prepare_curve(labels, predictions, num_thresholds, weights, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(
+            tag, step, lambda: arrays.prepare_curve(labels, predictions, num_thresholds, weights, description)
+        )
 
     def mesh(
         self,
@@ -316,13 +265,9 @@ class SummaryMethods:
             config: Settings of TensorBoard's THREE.js scene.
             description: Markdown.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_mesh
-
-            return prepare_mesh(vertices, colors, faces, config, description)
-
-        self._intake.summary(tag, step, prepare)
+        self._intake.summary(
+            tag, step, lambda: arrays.prepare_mesh(vertices, colors, faces, config, description)
+        )
 
     def embedding(
         self,
@@ -346,20 +291,6 @@ class SummaryMethods:
             images: One per point, as for ``images``.
             dataformats: Of the images.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.arrays import prepare_embedding
-
-            return prepare_embedding(
-                self.log_dir,
-                vectors,
-                number,
-                labels=labels,
-                columns=columns,
-                images=images,
-                dataformats=dataformats,
-            )
-
         if not self._info.role.writes:
             return
         try:
@@ -368,7 +299,10 @@ class SummaryMethods:
         except RefusalError as refusal:
             self._intake.refuse(refusal.reason, refusal.found, refusal.hint)
             return
-        self._intake.summary(tag, number, prepare)
+        options = {"labels": labels, "columns": columns, "images": images, "dataformats": dataformats}
+        self._intake.summary(
+            tag, number, lambda: arrays.prepare_embedding(self.log_dir, vectors, number, **options)
+        )
 
     def graph(
         self,
@@ -391,7 +325,7 @@ class SummaryMethods:
         """
         for what, value in (("graph", graph), ("costs", costs)):
             if value is not None:
-                self._intake.summary(tag, step, partial(_prepared_graph, what, value))
+                self._intake.summary(tag, step, partial(documents.prepare_graph, what, value))
 
     # --- the run as a whole -------------------------------------------------------------------------
 
@@ -427,16 +361,4 @@ class SummaryMethods:
             categories: ``{category: {chart: ["Multiline", [tag, …]] or ["Margin", [value, lower, upper]]}}``;
                 the tags of a multiline chart are regular expressions.
         """
-
-        def prepare() -> Prepared:
-            from stepscope.record.summaries.documents import prepare_layout
-
-            return prepare_layout(categories)
-
-        self._intake.summary("custom_scalars__config__", 0, prepare)
-
-
-def _prepared_graph(what: str, value: Any) -> Prepared:
-    from stepscope.record.summaries.documents import prepare_graph
-
-    return prepare_graph(what, value)
+        self._intake.summary("custom_scalars__config__", 0, lambda: documents.prepare_layout(categories))
