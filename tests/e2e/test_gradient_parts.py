@@ -39,7 +39,7 @@ def job(tmp_path_factory):
     processes = [
         Program(
             [JOB, out],
-            modules=(*TORCH, "torch.distributed.tensor"),
+            modules=TORCH,
             env={**environment, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

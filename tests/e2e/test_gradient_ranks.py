@@ -21,7 +21,6 @@ JOB = Path(__file__).with_name("gradient_ranks.py")
 MODES = ("ddp", "fsdp", "hsdp", "tp_fsdp", "tp", "accumulate", "accumulate_bf16")
 CUTS = ("cut_ddp", "cut_fsdp", "cut_tp_fsdp")
 """Modes in which values of gradients are clipped before the optimizer's step."""
-MODULES = (*TORCH, "torch.distributed.fsdp", "torch.distributed.tensor.parallel")
 pytestmark = [
     pytest.mark.slow,
     # Importing what torch needs for FSDP2 and DTensor.
@@ -42,7 +41,7 @@ def launch(command: list[str], ranks: int = 4, timeout: float = 300, **more: str
     processes = [
         Program(
             command,
-            modules=MODULES,
+            modules=TORCH,
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

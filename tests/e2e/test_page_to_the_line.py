@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 
 PATIENCE_MS = 20_000
 MOST_CLICKS = 3
-MODULES = (*programs.TORCH, "torch.utils.data")
 
 WAITS = """
 import itertools, sys, time
@@ -121,7 +120,7 @@ def opened(tmp_path, serve, watch):
     def at(program):
         path = tmp_path / "train.py"
         path.write_text(program)
-        done = programs.run([path, tmp_path / "log" / "run"], modules=MODULES, timeout=300)
+        done = programs.run([path, tmp_path / "log" / "run"], modules=programs.TORCH, timeout=300)
         assert done.returncode in (0, 1)  # a run that stops itself ends so
         watched = watch(serve(tmp_path / "log"))
         watched.count_clicks()
@@ -152,7 +151,7 @@ def test_the_line_of_a_loader_by_a_profiler_that_was_told_nothing_but_when(opene
 def test_a_live_run_that_captured_nothing_is_captured_with_stacks_and_names_its_line(tmp_path, serve, watch):
     path, stop = tmp_path / "train.py", tmp_path / "stop"
     path.write_text(WAITS)
-    training = programs.Program([path, tmp_path / "log" / "run", stop], modules=MODULES)
+    training = programs.Program([path, tmp_path / "log" / "run", stop], modules=programs.TORCH)
     try:
         watched = watch(serve(tmp_path / "log"))
         watched.count_clicks()
@@ -182,7 +181,7 @@ def test_the_line_of_the_slow_rank_of_four(tmp_path, serve, watch):
     path.write_text(ONE_OF_FOUR_WAITS)
     words = [path, tmp_path / "log" / "job"]
     port = str(free_port())
-    ranks = [programs.Program([*words, str(rank), port], modules=MODULES) for rank in range(4)]
+    ranks = [programs.Program([*words, str(rank), port], modules=programs.TORCH) for rank in range(4)]
     assert [rank.wait(timeout=300) for rank in ranks] == [0] * 4
     watched = watch(serve(tmp_path / "log"))
     watched.count_clicks()

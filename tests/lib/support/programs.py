@@ -32,8 +32,19 @@ OWN = {
 }  # fmt: skip
 """Variables that nothing reads while it is imported: what differs in another needs a server of its own."""
 
-TORCH = ("torch", "torch.distributed", "stepscope.record.run", "stepscope.integrations.torch")
-"""What a loop in PyTorch imports, and a job of several ranks."""
+TORCH = (
+    "torch", "torch.distributed", "torch._dynamo", "stepscope.record.run", "stepscope.record.hooks.health",
+    "stepscope.record.hooks.system", "stepscope.capture.hook", "stepscope.integrations.torch.profiler",
+    "stepscope.integrations.torch.attach", "stepscope.integrations.torch.gradients",
+    "stepscope.integrations.torch.activations", "psutil", "numpy.ma",
+)  # fmt: skip
+"""What a loop in PyTorch imports, and a job of several ranks; the first optimizer imports ``torch._dynamo``."""
+CLI = (
+    "stepscope.cli", "stepscope.cli.source", "stepscope.cli.session", "stepscope.store.query",
+    "stepscope.serve.report", "stepscope.export.page", "stepscope.analyze.advise", "stepscope.analyze.diff",
+    "stepscope.trace.load", "polars",
+)  # fmt: skip
+"""What the commands import that read a run or a profile and print."""
 MOST = 4
 """Servers that are kept for the next program; each holds what it has imported in memory."""
 

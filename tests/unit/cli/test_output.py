@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from support.programs import CLI, Program
 
 from stepscope.cli.output import duration, size
 from stepscope.events import EventWriter
@@ -39,10 +40,10 @@ def on_terminal(words, root, home):
     """Return what a command writes to a terminal, which reads nothing from it."""
     reader, terminal = os.openpty()
     environment = {**os.environ, "XDG_CACHE_HOME": str(home), "TERM": "dumb", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "stepscope", *words]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, cwd=root, env=environment
-    ) as process:
+    with Program(
+        ["-m", "stepscope", *words], modules=CLI, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+        cwd=root, env=environment,
+    ) as process:  # fmt: skip
         os.close(terminal)
         found = b""
         while True:
