@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from stepscope.record.run import Run
 ROOT = Path(stepscope.__file__).parent
 INSIDE = set((ROOT / "record").glob("*.py"))
 """Where a run is made of its parts; all else sees it from outside, the hooks in ``record/hooks`` too."""
+PRIVATE = re.compile(r"\.\s*_[^_]")
 
 
 def ends_with_run(node: ast.expr) -> bool:
@@ -46,15 +48,20 @@ def called_runs(tree: ast.AST) -> set[str]:
 
 def private_uses(source: str) -> list[int]:
     """Lines of a module that use a private attribute of a run."""
+    if not PRIVATE.search(source):  # parsing takes much longer
+        return []
     tree = ast.parse(source)
-    named = called_runs(tree)
+    private = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
+    by_name = {node.value.id for node in private if isinstance(node.value, ast.Name)} - {"self", "cls"}
+    named = called_runs(tree) if by_name else set()
     return [
         node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
-        and not node.attr.startswith("__")
-        and (ends_with_run(node.value) or (isinstance(node.value, ast.Name) and node.value.id in named))
+        for node in private
+        if ends_with_run(node.value) or (isinstance(node.value, ast.Name) and node.value.id in named)
     ]
 
 
