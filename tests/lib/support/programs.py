@@ -38,7 +38,7 @@ TORCH = (
     "stepscope.integrations.torch.attach", "stepscope.integrations.torch.gradients",
     "stepscope.integrations.torch.activations", "psutil", "numpy.ma",
 )  # fmt: skip
-"""What a loop in PyTorch imports, and a job of several ranks; the first optimizer imports ``torch._dynamo``."""
+"""What a loop in PyTorch and a job of several ranks import; the first optimizer imports ``torch._dynamo``."""
 CLI = (
     "stepscope.cli", "stepscope.cli.source", "stepscope.cli.session", "stepscope.store.query",
     "stepscope.serve.report", "stepscope.export.page", "stepscope.analyze.advise", "stepscope.analyze.diff",
