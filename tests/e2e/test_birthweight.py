@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from support import programs
+from support.ports import free_port
 
 from stepscope import store
 from stepscope.store.family import groups
@@ -18,20 +18,30 @@ from stepscope.store.family import groups
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "birthweight"
 QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 """Programs of JAX that run some hundred steps: compiling them well takes longer."""
-LAUNCH = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "5"]
+IMPORTED = {
+    "torch": programs.TORCH,
+    "jax": ("jax", "optax", "stepscope.record.run", "stepscope.integrations.jax"),
+}
+"""What is there before an example begins; the others choose their backend, or start their own processes."""
 
 
-def train(
-    directory: Path, *words: str, launch: Sequence[str] = (), by: str = "torch", **more: str
-) -> store.StoredRun:
-    """Run the example with short settings."""
-    script = str(EXAMPLES / f"{by}_train.py")
-    command = [*launch, script, str(directory / "births"), *words]
+def train(directory: Path, *words: str, ranks: int = 1, by: str = "torch", **more: str) -> store.StoredRun:
+    """Run the example with short settings, on several ranks with the variables that torchrun gives them."""
+    command = [str(EXAMPLES / f"{by}_train.py"), str(directory / "births"), *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99", **more}
-    if by == "torch" and not launch:
-        programs.run(command, modules=programs.TORCH, check=True, timeout=600, env=environment)
-    else:
+    if by not in IMPORTED:
         subprocess.run([sys.executable, *command], check=True, timeout=600, env=environment)
+        return store.open(directory, cache=False).run("births")
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
+    processes = [
+        programs.Program(
+            command,
+            modules=IMPORTED[by],
+            env={**environment, **(job | {"RANK": str(rank)} if ranks > 1 else {})},
+        )
+        for rank in range(ranks)
+    ]
+    assert [process.wait(600) for process in processes] == [0] * ranks
     return store.open(directory, cache=False).run("births")
 
 
@@ -59,7 +69,7 @@ def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_chief_and_four_workers(tmp_path: Path) -> None:
-    run = train(tmp_path, "--steps", "40", "--profile", "range:20-22", launch=LAUNCH)
+    run = train(tmp_path, "--steps", "40", "--profile", "range:20-22", ranks=5)
     assert run.state == "finished"
     members = run.ranks.members()
     assert sorted(each.rank for each in members) == list(range(5))

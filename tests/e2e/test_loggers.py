@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.programs import Program
 from support.values import events_of, values_of
 
 import stepscope as ss
@@ -20,6 +20,13 @@ ORIGINALS = {
     "accelerate": "torch.utils.tensorboard",
     "transformers": "torch.utils.tensorboard",
 }
+IMPORTED = {
+    "lightning": ("lightning.pytorch",),
+    "ray": ("ray.tune.logger",),
+    "accelerate": ("accelerate",),
+    "transformers": ("transformers", "transformers.trainer"),
+}
+"""What is there before a program begins: neither the original writer nor its stand-in."""
 VARIES = ("runtime", "per_second", "args/")
 """In tags of values that hold a time or a path, and so differ from run to run."""
 
@@ -33,8 +40,8 @@ def start(logger, directory, *launcher):
         "RAY_ADDRESS": "local",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-    return subprocess.Popen(
-        [sys.executable, *launcher, str(PROGRAMS), logger, str(directory)],
+    return Program(
+        [*launcher, str(PROGRAMS), logger, str(directory)], modules=IMPORTED[logger],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=directory,
     )  # fmt: skip
 

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support import programs
 from support.ports import free_port
 
 import stepscope as ss
@@ -29,7 +29,8 @@ import stepscope as ss
 log_dir, dies = sys.argv[1], sys.argv[2:] == ["dies"]
 restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
 # torchrun keeps its store over a restart, and with it the addresses of ranks that are gone.
-store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+store = dist.TCPStore(*address, is_master=sys.argv[2:] == ["serves"] and os.environ["RANK"] == "0")
 place = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
 dist.init_process_group("gloo", store=dist.PrefixStore(restart, store), **place)
 rank = dist.get_rank()
@@ -55,12 +56,10 @@ dist.destroy_process_group()
 """
 
 
-def torchrun(
-    folder: Path, *arguments: str, ranks: int = 4, restarts: int = 0
-) -> subprocess.CompletedProcess[str]:
+def torchrun(folder: Path, *arguments: str, ranks: int, restarts: int) -> subprocess.CompletedProcess[str]:
     """Run the training in several processes, by torchrun."""
     script = folder / "train.py"
-    script.write_text(textwrap.dedent(TRAIN))
+    script.write_text(TRAIN)
     launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}"]
     launcher += [f"--max-restarts={restarts}", f"--master-port={free_port()}", "--monitor-interval=0.1"]
     environment = {**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"}
@@ -78,12 +77,29 @@ def infos(run: ss.store.StoredRun) -> list[tuple[int | None, int | None, int | N
     return [(s.said.attempt, s.said.rank, s.said.world_size) for w in run.writers for s in w.sources]
 
 
+def ranks_of(folder: Path, ranks: int) -> list[programs.Program]:
+    """Start the training once per rank, with the variables that torchrun gives them: it imports for each."""
+    everywhere = {
+        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
+        "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    return [
+        programs.Program(
+            ["-c", TRAIN, str(folder), "serves"], modules=programs.TORCH, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **everywhere, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ddp")
-    done = torchrun(folder, str(folder / "logs" / "job"))
-    assert done.returncode == 0, done.stderr
-    assert "stepscope" not in done.stderr
+    started = ranks_of(folder / "logs" / "job", ranks=4)
+    said = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, "\n".join(said)
+    assert "stepscope" not in "\n".join(said)
     return folder / "logs"
 
 
@@ -167,38 +183,37 @@ def test_a_killed_rank_blocks_nobody_and_the_restart_is_a_second_attempt(tmp_pat
         assert [member.attempts for member in run.ranks.members()] == [(1, 2)] * 2
 
 
-SPAWNED = """
+JOINS = """
 import sys
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import stepscope as ss
 
-def train(rank, log_dir, port):
-    run = ss.Run(log_dir, flush_secs=0.1)          # before anybody could know the rank
-    assert run.role.world_size == 1
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    for step in run.steps(range(5)):
-        run.scalar("loss", float(10 * rank + step))
-    assert run.flush()
-    assert (run.role.rank, run.role.world_size, run.role.writes) == (rank, 2, rank == 0), run.role
-    run.close()
-    dist.barrier()
-    dist.destroy_process_group()
-
-if __name__ == "__main__":
-    mp.spawn(train, (sys.argv[1], sys.argv[2]), nprocs=2)
+log_dir, rank, port = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+run = ss.Run(log_dir, flush_secs=0.1)          # before anybody could know the rank
+assert run.role.world_size == 1
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+for step in run.steps(range(5)):
+    run.scalar("loss", float(10 * rank + step))
+assert run.flush()
+assert (run.role.rank, run.role.world_size, run.role.writes) == (rank, 2, rank == 0), run.role
+run.close()
+dist.barrier()
+dist.destroy_process_group()
 """
 
 
 def test_a_run_made_before_the_process_group_still_has_one_chief(tmp_path):
-    script = tmp_path / "spawned.py"
-    script.write_text(SPAWNED)
-    environment = {**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "logs" / "job"), str(free_port())],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    port = str(free_port())
+    started = [
+        programs.Program(
+            ["-c", JOINS, str(tmp_path / "logs" / "job"), str(rank), port], modules=programs.TORCH,
+            env={**os.environ, "STEPSCOPE_STRICT": "1", "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    said = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
     assert len(event_files(tmp_path / "logs")) == 1
     with ss.open(tmp_path / "logs", cache=False) as log:
         run = log.run("job")
