@@ -53,6 +53,39 @@ def tokens(text: str, signs: tuple[str, ...]) -> Iterator[Token]:
     yield Token("end", "", len(text), len(text))
 
 
+class TokenReader:
+    """Reads the pieces of a text from the left; a grammar adds one method per rule.
+
+    Args:
+        text: The expression.
+        signs: The signs that may occur.
+
+    Attributes:
+        depth: How many rules that hold each other are being read.
+
+    Raises:
+        ExpressionError: As ``tokens`` does.
+    """
+
+    def __init__(self, text: str, signs: tuple[str, ...]) -> None:
+        self._tokens = list(tokens(text, signs))
+        self._at = self.depth = 0
+
+    @property
+    def next(self) -> Token:
+        """The piece that is read next."""
+        return self._tokens[self._at]
+
+    def take(self) -> Token:
+        """Return the next piece and go on to the one after it."""
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def has(self, *texts: str) -> bool:
+        """Return whether the next piece is one of these signs or words; a quoted name is neither."""
+        return self.next.kind in ("name", "sign") and self.next.text in texts
+
+
 def is_name(text: str) -> bool:
     """Return whether a tag may be written without quotes."""
     return re.fullmatch(NAME, text) is not None

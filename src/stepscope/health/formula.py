@@ -17,7 +17,7 @@ and ``loss / 2`` a division. Nothing is handed to Python's own evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from stepscope.errors import ExpressionError
 from stepscope.health.ring import Ring
-from stepscope.tokens import CONDITIONS, Token, is_name, tokens
+from stepscope.tokens import CONDITIONS, Token, TokenReader, is_name
 
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40
@@ -135,112 +135,94 @@ def unexpected(token: Token, described: str) -> ExpressionError:
     return wrong(f"expected {described}, found {found}", token.start, token.end, hint)
 
 
-class _ConditionReader:
-    """Reads tokens from the left; one method per rule of the grammar."""
+class _ConditionReader(TokenReader):
+    """One method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         try:
-            self._tokens = list(tokens(text, CONDITIONS))
+            super().__init__(text, CONDITIONS)
         except ExpressionError as found:
             raise wrong(found.message, found.start, found.end, found.hint) from None
-        self._at, self._depth = 0, 0
-
-    @property
-    def next(self) -> Token:
-        return self._tokens[self._at]
-
-    def _take(self) -> Token:
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _is(self, *texts: str) -> bool:
-        return self.next.kind in ("name", "sign") and self.next.text in texts
 
     def _expect(self, sign: str, described: str) -> Token:
-        if not self._is(sign):
+        if not self.has(sign):
             raise unexpected(self.next, described)
-        return self._take()
+        return self.take()
 
     def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > MOST_NESTED:
+        self.depth += 1
+        if self.depth > MOST_NESTED:
             raise wrong(f"more than {MOST_NESTED} nested parts", self.next.start, self.next.end)
+
+    def _chain(
+        self, signs: tuple[str, ...], part: Callable[[], Node], checked: Callable[[Node, Token], Node]
+    ) -> Node:
+        node = part()
+        while self.has(*signs):
+            sign = self.take()
+            node = OperatorNode(sign.text, (checked(node, sign), checked(part(), sign)))
+        return node
 
     def either(self) -> Node:
         self._deeper()
-        node = self._both()
-        while self._is("or"):
-            sign = self._take()
-            node = OperatorNode("or", (condition(node, sign), condition(self._both(), sign)))
-        self._depth -= 1
+        node = self._chain(("or",), self._both, condition)
+        self.depth -= 1
         return node
 
     def _both(self) -> Node:
-        node = self._not()
-        while self._is("and"):
-            sign = self._take()
-            node = OperatorNode("and", (condition(node, sign), condition(self._not(), sign)))
-        return node
+        return self._chain(("and",), self._not, condition)
 
     def _not(self) -> Node:
-        if self._is("not"):
+        if self.has("not"):
             self._deeper()
-            sign, part = self._take(), self._not()
-            self._depth -= 1
+            sign, part = self.take(), self._not()
+            self.depth -= 1
             return OperatorNode("not", (condition(part, sign),))
         return self._compared()
 
     def _compared(self) -> Node:
         node = self._sum()
-        if self._is(*COMPARED):
-            sign = self._take()
+        if self.has(*COMPARED):
+            sign = self.take()
             node = OperatorNode(sign.text, (amount(node, sign), amount(self._sum(), sign)))
-            if self._is(*COMPARED):
+            if self.has(*COMPARED):
                 raise wrong(
                     "two comparisons in a row", self.next.start, self.next.end, "join them: a < b and b < c"
                 )
         return node
 
     def _sum(self) -> Node:
-        node = self._product()
-        while self._is("+", "-"):
-            sign = self._take()
-            node = OperatorNode(sign.text, (amount(node, sign), amount(self._product(), sign)))
-        return node
+        return self._chain(("+", "-"), self._product, amount)
 
     def _product(self) -> Node:
-        node = self._factor()
-        while self._is("*", "/"):
-            sign = self._take()
-            node = OperatorNode(sign.text, (amount(node, sign), amount(self._factor(), sign)))
-        return node
+        return self._chain(("*", "/"), self._factor, amount)
 
     def _factor(self) -> Node:
-        if not self._is("-", "+"):
+        if not self.has("-", "+"):
             return self._atom()
         self._deeper()
-        sign, part = self._take(), self._factor()
-        self._depth -= 1
+        sign, part = self.take(), self._factor()
+        self.depth -= 1
         return OperatorNode("negative", (amount(part, sign),)) if sign.text == "-" else amount(part, sign)
 
     def _atom(self) -> Node:
         token = self.next
         if token.kind == "number":
-            return FixedNumber(float(self._take().text))
+            return FixedNumber(float(self.take().text))
         if token.kind in ("quoted", "name") and token.text not in ("and", "or", "not"):
-            self._take()
-            if token.kind == "name" and self._is("("):
+            self.take()
+            if token.kind == "name" and self.has("("):
                 return self._call(token)
             return Reading(token.tag)
-        if self._is("("):
-            self._take()
+        if self.has("("):
+            self.take()
             node = self.either()
             self._expect(")", "an operator or )")
             return node
         raise unexpected(token, "a tag, a number or (")
 
     def _call(self, name: Token) -> Node:
-        self._take()
+        self.take()
         if name.text == ABS:
             node = amount(self._sum(), name)
             self._expect(")", "an operator or )")
@@ -249,13 +231,13 @@ class _ConditionReader:
             known = ", ".join((*WINDOWS, ABS))
             raise wrong(f"no function {name.text!r}", name.start, name.end, f"the functions: {known}")
         usual, written = WINDOWS[name.text]
-        token = self._take()
+        token = self.take()
         if token.kind not in ("quoted", "name"):
             raise wrong(f"{name.text} needs a tag first", token.start, token.end, written)
         points = usual
-        if self._is(","):
-            self._take()
-            number = self._take()
+        if self.has(","):
+            self.take()
+            number = self.take()
             points = whole(number, name.text, written)
         if points is None:
             raise wrong(f"{name.text} needs a number of points", token.end, token.end, written)

@@ -15,12 +15,13 @@ Python's own evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from stepscope.errors import ExpressionError
 from stepscope.store.nearest import hint_nearest
-from stepscope.tokens import ARITHMETIC, Token, tokens
+from stepscope.tokens import ARITHMETIC, Token, TokenReader
 
 MOST_CHARACTERS = 1000
 MOST_NESTED = 40
@@ -92,7 +93,7 @@ def parse(text: str) -> Node:
             end=len(text),
             hint="make two charts of it",
         )
-    reader = _Parser(list(tokens(text, ARITHMETIC)))
+    reader = _Parser(text, ARITHMETIC)
     node = reader.sum()
     reader.expect("end", "an operator or the end")
     if not tags_of(node):
@@ -109,22 +110,8 @@ def tags_of(node: Node) -> list[Tag]:
     return []
 
 
-class _Parser:
-    """Reads tokens from the left; one method per rule of the grammar."""
-
-    def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
-        self.at = 0
-        self.depth = 0
-
-    @property
-    def next(self) -> Token:
-        return self.tokens[self.at]
-
-    def take(self) -> Token:
-        token = self.tokens[self.at]
-        self.at += 1
-        return token
+class _Parser(TokenReader):
+    """One method per rule of the grammar."""
 
     def expect(self, what: str, described: str) -> Token:
         token = self.next
@@ -138,16 +125,15 @@ class _Parser:
     def product(self) -> Node:
         return self._chain(("*", "/"), self.factor)
 
-    def _chain(self, signs: tuple[str, ...], part: object) -> Node:
-        assert callable(part)
-        node: Node = part()
-        while self.next.kind == "sign" and self.next.text in signs:
+    def _chain(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
+        node = part()
+        while self.has(*signs):
             node = Call(self.take().text, (node, part()))
         return node
 
     def factor(self) -> Node:
         self._enter()
-        if self.next.text in ("-", "+") and self.next.kind == "sign":
+        if self.has("-", "+"):
             sign, argument = self.take().text, self.factor()
             node: Node = Call("negative", (argument,)) if sign == "-" else argument
         else:

@@ -67,15 +67,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         """The run's directory."""
         return self._holder.log_dir
 
-    @property
-    def log_dir(self) -> str:
-        """The run's directory."""
-        return self._holder.log_dir
-
-    @property
-    def root_dir(self) -> str:
-        """The run's directory."""
-        return self._holder.log_dir
+    log_dir = root_dir = save_dir
 
     @property
     def experiment(self) -> Run:
