@@ -16,14 +16,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.scrub import utf8
 
 TAG = "stepscope/profile"
 ENDING = ".profile.json"
 SUMMARY = ".summary.json"
 SCHEMA = 1
-DT_STRING = 7
 
 
 @dataclass
@@ -78,7 +77,7 @@ class CaptureRecord:
 
 def value_of(text: str) -> Value:
     """Return the summary value that points to a profile, given the pointer's JSON."""
-    tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[utf8(text)])
+    tensor = Tensor.of_texts(utf8(text))
     return Value(tag=TAG, tensor=tensor, metadata=Metadata.of("stepscope", data_class=int(DataClass.TENSOR)))
 
 

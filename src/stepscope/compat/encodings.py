@@ -25,7 +25,7 @@ from stepscope.record.summaries.documents import text_bytes
 from stepscope.record.summaries.snapshot import snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
-FLOAT, DOUBLE, STRING = 1, 2, 7
+FLOAT, DOUBLE = 1, 2
 MOST_THRESHOLDS = 127
 _TENSORS: dict[str, tuple[int, str]] = {
     "float32": (FLOAT, "float_val"),
@@ -153,7 +153,7 @@ def _floored(samples: NDArray[Any]) -> NDArray[np.int16]:
 def text(words: Any) -> Prepared:
     """Return a text as an array of one, as the originals store it."""
     data = text_bytes(words)
-    stored = Tensor(STRING, Shape.of(1), string_val=[data])
+    stored = Tensor.of_texts(data, sizes=(1,))
     return Prepared(lambda tag: [Value(tag, tensor=stored, metadata=Metadata.of("text"))], bounded(len(data)))
 
 
@@ -267,6 +267,6 @@ def layout(categories: Any) -> Prepared:
         if chart[0] == "Margin" and len(chart[1]) != 3:
             raise refused(f"a margin chart of {len(chart[1])} tags", "pass value, lower and upper")
         chart[0] = "Margin" if chart[0] == "Margin" else "Multiline"
-    stored = Tensor(STRING, Shape(), string_val=[encode(layouts.layout_of(charts))])
+    stored = Tensor.of_texts(encode(layouts.layout_of(charts)))
     value = Value(layouts.TAG, tensor=stored, metadata=Metadata.of(layouts.PLUGIN))
     return Prepared(lambda _: [value], len(stored.string_val[0]))

@@ -24,8 +24,7 @@ from stepscope.events.kinds.graph import (
     Versions,
     node_name,
 )
-from stepscope.events.messages import Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING
+from stepscope.events.messages import Metadata, Tensor, Value
 from stepscope.events.wire import Message, decode, encode, message, wire
 from stepscope.record.summaries.documents import serialized
 from stepscope.record.summary_encoder import Prepared, refused
@@ -54,7 +53,7 @@ def own_graph(what: str, parts: Any) -> Prepared:
         what: "graph" or "costs".
         parts: The nodes, or their costs.
     """
-    stored = Tensor(STRING, Shape(), string_val=[serialized(what, parts)])
+    stored = Tensor.of_texts(serialized(what, parts))
     about = Metadata.of(GRAPHS if what == "graph" else RUN_METADATA)
     return Prepared(lambda tag: [Value(tag, tensor=stored, metadata=about)], len(stored.string_val[0]))
 

@@ -17,7 +17,7 @@ from stepscope.compat.dialect import number
 from stepscope.events import hparams, tensors
 from stepscope.events.kinds import audio as sounds
 from stepscope.events.kinds import histogram
-from stepscope.events.messages import Metadata, Shape, Tensor, Value
+from stepscope.events.messages import Metadata, Tensor, Value
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.arrays import checked_buckets, split_finite
@@ -25,7 +25,6 @@ from stepscope.record.summaries.documents import text_bytes
 from stepscope.record.summaries.snapshot import of_array, snapshot
 from stepscope.record.summary_encoder import Prepared, bounded, refused
 
-STRING = 7
 SAMPLES = 32_768.0
 """The full scale of a sound, as in ``tf.audio.encode_wav``."""
 
@@ -58,7 +57,7 @@ def text(value: Any) -> Prepared:
     about = Metadata.of("text")
     if not isinstance(value, str | bytes):
         return array(np.asarray(value, object) if isinstance(value, list | tuple) else value, about)
-    tensor = Tensor(STRING, Shape(), string_val=[text_bytes(value)])
+    tensor = Tensor.of_texts(text_bytes(value))
     return Prepared(lambda tag: [Value(tag, tensor=tensor, metadata=about)], 1024)
 
 
@@ -91,7 +90,7 @@ def images(values: Any) -> Prepared:
     def make(tag: str) -> list[Value]:
         pixels = saturated(held.fetch().reshape(shape))
         parts = [str(shape[2]).encode(), str(shape[1]).encode(), *map(encode.png, pixels)]
-        tensor = Tensor(STRING, Shape.of(len(parts)), string_val=parts)
+        tensor = Tensor.of_texts(*parts, sizes=(len(parts),))
         return [Value(tag, tensor=tensor, metadata=Metadata.of("images"))]
 
     return Prepared(make, held.nbytes)

@@ -6,10 +6,14 @@ and run metadata stay bytes: who shows a graph decodes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 from stepscope.events.wire import Message, decode, encode, message, wire
+
+STRING = 7
+"""The number of texts as a type of tensors."""
 
 
 class SessionStatus(IntEnum):
@@ -141,6 +145,11 @@ class Tensor(Message):
     uint32_val: list[int] = wire(16, "uint32", repeated=True)
     uint64_val: list[int] = wire(17, "uint64", repeated=True)
     float8_val: bytes = wire(18, "bytes")
+
+    @classmethod
+    def of_texts(cls, *texts: bytes, sizes: Sequence[int] = ()) -> Tensor:
+        """Return texts as a tensor of these sizes; a single one by default."""
+        return cls(STRING, Shape.of(*sizes), string_val=list(texts))
 
 
 @message

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import Shape, Tensor
+from stepscope.events.messages import STRING, Shape, Tensor
 from stepscope.events.wire import LARGE_BYTES
 
-STRING, BFLOAT16, HALF = 7, 14, 19
+BFLOAT16, HALF = 14, 19
 _TYPES: dict[int, tuple[str, str]] = {
     1: ("f4", "float_val"),
     2: ("f8", "double_val"),
@@ -95,7 +95,7 @@ def tensor(values: npt.ArrayLike) -> Tensor:
     shape = Shape.of(*given.shape)
     if given.dtype.kind in "OSU":
         texts = [text.encode() if isinstance(text, str) else bytes(text) for text in given.ravel().tolist()]
-        return Tensor(STRING, shape, string_val=texts)
+        return Tensor.of_texts(*texts, sizes=given.shape)
     name = given.dtype.str[1:] if given.dtype.kind != "b" else "?"
     if name not in _NUMBERS:
         raise EventFileError(

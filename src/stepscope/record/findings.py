@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.health import Finding
 from stepscope.health.finding import batch_line, number
+from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
 
@@ -191,7 +192,6 @@ TAG = "stepscope/finding"
 TEXT_TAG = "health/"
 """Before the rule's id; TensorBoard shows these texts."""
 SCHEMA = 1
-DT_STRING = 7
 
 
 def finding_values(finding: Finding) -> list[Value]:
@@ -199,14 +199,10 @@ def finding_values(finding: Finding) -> list[Value]:
     return [
         Value(
             tag=TAG,
-            tensor=strings(finding_json(finding)),
+            tensor=Tensor.of_texts(finding_json(finding).encode("utf-8", "replace")),
             metadata=Metadata.of("stepscope", data_class=int(DataClass.TENSOR)),
         ),
-        Value(
-            tag=TEXT_TAG + finding.rule,
-            tensor=strings(finding_text(finding), Shape.of(1)),
-            metadata=Metadata.of("text", data_class=int(DataClass.TENSOR)),
-        ),
+        text_value(TEXT_TAG + finding.rule, finding_text(finding)),
     ]
 
 
@@ -238,13 +234,6 @@ def finding_text(finding: Finding) -> str:
     if finding.stack:
         lines.append("```\n" + scrub_text("\n".join(finding.stack)) + "\n```")
     return "\n\n".join(lines)
-
-
-def strings(text: str, shape: Shape | None = None) -> Tensor:
-    """Return a text as a string tensor."""
-    return Tensor(
-        dtype=DT_STRING, tensor_shape=shape or Shape(), string_val=[text.encode("utf-8", "replace")]
-    )
 
 
 # --- chats and mail ---------------------------------------------------------------------------------

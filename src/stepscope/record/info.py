@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from stepscope.events import hparams
-from stepscope.events.messages import DataClass, Event, Metadata, Shape, Summary, Tensor, Value
+from stepscope.events.messages import DataClass, Event, Metadata, Summary, Tensor, Value
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
@@ -28,7 +28,6 @@ from stepscope.version import __version__
 
 TAG = "stepscope/run"
 SCHEMA = 1
-DT_STRING = 7
 MAX_REASON = 1_000
 HEAD_BYTES = 4096
 """The facts of a run are the second record of its file, and the attempt is among the first of them."""
@@ -124,7 +123,7 @@ class AttemptInfo:
 
     def event(self, step: int, wall_time: float) -> Event:
         """Return the event that holds the facts."""
-        tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape(), string_val=[utf8(self.as_json())])
+        tensor = Tensor.of_texts(utf8(self.as_json()))
         metadata = Metadata.of("stepscope", data_class=int(DataClass.TENSOR))
         return _event([Value(tag=TAG, tensor=tensor, metadata=metadata)], step, wall_time)
 

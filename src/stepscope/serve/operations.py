@@ -78,20 +78,20 @@ def _post(body: type, answer: type) -> Operation:
     return Operation(body=body, answer=answer)
 
 
+def _whole(name: str, about: str, *, least: int = 0, most: int | None = None) -> Parameter:
+    return Parameter(name, Annotated[int, Meta(ge=least, le=most)], about)
+
+
 RUN = Parameter("run", str, "name of a run", required=True)
 TAG = Parameter("tag", str, "tag of the run", required=True)
-STEP = Parameter(
-    "step", Annotated[int, Meta(ge=0, le=1 << 62)], "the newest that is not after it; default: the newest"
-)
+STEP = _whole("step", "the newest that is not after it; default: the newest", most=1 << 62)
 PATH = Parameter("path", str, "a profile, relative to the log directory", required=True)
 STEPS = Parameter("steps", str, "the steps to count, such as 3-5,9; default: all")
 START = Parameter("start", Whole, "first nanosecond of the window; default: that of the profile")
 END = Parameter("end", Whole, "last nanosecond of the window; default: that of the profile")
-PIXELS = Parameter("pixels", Annotated[int, Meta(ge=1, le=16_384)], "width of the picture; default: 1000")
+PIXELS = _whole("pixels", "width of the picture; default: 1000", least=1, most=16_384)
 LANES = Parameter("lanes", Numbers, "numbers of lanes, separated by commas; default: all")
-COLUMNS = Parameter(
-    "columns", Annotated[int, Meta(ge=1, le=ranks.MAX_RANK_COLUMNS)], "columns over the steps"
-)
+COLUMNS = _whole("columns", "columns over the steps", least=1, most=ranks.MAX_RANK_COLUMNS)
 ATTEMPT = Parameter("attempt", Whole, "default: the newest")
 RANGE = (
     Parameter("begin", Whole, "first step; default: the first recorded one"),
@@ -145,20 +145,16 @@ OPERATIONS: dict[str, Operation] = {
         records.RecordAnswer,
         RUN,
         TAG,
-        Parameter(
-            "limit",
-            Annotated[int, Meta(ge=1, le=records.MAX_RECORDS)],
-            "largest number of values; default: 100",
-        ),
+        _whole("limit", "largest number of values; default: 100", least=1, most=records.MAX_RECORDS),
     ),
     "blob": Operation(
         (
             RUN,
             TAG,
             Parameter("writer", str, "default: any"),
-            Parameter("attempt", Annotated[int, Meta(ge=0, le=1 << 31)], "default: any"),
-            Parameter("at", Annotated[int, Meta(ge=0)], "number of the value; default: the newest"),
-            Parameter("index", Annotated[int, Meta(ge=0)], "which of the value's blobs; default: the first"),
+            _whole("attempt", "default: any", most=1 << 31),
+            _whole("at", "number of the value; default: the newest"),
+            _whole("index", "which of the value's blobs; default: the first"),
         ),
         media=(*sorted(SHOWN_MIMES), FRAME, "application/x-float32", "application/x-protobuf"),
     ),
@@ -171,15 +167,15 @@ OPERATIONS: dict[str, Operation] = {
         RUN,
         EMBEDDING,
         Parameter("method", views.Reduction, "default: pca"),
-        Parameter("axes", Annotated[int, Meta(ge=2, le=3)], "default: 3"),
+        _whole("axes", "default: 3", least=2, most=3),
     ),
     "neighbours": _json(
         views.NeighbourList,
         RUN,
         EMBEDDING,
-        Parameter("point", Annotated[int, Meta(ge=0)], "number of a point; default: the first"),
+        _whole("point", "number of a point; default: the first"),
         Parameter("metric", views.Metric, "default: cosine"),
-        Parameter("count", Annotated[int, Meta(ge=1, le=200)], "default: 20"),
+        _whole("count", "default: 20", least=1, most=200),
     ),
     "sprite": Operation((RUN, EMBEDDING), media=(*sorted(SHOWN_MIMES), FRAME)),
     "profiles": _json(profiles.ProfileList),
@@ -199,8 +195,8 @@ OPERATIONS: dict[str, Operation] = {
         profiles.SearchAnswer,
         PATH,
         Parameter("q", str, "text that the name contains, ignoring case"),
-        Parameter("limit", Annotated[int, Meta(ge=0)], "largest number of events"),
-        Parameter("skip", Annotated[int, Meta(ge=0)], "number of events to skip"),
+        _whole("limit", "largest number of events"),
+        _whole("skip", "number of events to skip"),
         Parameter("start", Whole, "the nanosecond to begin at"),
     ),
     "range": _json(
@@ -243,9 +239,7 @@ OPERATIONS: dict[str, Operation] = {
         work.PathAnswer,
         PATH,
         STEPS,
-        Parameter(
-            "pieces", Annotated[int, Meta(ge=0, le=100_000)], "largest number of segments; default: 2000"
-        ),
+        _whole("pieces", "largest number of segments; default: 2000", most=100_000),
     ),
     "profile/overlap": _json(work.OverlapAnswer, PATH, STEPS),
     "profile/ranks": _json(jobs.JobAnswer, PATH),
@@ -254,22 +248,14 @@ OPERATIONS: dict[str, Operation] = {
         PATH,
         START,
         END,
-        Parameter(
-            "most",
-            Annotated[int, Meta(ge=0, le=5_000)],
-            "largest number of waits, longest first; default: 300",
-        ),
+        _whole("most", "largest number of waits, longest first; default: 300", most=5_000),
     ),
     "profile/gaps": _json(
         jobs.GapsAnswer,
         PATH,
         START,
         END,
-        Parameter(
-            "most",
-            Annotated[int, Meta(ge=0, le=5_000)],
-            "largest number of gaps, longest first; default: 100",
-        ),
+        _whole("most", "largest number of gaps, longest first; default: 100", most=5_000),
     ),
     "profile/reading": _json(profiles.ReadingProgress, PATH),
     "profile/events": Operation((PATH, START, END, LANES), media=("text/csv",)),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.image import EncodedImage, blob
-from stepscope.events.messages import Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING
+from stepscope.events.messages import STRING, Metadata, Tensor, Value
 
 PLUGIN = "audio"
 WAV = b"\x10\x0b"
@@ -37,7 +36,7 @@ def value(tag: str, clips: Sequence[bytes], labels: Sequence[str] = (), *, descr
     content = WAV if all(clip[:4] == b"RIFF" for clip in clips) else b""
     # No data class: with one, TensorBoard takes the labels for clips instead of leaving them out.
     metadata = Metadata.of(PLUGIN, content, summary_description=description)
-    return Value(tag, tensor=Tensor(STRING, Shape.of(len(clips), 2), string_val=pairs), metadata=metadata)
+    return Value(tag, tensor=Tensor.of_texts(*pairs, sizes=(len(clips), 2)), metadata=metadata)
 
 
 def read(value: Value) -> tuple[Clip, ...]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.media import OTHER, mime
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING
+from stepscope.events.messages import STRING, DataClass, Metadata, Tensor, Value
 
 PLUGIN = "images"
 VIDEO_PLUGIN = "stepscope_video"
@@ -67,7 +66,7 @@ def value(
         summary_description=description,
     )
     texts = [b"%d" % width, b"%d" % height, *pictures]
-    return Value(tag, tensor=Tensor(STRING, Shape.of(len(texts)), string_val=texts), metadata=metadata)
+    return Value(tag, tensor=Tensor.of_texts(*texts, sizes=(len(texts),)), metadata=metadata)
 
 
 def read(value: Value) -> Images:

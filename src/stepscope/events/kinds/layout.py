@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.events.wire import Message, decode, encode, message, wire
 
 PLUGIN = "custom_scalars"
@@ -82,7 +81,7 @@ def _chart(title: str, kind: str, tags: Sequence[str]) -> LayoutChart:
 
 def value(layout: Layout) -> Value:
     """Return the value that records a layout."""
-    tensor = Tensor(STRING, Shape(), string_val=[encode(layout)])
+    tensor = Tensor.of_texts(encode(layout))
     return Value(TAG, tensor=tensor, metadata=Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR)))
 
 

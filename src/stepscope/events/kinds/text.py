@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING, held_array
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.tensors import held_array
 
 PLUGIN = "text"
 TABLE_PLUGIN = "stepscope_table"
@@ -33,7 +33,7 @@ class TextTable:
 def value(tag: str, text: str | bytes, *, description: str = "") -> Value:
     """Return the value that records a text; bytes are UTF-8."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    tensor = Tensor(STRING, Shape(), string_val=[data])
+    tensor = Tensor.of_texts(data)
     metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR), summary_description=description)
     return Value(tag, tensor=tensor, metadata=metadata)
 
@@ -58,7 +58,7 @@ def table_values(tag: str, table: TextTable, *, description: str = "") -> list[V
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
     head = f'{{"columns": {json.dumps(table.columns)}, "rows": ['
     cells = _in_parts(table.rows, _rows_as_json, ", ", head, "]}")
-    tensor = Tensor(STRING, Shape(), string_val=[cells])
+    tensor = Tensor.of_texts(cells)
     metadata = Metadata.of(TABLE_PLUGIN, data_class=int(DataClass.TENSOR))
     return [
         value(tag, markdown(table), description=description),

@@ -8,8 +8,7 @@ from typing import Any
 import keras
 
 from stepscope.events.kinds.graph import Node
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.integrations.keras import rates, weights
 from stepscope.integrations.keras.weights import Metadata as LabelFiles
 from stepscope.record import Run
@@ -120,7 +119,7 @@ def description(model: Any) -> Value:
     """Return the model as its own JSON, from which TensorBoard draws the conceptual graph."""
     text = model.to_json()
     metadata = Metadata.of(KERAS_PLUGIN, b"1", data_class=int(DataClass.BLOB_SEQUENCE))
-    return Value(KERAS_TAG, tensor=Tensor(STRING, Shape(), string_val=[utf8(text)]), metadata=metadata)
+    return Value(KERAS_TAG, tensor=Tensor.of_texts(utf8(text)), metadata=metadata)
 
 
 def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:

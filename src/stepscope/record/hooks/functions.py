@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.events.messages import Event, Metadata, SessionLog, SessionStatus, Shape, Tensor, Value
+from stepscope.events.messages import Event, Metadata, SessionLog, SessionStatus, Tensor, Value
 from stepscope.kernels.steps import Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 TAG = "checkpoint/saved"
 SAVE_TIME = "checkpoint/save_time_s"
-DT_STRING = 7
 
 
 class CheckpointHook(Hook):
@@ -111,7 +110,7 @@ class CheckpointHook(Hook):
 
 def text_value(tag: str, text: str) -> Value:
     """Return a text as the value of a summary, in the format of TensorBoard's text plugin."""
-    tensor = Tensor(dtype=DT_STRING, tensor_shape=Shape.of(1), string_val=[text.encode("utf-8", "replace")])
+    tensor = Tensor.of_texts(text.encode("utf-8", "replace"), sizes=(1,))
     return Value(tag=tag, tensor=tensor, metadata=Metadata.of("text", data_class=2))
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.events.kinds import histogram, mesh, pr_curve
-from stepscope.events.messages import DataClass, Metadata, Shape, Tensor, Value
-from stepscope.events.tensors import STRING, tensor
+from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.tensors import tensor
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.media import Held, hold
@@ -269,7 +269,7 @@ def prepare_embedding(
     def make(tag: str) -> list[Value]:
         folder = f"{FOLDER}/{_ODD.sub('_', tag)}/{step:08d}"
         facts = write_embedding(Path(directory), folder, name or f"{tag}:{step:08d}", held, rows, sprite)
-        tensor = Tensor(STRING, Shape(), string_val=[json.dumps(facts).encode()])
+        tensor = Tensor.of_texts(json.dumps(facts).encode())
         return [Value(tag, tensor=tensor, metadata=Metadata.of(EMBEDDING, data_class=int(DataClass.TENSOR)))]
 
     return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
