@@ -122,12 +122,17 @@ class Reach:
 
 
 def idle_nodes(tree: ast.AST) -> set[int]:
-    """Nodes of annotations and docstrings, which do nothing when the program runs."""
+    """Nodes of annotations and docstrings, which do nothing when the program runs.
+
+    Nor do the options of a dataclass, as ``frozen``: they forbid what nothing does.
+    """
     idle: set[int] = set()
     for node in ast.walk(tree):
         annotations = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             annotations.append(node.value)
+        if isinstance(node, ast.ClassDef):
+            annotations += [each for each in node.decorator_list if "dataclass" in ast.unparse(each)]
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             annotations.append(node)
         for each in annotations:
