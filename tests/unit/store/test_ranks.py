@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.events import damage, rank_file
 from stepscope.events.framing import frame, header
-from stepscope.events.telemetry import END, FACTS, HANG, LATE, ROWS, SCHEMA, Name
+from stepscope.events.telemetry import END, FACTS, HANG, LATE, ROWS, SCHEMA, STAGED, TIMED, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 from stepscope.store import ranks as store_ranks
 from stepscope.store.ranks import Ranks
@@ -373,3 +373,108 @@ def test_a_run_knows_its_ranks(tmp_path):
         assert (found.count(), found.size()) == (1, 2)
         assert found.steps(0).loss.tolist() == [1, 1, 1]
         assert log.run("a").ranks is found
+
+
+def staged_rows(steps, *stages, seconds=1.0, waited=0.1, completed=(), kind=STAGED):
+    """A record of steps of a second, which marked stages for so many seconds each."""
+    row = TelemetryRow(START, seconds, waited, ended=True, spent=(0.0, *stages), completed=completed)
+    return frame(encoded(kind, [(step, row) for step in steps], (1e9, 1e9), len(stages)))
+
+
+class TestStages:
+    """How long each stage of each step took each rank."""
+
+    ORDER = {"stages": ["forward", "backward"], "stage_order": [1, 2]}  # noqa: RUF012
+
+    def test_a_step_is_the_wait_for_data_its_stages_and_the_rest(self, job, ranks):
+        job.rank(0, [staged_rows([0, 1], 0.25, 0.5)], facts=self.ORDER | {"group": "policy"})
+        job.rank(1, [staged_rows([0], 0.4, 0.2)], facts=self.ORDER | {"devices": ["cuda:0"]})
+        table = ranks.stages()
+        assert (table.stages, table.ranks, table.hosts) == (
+            ["data", "forward", "backward", "rest"], [0, 1], ["node", "node"],
+        )  # fmt: skip
+        assert table.steps.tolist() == [0, 1]
+        nan = [np.nan] * 4
+        expected = [[[0.1, 0.25, 0.5, 0.15], [0.1, 0.4, 0.2, 0.3]], [[0.1, 0.25, 0.5, 0.15], nan]]
+        np.testing.assert_allclose(table.durations_s, expected, atol=1e-4)
+        assert (table.groups, table.doubled, table.clock, table.devices) == ({0: "policy"}, [], "host", True)
+
+    def test_a_stage_that_was_not_marked_took_no_time_if_another_was(self, job, ranks):
+        job.rank(0, [staged_rows([0], 0.25, 0.5)], facts=self.ORDER)
+        job.rank(1, [staged_rows([0], 0.25)], facts={"stages": ["forward"], "stage_order": [1]})
+        job.rank(2, [rows(0, seconds=1.0, waited=0.1)])
+        durations = ranks.stages().durations_s[0]
+        np.testing.assert_allclose(durations[1], [0.1, 0.25, 0, 0.65], atol=1e-4)
+        assert np.isnan(durations[2, 1:]).all()  # of which it told nothing
+        assert durations[2, 0] == np.float32(0.1)
+
+    def test_a_rest_is_never_negative(self, job, ranks):
+        job.rank(0, [staged_rows([0], 0.6, 0.5)], facts=self.ORDER)
+        assert ranks.stages().durations_s[0, 0, -1] == 0
+
+    def test_where_no_rank_knows_its_wait_there_is_no_such_stage(self, job, ranks):
+        job.rank(0, [staged_rows([0], 0.25, 0.5, waited=float("nan"))], facts=self.ORDER)
+        table = ranks.stages()
+        assert table.stages == ["forward", "backward", "rest"]
+        np.testing.assert_allclose(table.durations_s[0, 0], [0.25, 0.5, 0.25], atol=1e-4)
+
+    def test_steps_of_a_range(self, job, ranks):
+        job.rank(0, [staged_rows(range(10), 0.25, 0.5)], facts=self.ORDER)
+        assert ranks.stages(begin=3, end=6).steps.tolist() == [3, 4, 5]
+        assert ranks.stages(begin=8).steps.tolist() == [8, 9]
+        assert ranks.stages(end=2).steps.tolist() == [0, 1]
+
+    def test_of_a_step_that_comes_again_the_newest_counts(self, job, ranks):
+        job.rank(0, [staged_rows([0, 1], 0.25, 0.5)], facts=self.ORDER)
+        job.rank(1, [staged_rows([0, 1], 0.25, 0.5), staged_rows([1, 2], 0.3, 0.5)], facts=self.ORDER)
+        table = ranks.stages()
+        assert (table.steps.tolist(), table.doubled) == ([0, 1, 2], [1])
+        np.testing.assert_allclose(table.durations_s[:, 1, 1], [0.25, 0.3, 0.3], atol=1e-4)
+
+    def test_many_ranks_are_turned_some_at_a_time(self, job, ranks):
+        count = store_ranks.TURNED + 3
+        for rank in range(count):
+            job.rank(rank, [staged_rows([0, 1], rank / 100, 0.1)], facts=self.ORDER)
+        table = ranks.stages()
+        np.testing.assert_allclose(table.durations_s[1, :, 1], np.arange(count) / 100, atol=1e-4)
+
+    def test_a_job_of_parameter_servers_alone_has_none(self, job, ranks):
+        job.rank(0, [rows(0, seconds=1.0)], kind="ps")
+        table = ranks.stages()
+        assert (table.ranks, table.steps.tolist(), table.durations_s.shape) == ([], [], (0, 0, 2))
+
+    def test_stages_end_as_the_devices_do_where_all_have_timed_the_same_steps(self, job, ranks):
+        """A step on the device may be longer than the host's; its parts are of that."""
+        enough = range(store_ranks.FEWEST_TIMED)
+        timed = staged_rows(enough, 0.25, 0.5, completed=(0.2, 0.3, 1.0, 0.5), kind=TIMED)
+        job.rank(0, [timed, staged_rows([99], 0.25, 0.5)], facts=self.ORDER)
+        table = ranks.stages()
+        assert table.clock == "device"
+        np.testing.assert_allclose(table.durations_s[0, 0], [0.2, 1.0, 0.5, 0.3], rtol=1e-3)
+        assert np.isnan(table.durations_s[-1, 0, 0])  # its device has not timed that one
+        assert ranks.stages(begin=1).clock == ranks.stages(end=enough[-1]).clock == "host"  # too few
+        job.rank(1, [staged_rows(enough, 0.25, 0.5)], facts=self.ORDER)
+        assert ranks.stages().clock == "host"
+
+    def test_a_grid_of_a_stage(self, job, ranks):
+        job.rank(0, [staged_rows([0, 1], 0.25, 0.5)], facts=self.ORDER)
+        job.rank(1, [rows(0, 1, seconds=1.0)])
+        grid = ranks.grid("stage/backward")
+        np.testing.assert_allclose(grid.maximum, [[0.5, 0.5], [np.nan, np.nan]], atol=1e-4)
+        assert ranks.grid("stage/nothing").count.tolist() == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        ([2, 1], ["backward", "forward"]),
+        ([1, 1, 2], ["forward", "backward"]),
+        ([0, 2, 3, "1"], ["backward"]),  # beyond the names
+        (None, []),
+    ],
+)
+def test_stages_are_named_in_the_order_in_which_they_ran(job, order, found):
+    path = job.rank(0, facts={"stages": ["forward", "backward"], "stage_order": order})
+    file = rank_file.RankFile(str(path), None)
+    file.follow(path.stat())
+    assert file.stage_names == found
