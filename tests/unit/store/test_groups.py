@@ -109,3 +109,9 @@ def test_smoothing_is_taken_before_the_mean():
 
     want = (smoothed(lines[0].points, 0.9) + smoothed(lines[1].points, 0.9)) / 2
     np.testing.assert_allclose(group.line.columns["mean"], want, rtol=1e-6)
+
+
+def test_without_points_there_are_no_groups():
+    found = means([])
+    assert found.groups == []
+    assert (found.view.x, found.view.total_points, found.view.lines) == (None, 0, [])

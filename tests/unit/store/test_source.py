@@ -1,0 +1,39 @@
+"""What is read of an event file: its columns, and those that several tags share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import stepscope as ss
+from stepscope.store.source import shared
+
+
+def test_only_equal_columns_are_shared():
+    """Tags of a loop have the same steps; others may begin and end alike all the same."""
+    kept = {}
+    first = shared(np.array([0, 1, 5, 9]), kept)
+    assert shared(np.array([0, 1, 5, 9]), kept) is first
+    other = shared(np.array([0, 4, 5, 9]), kept)
+    assert other.tolist() == [0, 4, 5, 9]
+    assert shared(np.array([0, 1, 5, 9]), kept) is first
+    assert shared(np.array([0, 1, 5, 9], np.int32), kept).dtype == np.int32
+
+
+def test_a_part_of_a_column_is_not_kept_as_it_is():
+    every = np.arange(1000)
+    part = shared(every[10:20], {})
+    assert part.base is None
+    assert part.tolist() == list(range(10, 20))
+
+
+def test_tags_that_begin_and_end_at_the_same_steps_keep_their_own(tmp_path):
+    with ss.Run(tmp_path / "a") as run:
+        for step in range(10):
+            for tag, steps in {"a": (0, 1, 5, 9), "b": (0, 4, 5, 9)}.items():
+                if step in steps:
+                    run.scalar(tag, float(step), step)
+    for _ in range(2):  # the second time from the cache
+        with ss.open(tmp_path) as log:
+            found = {tag: log.run("a").columns(tag)[0].points.columns for tag in "ab"}
+        assert found["a"].step.tolist() == found["a"].value.tolist() == [0, 1, 5, 9]
+        assert found["b"].step.tolist() == found["b"].value.tolist() == [0, 4, 5, 9]
