@@ -20,10 +20,10 @@ from stepscope.health.series import Stream
 class Mark:
     """How far the training had come at the last evaluation of one series."""
 
+    step: int
     total: float = 0.0
     points: int = 0
     train: float = nan
-    step: int = 0
     beginnings: int = 0
 
 
@@ -80,7 +80,7 @@ class Evaluated(Rule):
 
     def _evaluate(self, stream: Stream, step: int, value: float, wall: float) -> None:
         self._parts.add("eval")
-        mark = self._marks.setdefault(stream, Mark(step=step))
+        mark = self._marks.setdefault(stream, Mark(step))
         beginnings = self.context.beginnings(stream, wall)
         if beginnings > mark.beginnings:
             mark.beginnings = beginnings

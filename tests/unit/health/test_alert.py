@@ -93,6 +93,7 @@ def test_conditions_come_to_what_they_say(text, holds):
         ("(a > 1) + 2 > 1", 9, "and, or"),
         ("a > 1 and b", 7, "a > 1 and b < 2"),
         ("mean(a, 0.5) > 1", 9, "mean(tag, n)"),
+        ("mean(a, 100001) > 1", 9, "mean(tag, n)"),
         ("std(a, 1) > 1", 8, "std(tag, n)"),
         ("mean(3, 5) > 1", 6, "mean(tag, n)"),
         ("1 > 0", 1, "name one"),
@@ -197,6 +198,7 @@ def test_a_function_that_raises_is_not_called_again():
         lambda: Alert("a > 1", tags=["a"]),
         lambda: Alert("a > 1", severity="bad"),
         lambda: Alert("a > 1", calm=0),
+        lambda: Alert("a > 1", keep=0),
         lambda: Monitor(alerts=["a > 1", "a > 1"]),
         lambda: Monitor(alerts=[3]),
     ],
@@ -205,3 +207,9 @@ def test_arguments_that_cannot_be_right_are_refused(wrong):
     with pytest.raises(UsageError) as caught:
         wrong()
     assert caught.value.hint
+
+
+def test_the_least_and_the_most_are_allowed():
+    assert Alert("a > 1", keep=1, calm=1).calm == 1
+    [reading] = readings(parse("mean(a, 100000) > 1"))
+    assert reading.points == 100_000

@@ -93,6 +93,12 @@ def test_noise_is_no_improvement():
     assert blocks(*before, *[value - 1 for value in after]).improves(8, inf)
 
 
+@pytest.mark.parametrize(("before", "after"), [([8.0, 12.0] * 4, [8.5] * 8), ([10.0] * 8, [6.5, 10.5] * 4)])
+def test_noise_on_either_side_counts(before, after):
+    assert not blocks(*before, *after).improves(8, inf)
+    assert blocks(*[10.0] * 8, *[8.5] * 8).improves(8, inf)
+
+
 def test_what_came_later_does_not_count():
     found = blocks(10, 10, 10, 10, 5, 5, 5, 5)
     assert found.improves(4, inf)

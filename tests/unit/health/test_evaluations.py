@@ -23,7 +23,7 @@ class Noted(Evaluated):
         self.noted.append((at.step, at.first_step, value, train))
 
     def forget(self, stream):
-        raise AssertionError("nothing begins again here")
+        self.noted.append("begins again")
 
 
 TRAIN, OTHER = stream_of("train/loss"), stream_of("train/z", roles={"train/z": "loss"})
@@ -65,3 +65,25 @@ def test_training_alone_lacks_an_evaluation():
     rule = Noted()
     rule.take(StreamBatch([points(TRAIN, [1, 2], [4.0, 2.0])]))
     assert rule.missing == "not recorded: an evaluation loss, as eval/loss"
+
+
+def test_another_stage_begins_again():
+    rule = Noted()
+    stage, eight = stream_of("curriculum/stage"), np.arange(8)
+    for begin in (0, 8):
+        batch = StreamBatch(
+            [
+                points(stage, [begin], [begin]),
+                points(TRAIN, begin + eight, [1.0] * 8),
+                points(EVAL, [begin + 3, begin + 7], [2.0, 3.0]),
+            ]
+        )
+        rule.context.take(batch)
+        rule.take(batch)
+    assert rule.noted == [
+        (3, 3, 2.0, 1.0),
+        (7, 3, 3.0, 1.0),
+        "begins again",
+        (11, 7, 2.0, 1.0),
+        (15, 11, 3.0, 1.0),
+    ]

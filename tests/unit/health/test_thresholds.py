@@ -623,3 +623,52 @@ def test_ranks_differ_by_more_than_six_standard_errors():
     """The standard error of 50 points of noise 0.5 is 0.07."""
     assert diverging(0.3, noise=0.5) == []
     assert [each.rank for each in diverging(0.6, noise=0.5)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "told"),
+    [
+        (1.2, 1.0, True),
+        (1.22, 1.2, False),  # the evaluation is hardly worse than the training
+        (1.0, 1.0, False),  # the training does not fall
+    ],
+)
+def test_overfitting_is_an_evaluation_worse_than_the_training_by_a_tenth(first, last, told):
+    evaluations = [*np.linspace(1.5, 1.0, 10), *np.linspace(1.001, 1.27, 12), *[1.27] * 3]
+    series = {
+        "train/loss": np.linspace(first, last, 250),
+        "eval/loss": (np.arange(25) * 10 + 9, evaluations),
+    }
+    assert bool(judged("overfitting", series)) == told
+
+
+def fell(*after, start=2.0, low=0.5, sigma=0.0):
+    """A loss that falls within 120 points, and what comes then."""
+    loss = np.r_[np.full(20, start), np.linspace(start, low, 40), np.full(80, low), np.array(after, float)]
+    loss = loss + sigma * np.random.default_rng(0).normal(size=len(loss))
+    return judged("loss-not-decreasing", {"train/loss": loss})
+
+
+@pytest.mark.parametrize("start", [2.0, 0.5])
+def test_ten_points_above_five_times_the_start_have_blown_up(start):
+    high = 5.1 * start
+    assert fell(*[high] * 9, *[0.1] * 40, start=start, low=0.1) == []
+    assert fell(*[5.0 * start] * 10, *[0.1] * 30, start=start, low=0.1) == []
+    [finding] = fell(*[high] * 10, *[0.1] * 30, start=start, low=0.1)
+    assert (finding.step, finding.first_step, finding.severity) == (149, 0, "high")
+    [finding] = fell(*[high] * 5, *[np.nan] * 5, *[0.1] * 30, start=start, low=0.1)
+    assert finding.step == 149
+    assert fell(*[high] * 5, 0.1, *[high] * 5, *[0.1] * 30, start=start, low=0.1) == []
+
+
+def test_a_loss_below_zero_has_no_multiple():
+    assert fell(*[-2.0] * 60, start=-1.0, low=-3.0) == []
+    assert fell(*[0.0] * 20, *[-3.0] * 40, start=-1.0, low=-3.0) == []
+
+
+def test_a_loss_that_is_back_where_it_began_rose_if_noise_does_not_explain_it():
+    """Four standard errors of 20 points of noise 0.3, twice from differences, are 0.6."""
+    assert fell(*[2.25] * 120, sigma=0.3) == []
+    [finding] = fell(*[3.0] * 120, sigma=0.3)
+    assert finding.step == 239  # five blocks of 20
+    assert finding.summary.startswith("the loss rose to")
