@@ -61,6 +61,7 @@ LIBRARIES = (
 )  # fmt: skip
 """Modules that the tests import and that take long to import."""
 OPTIONS = ["-xq", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning"]
+OPTIONS += ["--hypothesis-profile=ci"]  # the same examples every time
 LEAST_LIMIT_S, LIMIT_FACTOR = 120, 20
 """A mutant takes no longer than this, and as many times the processor time of its tests under coverage."""
 SLOW_S = 1.0
@@ -159,6 +160,11 @@ def scopes(tree: ast.AST) -> dict[int, str]:
     return names
 
 
+def parents(tree: ast.AST) -> dict[int, ast.AST]:
+    """The node around each node."""
+    return {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
 def change(node: ast.AST) -> str:
     """Change a node in place; in words, or nothing where there is nothing to change."""
     before = ast.unparse(node)
@@ -183,12 +189,16 @@ def mutants(source: Path, package: str) -> Iterator[Mutant]:
     for path in sorted((source / "stepscope" / package).rglob("*.py")):
         text = path.read_text()
         tree = ast.parse(text)
-        idle, starts, names = idle_nodes(tree), statement_lines(tree), scopes(tree)
+        idle, starts, names, around = idle_nodes(tree), statement_lines(tree), scopes(tree), parents(tree)
         for number, node in enumerate(ast.walk(tree)):
             if id(node) in idle or not hasattr(node, "lineno"):
                 continue
-            line, scope = node.lineno, names.get(id(node), "")
+            line, scope, outer = node.lineno, names.get(id(node), ""), around[id(node)]
+            before = (
+                ast.unparse(outer) if isinstance(node, ast.Constant) else ""
+            )  # a number alone says little
             if said := change(node):
+                said = f"{before} → {ast.unparse(outer)}" if before else said
                 statement = starts.get(id(node), line)
                 yield Mutant(path.relative_to(source), scope, number, line, statement, said)
 
@@ -240,7 +250,7 @@ class Forks:
             os.dup2(log, 1)
             os.dup2(log, 2)
             sys.path[:0] = [str(self.copy), str(ROOT)]  # the second as python -m pytest has it
-            os.environ |= {"PYTHONPATH": str(self.copy), "CI": "true"}
+            os.environ["PYTHONPATH"] = str(self.copy)
             if limit_s is not None:  # a changed file leaves nothing behind
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
                 sys.dont_write_bytecode = True

@@ -114,4 +114,9 @@ def test_smoothing_is_taken_before_the_mean():
 def test_without_points_there_are_no_groups():
     found = means([])
     assert found.groups == []
-    assert (found.view.x, found.view.total_points, found.view.lines) == (None, 0, [])
+    assert (found.view.x, found.view.total_points, found.view.shown_points, found.view.lines) == (
+        None,
+        0,
+        0,
+        [],
+    )
