@@ -38,8 +38,14 @@ from mutants_reach import Chosen, Watcher, file_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = {
-    "events": ["golden/test_estimator_events.py", "property/test_event_files.py", "unit/record/summaries"],
-    "store": ["golden/test_estimator_store.py", "property/test_query.py", "property/test_following.py"],
+    "events": [
+        "golden/test_estimator_events.py", "property/test_event_files.py", "unit/record/summaries",
+        "unit/record/test_stages.py", "unit/store/test_pieces.py", "unit/store/test_ranks.py",
+    ],
+    "store": [
+        "golden/test_estimator_store.py", "property/test_query.py", "property/test_following.py",
+        "unit/record/test_stages.py",
+    ],
     "health": ["golden/test_estimator_health.py", "property/test_health.py"],
     "analyze": [
         "golden/test_analyses_facts.py", "golden/test_analyses_formats.py", "golden/test_analyses_hta.py",
