@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analyze.spans import Ints, Spans
+from stepscope.errors import EmptyTraceError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
@@ -33,6 +34,23 @@ def devices(trace: Trace) -> list[DeviceRows]:
     return [
         DeviceRows(int(number >> 16), int(number & 0xFFFF), rows[key == number]) for number in distinct(key)
     ]
+
+
+def no_device_work(trace: Trace, question: str) -> EmptyTraceError:
+    """Return the error about a question that only the work of a device answers.
+
+    Args:
+        trace: A trace without any.
+        question: What cannot be told, as ``why a device was idle``.
+
+    Raises:
+        EmptyTraceError: The trace itself says why there is none.
+    """
+    trace.require("device", question)
+    return EmptyTraceError(
+        f"cannot tell {question}: no device work in this profile",
+        hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
+    )
 
 
 def streams(trace: Trace, device: DeviceRows) -> Iterator[tuple[int, Ints]]:

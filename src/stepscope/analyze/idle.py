@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.device import DeviceRows, devices, rows_spans, streams
+from stepscope.analyze.device import DeviceRows, devices, no_device_work, rows_spans, streams
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
@@ -101,11 +100,7 @@ def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 2
     """
     found = devices(trace)
     if not found:
-        trace.require("device", "why a device was idle")
-        raise EmptyTraceError(
-            "cannot tell why a device was idle: no device work in this profile",
-            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
-        )
+        raise no_device_work(trace, "why a device was idle")
     per_stream = [
         _stream(trace, device, number, rows, kernel_wait_ns)
         for device in found

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analyze.device import no_device_work
 from stepscope.analyze.groups import Floats, Groups, PerStep
 from stepscope.analyze.idle import launching_operators
 from stepscope.analyze.spans import Ints
-from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Kind, Trace
 
 TENSOR_CORE = re.compile(
@@ -59,11 +59,7 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
     if rank is not None:
         rows = rows[trace.rank[rows] == rank]
     if not len(rows):
-        trace.require("device", "which kernels ran")
-        raise EmptyTraceError(
-            "cannot tell which kernels ran: no device work in this profile",
-            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
-        )
+        raise no_device_work(trace, "which kernels ran")
     time = trace.duration_ns[rows]
     groups = Groups.by(trace.name[rows].astype(np.int64) << 4 | trace.kind[rows])
     total, count = groups.sum(time), groups.count()

@@ -25,7 +25,15 @@ import numpy as np
 
 from stepscope.analyze.critical_path import critical_paths
 from stepscope.analyze.dependencies import Bound
-from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, DeviceRows, devices, kind_spans
+from stepscope.analyze.device import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    DeviceRows,
+    devices,
+    kind_spans,
+    no_device_work,
+)
 from stepscope.analyze.spans import Spans, sweep
 from stepscope.analyze.windows import NO_STEP, windows
 from stepscope.errors import EmptyTraceError
@@ -163,11 +171,7 @@ def blocking(trace: Trace, found: Iterable[Overlap]) -> tuple[Overlap, ...]:
 def _devices(trace: Trace) -> list[DeviceRows]:
     found = devices(trace)
     if not found:
-        trace.require("device", "how a device spent its time")
-        raise EmptyTraceError(
-            "cannot tell how a device spent its time: no device work in this profile",
-            hint="record an accelerator, too: ProfilerActivity.CUDA in PyTorch",
-        )
+        raise no_device_work(trace, "how a device spent its time")
     return found
 
 
