@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stepscope.errors import UsageError
@@ -13,7 +13,6 @@ from stepscope.integrations.lightning.logger import StepscopeLogger
 from stepscope.integrations.lightning.package import Callback
 from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.torch.attach import Watch, watch
-from stepscope.integrations.torch.batch import examples
 from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
 from stepscope.record.exits import outcome
@@ -206,3 +205,21 @@ def _listen(profiler: Any, stepper: Stepper) -> Callable[[], None]:
 
     profiler.start, profiler.stop = started, stopped
     return restore
+
+
+def examples(batch: Any) -> int:
+    """Return the first dimension of the first tensor or array of a batch, 0 if there is none.
+
+    Args:
+        batch: What a data loader gave: tensors in lists, tuples, dicts and objects that are such.
+    """
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    if isinstance(batch, Mapping):
+        parts: Any = batch.values()
+    elif isinstance(batch, list | tuple):
+        parts = batch
+    else:
+        return 0
+    return next((found for part in parts if (found := examples(part))), 0)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import pickle
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("lightning.pytorch")
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from torch import nn
 
 import stepscope as ss
 from stepscope.errors import HaltError, UsageError
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger
+from stepscope.integrations.lightning.callback import examples
 from stepscope.store.family import groups
 
 pytestmark = [
@@ -372,3 +375,20 @@ class Callable(Model):
 def test_the_graph_is_recorded_where_it_is_asked_for(tmp_path, trainer, loader, stored, wanted):
     trainer(logger=StepscopeLogger(tmp_path / "run", log_graph=wanted), max_steps=2).fit(Callable(), loader)
     assert [record.kind for record in stored().records() if record.kind == "graph"] == ["graph"] * wanted
+
+
+@pytest.mark.parametrize(
+    ("batch", "count"),
+    [
+        (np.zeros((4, 2)), 4),
+        ((np.zeros((4, 2)), np.zeros(4)), 4),
+        ({"name": "x", "ids": np.zeros((3, 7))}, 3),
+        ([["a", "b"], {"x": (np.zeros((5, 1)),)}], 5),
+        (np.zeros(()), 0),
+        (SimpleNamespace(x=1), 0),
+        (None, 0),
+        ([], 0),
+    ],
+)
+def test_examples_of_a_batch(batch, count):
+    assert examples(batch) == count
