@@ -80,10 +80,10 @@ def integrations() -> dict[str, dict[str, str]]:
         values = assigned(path)
         parts = path.relative_to(folder.parents[1]).with_suffix("").parts
         package = ".".join(part for part in parts if part != "__init__")
-        if "__all__" in values:
-            homes = values.get("_HOMES", {})
+        homes = values.get("_HOMES", {})
+        if names := values.get("__all__", homes):  # where names load on first use, their homes are the list
             found[package] = {
-                name: f"{package}.{homes[name]}" if name in homes else package for name in values["__all__"]
+                name: f"{package}.{homes[name]}" if name in homes else package for name in names
             }
     return found
 

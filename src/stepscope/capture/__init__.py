@@ -15,9 +15,6 @@ _HOMES = {
     "ProfilerHook": "hook",
 }
 
-__all__ = [
-    "LambdaProfilerHook",
-    "ProfilerHook",
-]
+__all__ = [*_HOMES]
 
-__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

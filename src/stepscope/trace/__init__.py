@@ -31,17 +31,6 @@ _HOMES = {
     "load_trace": "load",
 }
 
-__all__ = [
-    "FEATURES",
-    "Device",
-    "Kind",
-    "Lane",
-    "Paths",
-    "ProcessGroup",
-    "Source",
-    "Strings",
-    "Trace",
-    "load_trace",
-]
+__all__ = [*_HOMES]
 
-__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

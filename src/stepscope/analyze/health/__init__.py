@@ -17,10 +17,6 @@ _HOMES = {
     "JudgedPoints": "judge",
 }
 
-__all__ = [
-    "AttemptSeries",
-    "HealthReport",
-    "JudgedPoints",
-]
+__all__ = [*_HOMES]
 
-__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

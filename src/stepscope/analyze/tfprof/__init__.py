@@ -20,9 +20,6 @@ _HOMES = {
     "profile": "report",
 }
 
-__all__ = [
-    "TfprofReport",
-    "profile",
-]
+__all__ = [*_HOMES]
 
-__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

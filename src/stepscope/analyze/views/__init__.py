@@ -26,12 +26,6 @@ _HOMES = {
     "view": "answer",
 }
 
-__all__ = [
-    "VIEWS",
-    "Answer",
-    "AnswerLine",
-    "losses",
-    "view",
-]
+__all__ = [*_HOMES]
 
-__getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -40,21 +40,6 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and an import above."""
 
-__all__ = [
-    "CompletionTimer",
-    "SharpnessHook",
-    "attention_statistics",
-    "describe",
-    "dispatched",
-    "measure",
-    "noise_scale",
-    "optimizer_scalars",
-    "prefixed",
-    "router_load",
-    "statistics_in",
-    "wait",
-    "watch",
-    "with_statistics",
-]
+__all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -18,10 +18,6 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and one above."""
 
-__all__ = [
-    "StepscopeCallback",
-    "measured",
-    "watch",
-]
+__all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

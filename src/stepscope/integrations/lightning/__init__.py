@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _HOMES = {"StepscopeCallback": "callback", "StepscopeLogger": "logger"}
 
-__all__ = [
-    "StepscopeCallback",
-    "StepscopeLogger",
-]
+__all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

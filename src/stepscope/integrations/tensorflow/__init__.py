@@ -43,19 +43,6 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and one above."""
 
-__all__ = [
-    "CheckpointSaverHook",
-    "CheckpointSaverListener",
-    "GradientSessionHook",
-    "LambdaProfilerHook",
-    "LoggingTensorHook",
-    "NanTensorHook",
-    "ProfilerHook",
-    "RunWriter",
-    "StepCounterHook",
-    "StepscopeHook",
-    "StopAtStepHook",
-    "SummarySaverHook",
-]
+__all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -30,16 +30,6 @@ _HOMES = {
 }
 """Which module of this package each public name is in; add a line for a new one, and one above."""
 
-__all__ = [
-    "AttentionHook",
-    "IndexedLoader",
-    "RouterHook",
-    "SecondMoments",
-    "SharpnessHook",
-    "UpdateScaleHook",
-    "Watch",
-    "attention_statistics",
-    "watch",
-]
+__all__ = [*_HOMES]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES)
