@@ -29,7 +29,7 @@ SLEEPS = {
     "unit/integrations/test_transformers.py": WORK,
     "unit/integrations/torch/test_profiler.py": WORK,
     "unit/kernels/test_points.py": "another thread gets its turn",
-    "unit/record/test_summary_encoder.py": "a file is read while it is written",
+    "unit/record/summaries/test_encoder.py": "a file is read while it is written",
     "unit/test_remote.py": "a store that does not answer",
 }
 

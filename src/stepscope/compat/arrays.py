@@ -14,7 +14,7 @@ from stepscope.compat.base import Base
 from stepscope.compat.dialect import number
 from stepscope.errors import RecordError
 from stepscope.record.problems import RefusalError
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 from stepscope.record.values import as_step
 
 

@@ -22,7 +22,7 @@ from stepscope.events.writer import FILE_VERSION
 from stepscope.kernels.steps import HotCalls, HotWriter
 from stepscope.record.run import Run
 from stepscope.record.sink import LogFiles
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 from stepscope.urls import is_url
 
 

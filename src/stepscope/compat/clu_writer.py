@@ -24,7 +24,7 @@ from stepscope.errors import StepscopeError, UsageError
 from stepscope.events.messages import Metadata
 from stepscope.events.wire import decode
 from stepscope.record.run import Run
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 
 Array = Any
 Scalar = Any

@@ -8,7 +8,7 @@ from typing import Any
 
 from stepscope.compat import encodings, torch_values
 from stepscope.compat.base import Base
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 from stepscope.record.values import as_step
 
 

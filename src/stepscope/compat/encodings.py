@@ -22,8 +22,8 @@ from stepscope.events.wire import encode, varint
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode as media
 from stepscope.record.summaries.documents import text_bytes
+from stepscope.record.summaries.encoder import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import snapshot
-from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 FLOAT, DOUBLE = 1, 2
 MOST_THRESHOLDS = 127

@@ -27,8 +27,8 @@ from stepscope.events.hparams import (
 from stepscope.events.messages import Metadata, Value
 from stepscope.events.wire import encode
 from stepscope.record.problems import shown
+from stepscope.record.summaries.encoder import refused
 from stepscope.record.summaries.snapshot import snapshot
-from stepscope.record.summary_encoder import refused
 
 
 class HyperparameterKind(IntEnum):

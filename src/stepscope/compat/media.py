@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscope.compat import encodings, torch_values
 from stepscope.compat.base import Base
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 
 
 class Media(Base):
@@ -139,8 +139,8 @@ def _figures(figure: Any) -> Prepared:
     """Draw figures immediately; without alpha, like the originals."""
     import numpy as np
 
+    from stepscope.record.summaries.encoder import refused
     from stepscope.record.summaries.media import rendered
-    from stepscope.record.summary_encoder import refused
 
     several = figure if isinstance(figure, list) else [figure]
     if not several or not all(hasattr(each, "savefig") for each in several):

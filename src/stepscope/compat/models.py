@@ -27,7 +27,7 @@ from stepscope.events.kinds.graph import (
 from stepscope.events.messages import Metadata, Tensor, Value
 from stepscope.events.wire import Message, decode, encode, message, wire
 from stepscope.record.summaries.documents import serialized
-from stepscope.record.summary_encoder import Prepared, refused
+from stepscope.record.summaries.encoder import Prepared, refused
 
 if TYPE_CHECKING:
     from stepscope.integrations.torch.graph import TracedModule

@@ -22,8 +22,8 @@ from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.arrays import checked_buckets, split_finite
 from stepscope.record.summaries.documents import text_bytes
+from stepscope.record.summaries.encoder import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import of_array, snapshot
-from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 SAMPLES = 32_768.0
 """The full scale of a sound, as in ``tf.audio.encode_wav``."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.arrays import labels_of, write_embedding
+from stepscope.record.summaries.encoder import Made, Prepared, bounded, refused
 from stepscope.record.summaries.media import hold, layout_of, ordered
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
-from stepscope.record.summary_encoder import Made, Prepared, bounded, refused
 
 COLUMNS = 8
 """Columns of a grid of images."""

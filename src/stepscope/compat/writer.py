@@ -17,7 +17,7 @@ from stepscope.errors import RecordError
 from stepscope.events import hparams
 from stepscope.events.kinds import layout as layouts
 from stepscope.events.kinds.graph import OWN_COSTS, OWN_GRAPH
-from stepscope.record.summary_encoder import Prepared
+from stepscope.record.summaries.encoder import Prepared
 from stepscope.record.values import as_step
 
 _GRAPH_HINT = "pass the module and an example of what it is called with, on its device"

@@ -27,11 +27,11 @@ from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
 from stepscope.record.info import AttemptInfo
 from stepscope.record.problems import Problems, RefusalError, user_site
-from stepscope.record.summary_encoder import Made, SummaryEncoder, SummaryTask
+from stepscope.record.summaries.encoder import Made, SummaryEncoder, SummaryTask
 from stepscope.record.values import Delayed, Pending, Point, as_step, as_tag, read, reader_now
 
 if TYPE_CHECKING:
-    from stepscope.record.summary_encoder import Prepared
+    from stepscope.record.summaries.encoder import Prepared
 
 TAG_BYTES = 256
 """Memory of a tag besides its characters, in all places that hold it."""

@@ -23,7 +23,7 @@ from stepscope.record.roles import Role
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.sink import LogWriter, Sink, no_answer
 from stepscope.record.steps import Hooks, TrainingLoop
-from stepscope.record.summary_encoder import SummaryEncoder
+from stepscope.record.summaries.encoder import SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks

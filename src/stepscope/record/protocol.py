@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stepscope.record.info import Rewind
     from stepscope.record.roles import Role
     from stepscope.record.run import Run
-    from stepscope.record.summary_encoder import Made, Prepared
+    from stepscope.record.summaries.encoder import Made, Prepared
 
 
 Take = Callable[[str, "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"], Any]

@@ -26,11 +26,11 @@ from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_direct
 from stepscope.record.sink import LogFiles, LogWriter
 from stepscope.record.steps import Stage
 from stepscope.record.summaries import SummaryMethods
-from stepscope.record.summary_encoder import Made
+from stepscope.record.summaries.encoder import Made
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
-    from stepscope.record.summary_encoder import Prepared
+    from stepscope.record.summaries.encoder import Prepared
 
 T = TypeVar("T")
 SUMMARY_BYTES = 512 << 20

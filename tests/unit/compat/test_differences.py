@@ -71,7 +71,7 @@ def test_numbers_may_stand_before_images_that_were_logged_earlier(tmp_path):
     writer, held, go = SummaryWriter(tmp_path, flush_secs=0.01), threading.Event(), threading.Event()
     threads = []
 
-    from stepscope.record.summary_encoder import Prepared
+    from stepscope.record.summaries.encoder import Prepared
 
     def prepare():
         def make(tag):

@@ -21,9 +21,9 @@ from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.events.tensors import tensor
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.summaries import encode
+from stepscope.record.summaries.encoder import Prepared, bounded, refused
 from stepscope.record.summaries.media import Held, hold
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
-from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 PLUGIN = "tensor"
 """The name that torch's ``add_tensor`` gives."""

@@ -12,7 +12,7 @@ from stepscope.events.kinds import graph, layout, text
 from stepscope.events.kinds.text import Cell, TextTable
 from stepscope.events.messages import Event, TaggedRunMetadata, Value
 from stepscope.record.problems import shown
-from stepscope.record.summary_encoder import Prepared, bounded, refused
+from stepscope.record.summaries.encoder import Prepared, bounded, refused
 
 _ROWS = "pass rows as dictionaries, or as lists with columns=[…], or a data frame"
 

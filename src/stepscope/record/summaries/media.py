@@ -19,8 +19,8 @@ from stepscope.events.messages import Value
 from stepscope.record.problems import shown
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.encode import apart
+from stepscope.record.summaries.encoder import Prepared, bounded, refused
 from stepscope.record.summaries.snapshot import Snapshot, of_array, snapshot
-from stepscope.record.summary_encoder import Prepared, bounded, refused
 
 CHANNELS = (1, 3, 4)
 MAX_SIDE = 1 << 16

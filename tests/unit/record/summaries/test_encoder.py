@@ -13,7 +13,7 @@ import stepscope as ss
 from stepscope.events import EventFile
 from stepscope.events.kinds import text
 from stepscope.record.problems import Problems, RefusalError
-from stepscope.record.summary_encoder import SummaryEncoder, SummaryTask
+from stepscope.record.summaries.encoder import SummaryEncoder, SummaryTask
 
 pytestmark = pytest.mark.usefixtures("strict")
 
