@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.recordings import recorded
+from support.tfprof import advice_text, options_of
 
-from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof import profile
-from stepscope.analyze.tfprof.advise import advice_text, advise
+from stepscope.analyze.tfprof.advise import advise
 from stepscope.trace.tfprof import Profile, read_profile
 
 DATA = recorded("tfprof")
@@ -29,9 +29,7 @@ def test_view_is_what_tfprof_wrote(model: tuple[Path, Profile], name: str) -> No
     folder, source = model
     options = json.loads((folder / f"{name}.json").read_text())
     view = options.pop("view")
-    assert (
-        profile(view, source, ViewOptions.from_mapping(options)).text == (folder / f"{name}.txt").read_text()
-    )
+    assert profile(view, source, options_of(options)).text == (folder / f"{name}.txt").read_text()
 
 
 def test_all_sets_were_found() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.tfprof import options_of
 from support.waiting import until
 
 import stepscope as ss
@@ -123,7 +124,6 @@ def test_a_function_says_which_steps_of_a_session_are_captured(tmp_path: Path) -
 
 @needs_estimator
 def test_fifty_steps_are_one_profile_as_profile_context_made(tmp_path: Path) -> None:
-    from stepscope.analyze.options import ViewOptions
     from stepscope.analyze.tfprof import profile
     from stepscope.integrations.tensorflow import LambdaProfilerHook
 
@@ -140,7 +140,7 @@ def test_fifty_steps_are_one_profile_as_profile_context_made(tmp_path: Path) -> 
     source = read()
     assert sorted(source.steps) == list(range(10, 60))
     options = {"order_by": "micros", "select": ["micros", "occurrence"], "max_depth": 3}
-    assert "MatMul" in profile("op", source, ViewOptions.from_mapping(options)).text
+    assert "MatMul" in profile("op", source, options_of(options)).text
 
 
 @needs_estimator

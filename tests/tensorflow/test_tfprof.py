@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.tfprof import advice_text, options_of
 
-from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.tfprof import profile
-from stepscope.analyze.tfprof.advise import advice_text, advise
+from stepscope.analyze.tfprof.advise import advise
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.tfprof import find_profile, read_graph, step_files
 
@@ -54,7 +54,7 @@ def test_says_what_tfprof_says(models: ModuleType, name: str, gpu: str, op_log: 
             expected = models.answer(view, options, tmp_path / "view.txt")
             for kind, source in sources.items():
                 try:
-                    text = profile(view, source, ViewOptions.from_mapping(options)).text
+                    text = profile(view, source, options_of(options)).text
                 except EmptyTraceError:
                     text = ""
                 assert text == expected, (kind, view, options)

@@ -100,26 +100,9 @@ class ViewOptions:
                 raise _invalid("select", column, SELECTS)
         parse_output(self.output)
 
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> ViewOptions:
-        """Build options from a dict as Python code passes it to tfprof, lists and all.
-
-        Raises:
-            UsageError: An unknown option, or an impossible value.
-        """
-        unknown = sorted(set(values) - set(OPTIONS))
-        if unknown:
-            raise _unknown_option(unknown[0])
-        changes: dict[str, Any] = {name: _frozen(value) for name, value in values.items()}
-        return replace(cls(), **changes)
-
     def changed(self, values: Mapping[str, str]) -> ViewOptions:
         """Return these options with some replaced by text as typed on a command line."""
         return replace(self, **{name: _parse(name, value) for name, value in values.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 OPTIONS = tuple(option.name for option in fields(ViewOptions))

@@ -65,12 +65,6 @@ def test_what_cannot_be_is_said(words: list[str], message: str) -> None:
         parse_words(words)
 
 
-def test_options_from_python_are_checked_too() -> None:
-    assert ViewOptions.from_mapping({"select": ["bytes"], "min_bytes": 3}).select == ("bytes",)
-    with pytest.raises(UsageError, match="unknown option 'min_byte'"):
-        ViewOptions.from_mapping({"min_byte": 3})
-
-
 @pytest.mark.parametrize(
     ("pattern", "name", "matched"),
     [

@@ -36,21 +36,6 @@ def advise(profile: Profile) -> dict[str, list[str]]:
     }
 
 
-def advice_text(advice: dict[str, list[str]]) -> str:
-    """Return advice as the text form of tfprof's ``AdviceProto``."""
-    lines = []
-    for checker, reports in advice.items():
-        lines += ["checkers {", f'  key: "{checker}"', "  value {"]
-        lines += [f'    reports: "{_escaped(report)}"' for report in reports]
-        lines += ["  }", "}"]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _escaped(report: str) -> str:
-    table = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "'": "\\'", "\\": "\\\\"}
-    return "".join(table.get(letter, letter) for letter in report)
-
-
 # --- accelerator utilisation --------------------------------------------------------------------------
 
 
