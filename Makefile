@@ -154,9 +154,12 @@ $(VENV)/.demo: dist/.wheel $(VENV)/.demo-packages
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
+# pip would compile one file after the other, and a hundred megabytes of other projects' tests and models.
 $(VENV)/.test: dist/.wheel
-	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[test]"
+	$(BIN)/python -m pip install --quiet --no-compile "$$(ls dist/*.whl)[test]"
 	$(BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	ls -d $(VENV)/lib/python*/site-packages/* | xargs -P 2 -n 25 $(BIN)/python -m compileall -qq \
+	  -x '/tests?/|/transformers/models/|/ray/(rllib|serve|dashboard)/' || true
 	touch $@
 
 $(VENV)/.docs: dist/.wheel
