@@ -56,8 +56,8 @@ RECORDED = {
 TRACES = ("docs/advise.md", "docs/clusters.md", "docs/profile.md", "docs/traces.md")
 """Pages that read profiles."""
 
-LARGE = ("torch", "jax")
-"""What takes seconds to import, and is there before a program that imports it."""
+LARGE = {"torch": programs.TORCH, "jax": ("jax",)}
+"""What takes seconds to import: it is there before a program that imports what it is named by."""
 
 ELSEWHERE = {
     r"make [\w-]+": "the Makefile: CI runs its targets",
@@ -113,9 +113,8 @@ def run(words: list[str], folder: Path, **more: str) -> None:
         "timeout": 300,
     }  # fmt: skip
     if words[0] == sys.executable:
-        large = tuple(
-            name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", words[-1], re.MULTILINE)
-        )
+        named = [name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", words[-1], re.MULTILINE)]
+        large = tuple(module for name in named for module in LARGE[name])
         done = programs.run(words[1:], modules=large, **how)
     else:
         done = subprocess.run(words, **how)

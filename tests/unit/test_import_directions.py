@@ -88,10 +88,17 @@ def modules() -> list[tuple[str, Path]]:
 
 
 @cache
+def nodes(source: str) -> list[ast.AST]:
+    """What of a module may import: several tests read each, and parsing is most of their time."""
+    wanted = (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, wanted)]
+
+
+@cache
 def imports(path: Path, module: str) -> list[tuple[int, str]]:
     """Every module that a file imports, with the line; relative imports made absolute."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path.read_text()):
         if isinstance(node, ast.Import):
             found += [(node.lineno, name.name) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -163,7 +170,7 @@ def neighbours(module: str, path: Path, known: dict[str, str]) -> set[str]:
     """The modules of ours that a module imports; ``known`` are all by the name that is imported."""
     package = module.split(".")[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path.read_text()):
         if isinstance(node, ast.ImportFrom):
             home = package[: len(package) - node.level + 1] if node.level else []
             home = [*home, *(node.module or "").removeprefix("stepscope").split(".")]
@@ -285,7 +292,7 @@ def test_no_thread_can_be_held_up_by_two_imports() -> None:
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         if name.startswith("cli."):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path.read_text()):
             if isinstance(node, ast.ImportFrom) and node.module:
                 wrong += [
                     f"{name}:{node.lineno} imports {node.module}; import it from stepscope.{package}"

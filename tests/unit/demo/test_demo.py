@@ -11,7 +11,8 @@ from stepscope.demo import digits, training
 from stepscope.demo.digits import Loader, moved
 from stepscope.errors import UsageError
 
-pytest.importorskip("sklearn", reason="the demo trains on scikit-learn's digits")
+if find_spec("sklearn") is None:
+    pytest.skip("the demo trains on scikit-learn's digits", allow_module_level=True)
 
 
 def test_digits_are_split_without_loss_or_overlap() -> None:

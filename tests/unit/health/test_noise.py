@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.isotonic import IsotonicRegression
 
 from stepscope.health.noise import (
     rise_chance,
@@ -27,6 +26,8 @@ def wandering(count, rng):
 
 
 def test_the_nearest_rise_is_that_of_isotonic_regression():
+    from sklearn.isotonic import IsotonicRegression  # seconds, for every worker that collects this
+
     rng = np.random.default_rng(0)
     for count in (1, 2, 7, 64):
         values = rng.normal(size=count) + np.arange(count) / 20

@@ -10,7 +10,6 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import stepscope as ss
 from stepscope.record.clock import SYSTEM
@@ -22,6 +21,8 @@ SAMPLED = 10
 @cache
 def digits():
     """Inputs and labels of scikit-learn's digits, shuffled: 1,500 to train on, 297 to evaluate."""
+    from sklearn.datasets import load_digits  # seconds, for every worker that collects this
+
     data = load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))
     inputs, labels = data.data[order] / 16.0, data.target[order]

@@ -56,7 +56,7 @@ def words(app, name):
 
 def driven(log, steps, size=(120, 40), **options):
     async def go():
-        app = Top(log, every_s=0.05, **options)
+        app = Top(log, every_s=0.3, **options)
         async with app.run_test(size=size) as pilot:
             await until(pilot, lambda: app.shown is not None and "loss" in words(app, "#charts"))
             await steps(app, pilot)
