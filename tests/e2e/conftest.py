@@ -245,42 +245,54 @@ def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
 
 @dataclass
 class Axe:
-    """Looks at pages, and keeps what of them breaks WCAG 2.2 at levels A and AA.
+    """Looks at pages in both themes, and keeps what of them breaks WCAG 2.2 at levels A and AA.
 
     Attributes:
         tool: The rules.
         found: By name of what was looked at: rules that are broken, each with its first elements and why.
         seen: Names of what was looked at.
-        contrast_only: Whether all else is known: between themes, colours are all that differs.
     """
 
     tool: Any
-    contrast_only: bool = False
     found: dict[str, list[Any]] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
 
-    def __call__(self, page: Any, name: str = "page") -> None:
-        options: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
-        if not self.contrast_only:
-            options = {
-                "runOnly": {"type": "tag", "values": WCAG},
-                "rules": {"target-size": {"enabled": True}},
-            }
+    def __call__(self, page: Any, name: str = "page", *, dark: bool = True) -> None:
+        """Look at a page as it is, and at its colours in the dark theme: between the two, they alone differ.
+
+        A page is not loaded again for it, which would take longer than to look at it.
+        """
+        self.seen.append(name)
+        tags = {"runOnly": {"type": "tag", "values": WCAG}, "rules": {"target-size": {"enabled": True}}}
+        self._look(page, name, tags)
+        if dark:
+            self._switch(page, "dark")
+            self._look(page, f"{name}, dark", {"runOnly": {"type": "rule", "values": ["color-contrast"]}})
+            self._switch(page, "light")
+
+    def _look(self, page: Any, name: str, options: dict[str, Any]) -> None:
         options["resultTypes"] = ["violations"]  # what is well need not be described
         violations = self.tool.run(page, options=options).response["violations"]
-        self.seen.append(name)
         if violations:
             self.found[name] = [complaint(violation) for violation in violations]
 
+    def _switch(self, page: Any, theme: str) -> None:
+        """Have the page change its theme, also behind a dialog, and wait until that is drawn."""
+        page.evaluate(
+            f"""async () => {{
+                document.querySelector("[aria-label='Switch to the {theme} theme']").click();
+                await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            }}"""
+        )
+        assert page.evaluate("document.documentElement.dataset.theme") == theme
+
 
 @pytest.fixture
-def axe(request: pytest.FixtureRequest) -> Axe:
+def axe() -> Axe:
     """Looks at pages; what it found must be empty in the end."""
     from axe_playwright_python.sync_playwright import Axe as Tool
 
-    parameters = getattr(request.node, "callspec", None)
-    dark = parameters is not None and parameters.params.get("theme") == "dark"
-    return Axe(Tool(), contrast_only=dark)
+    return Axe(Tool())
 
 
 def complaint(violation: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:

@@ -15,9 +15,8 @@ VIEWS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(sweep, watch, axe, theme):
-    watched = watch(sweep, theme=theme)
+def test_axe_finds_nothing(sweep, watch, axe):
+    watched = watch(sweep)
     for name, (hash_, key) in VIEWS.items():
         page = watched.open(hash_)
         page.reload()
@@ -33,9 +32,8 @@ def test_axe_finds_nothing(sweep, watch, axe, theme):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe, theme):
-    watched = watch(sweep, theme=theme)
+def test_axe_finds_nothing_in_menus_and_dialogs(sweep, watch, axe):
+    watched = watch(sweep)
     page = watched.open("#/scalars?group=batch&sm=0")
     watched.ready()
     page.get_by_title("Mean and band of groups of runs").click()

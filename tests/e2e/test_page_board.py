@@ -205,9 +205,8 @@ def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened("#/overview", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened("#/overview")
     watched.ready()
     for board in ("Table", "Scatter", "Parallel coordinates", "Scatter matrix"):
         watched.page.get_by_role("button", name=board, exact=True).click()

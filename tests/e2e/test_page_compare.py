@@ -252,9 +252,8 @@ def test_sixty_runs_are_two_means(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened(GROUPS, theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened(GROUPS)
     watched.ready()
     for part in ("Curves", "Figures", "Config", "Operations", "Findings"):
         watched.page.get_by_role("group", name="What is compared").get_by_role("button", name=part).click()

@@ -102,9 +102,8 @@ def test_the_environment_stands_below_the_config(opened):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    page = opened(theme=theme).page
+def test_axe_finds_nothing(opened, axe):
+    page = opened().page
     page.get_by_role("group", name="Differences of notes").wait_for()
     page.get_by_role("group", name="Differences of predictions/table").wait_for()
     axe(page)

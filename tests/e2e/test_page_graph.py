@@ -171,9 +171,8 @@ def test_where_no_graph_was_recorded_it_says_how(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened("#/graph", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened("#/graph")
     page = watched.page
     places = {
         "graph?in=h&unfold=h/0…&node=h/2": ("group", "Graph of h"),

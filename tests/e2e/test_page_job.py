@@ -95,9 +95,8 @@ def test_a_profile_of_one_rank_has_no_ranks_to_show(opened):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened("#/profile?prof=dlrm&show=job", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened("#/profile?prof=dlrm&show=job")
     page = watched.page
     for show, text in (("dlrm&show=job", "holds the others up"), ("hang", "Suspects")):
         watched.open(f"#/profile?prof={show}")

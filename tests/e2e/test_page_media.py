@@ -295,9 +295,8 @@ def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened("#/media", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened("#/media")
     for hash_, ready in (
         ("medium=sheet&at=10", "figure img:not([hidden]), figure canvas"),
         ("medium=sheet&at=20", ".sound canvas[data-drawn]"),

@@ -385,9 +385,8 @@ def test_ranks_of_one_capture_open_as_one(opened):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened(f"#/profile?{RESNET}", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened(f"#/profile?{RESNET}")
     page = watched.page
     for show, text in (
         ("summary", "Where the time of a step goes"),

@@ -256,9 +256,8 @@ def test_what_was_not_recorded_is_said(opened):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened(place(RESNET, "kernels"), theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened(place(RESNET, "kernels"))
     page = watched.page
     for show, text in (
         (place(RESNET, "kernels"), "By step, 5"),

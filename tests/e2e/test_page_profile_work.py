@@ -109,9 +109,8 @@ def test_where_it_cannot_be_known_it_says_why(opened, path, show, why):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened(place(RESNET, "path"), theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened(place(RESNET, "path"))
     page = watched.page
     for show, text in (
         (place(RESNET, "path"), "The path in order of time"),

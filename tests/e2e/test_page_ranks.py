@@ -111,9 +111,8 @@ def test_a_run_of_one_rank_says_what_to_do(tmp_path, serve, watch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    axe(opened(theme=theme).page)
+def test_axe_finds_nothing(opened, axe):
+    axe(opened().page)
     assert axe.found == {}
 
 

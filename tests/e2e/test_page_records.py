@@ -137,9 +137,8 @@ def test_where_nothing_was_recorded_it_says_how(tmp_path, serve, watch, page_nam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, axe, theme):
-    watched = opened("#/distributions", theme=theme)
+def test_axe_finds_nothing(opened, axe):
+    watched = opened("#/distributions")
     cards = "section[aria-label=gradients] .card [role=img]"
     for hash_, ready in (
         ("distributions", "section.focus canvas"),

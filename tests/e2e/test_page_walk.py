@@ -176,7 +176,7 @@ def test_on_a_phone_nothing_is_beyond_the_screen_and_axe_finds_nothing(server, w
         beyond[name] = page.evaluate(BEYOND)
         broken[name] = page.evaluate(BROKEN)
         if name in PHONE:
-            axe(page, name)
+            axe(page, name, dark=False)
     assert {name: found for name, found in beyond.items() if found} == {}
     assert {name: found for name, found in broken.items() if found} == {}
     assert {name: moved[name] for name in STEADY if moved[name] >= MOST_SHIFT} == {}
