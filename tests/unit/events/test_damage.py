@@ -164,3 +164,16 @@ def test_a_pipe_is_not_waited_for(path):
     file = EventFile(path)
     assert not file.read()
     assert "not a regular file" in file.status.problem
+
+
+def test_an_effort_is_some_times_the_bytes_of_a_file():
+    """A look costs 4 KiB besides what is checked; 256 MiB are free."""
+    free, look = 256 << 20, 4 << 10
+    effort = damage.Effort()
+    assert effort.allows(free - look, 0)
+    assert not effort.allows(0, 0)
+    assert effort.is_spent
+    effort = damage.Effort()
+    assert effort.allows(free + 8 * 1000 - look, 1000)
+    assert not effort.allows(0, 1000)
+    assert not damage.Effort().allows(free + 8 * 1000 - look + 1, 1000)
