@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import copy
 import gc
 import importlib
 import itertools
@@ -199,14 +200,20 @@ def mutants(source: Path, package: str) -> Iterator[Mutant]:
         for number, node in enumerate(ast.walk(tree)):
             if id(node) in idle or not hasattr(node, "lineno"):
                 continue
-            line, scope, outer = node.lineno, names.get(id(node), ""), around[id(node)]
-            before = (
-                ast.unparse(outer) if isinstance(node, ast.Constant) else ""
-            )  # a number alone says little
-            if said := change(node):
-                said = f"{before} → {ast.unparse(outer)}" if before else said
+            if said := change_within(node, around[id(node)]):
+                line, scope = node.lineno, names.get(id(node), "")
                 statement = starts.get(id(node), line)
                 yield Mutant(path.relative_to(source), scope, number, line, statement, said)
+
+
+def change_within(node: ast.AST, outer: ast.AST) -> str:
+    """What a change of a node is in words, with what is around a number; nothing is changed."""
+    if not isinstance(node, ast.Constant):
+        return change(copy.deepcopy(node))
+    before, value = ast.unparse(outer), node.value
+    said = change(node) and f"{before} → {ast.unparse(outer)}"
+    node.value = value
+    return said
 
 
 def changed(text: str, mutant: Mutant) -> str:
@@ -361,13 +368,13 @@ def main() -> None:
             importlib.import_module(name)
     gc.freeze()  # pytest collects garbage five times at its end
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", copy)
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source)
         for package in arguments.packages or TESTS:
-            sample, every = sampled(copy, package, arguments.number, again)
+            sample, every = sampled(source, package, arguments.number, again)
             if not sample:
                 continue
-            forks = Forks(copy, [f"tests/unit/{package}", *(f"tests/{name}" for name in TESTS[package])])
+            forks = Forks(source, [f"tests/unit/{package}", *(f"tests/{name}" for name in TESTS[package])])
             found = []
             for verdict in verdicts(forks, sample, forks.reach(), arguments.within):
                 found.append(verdict)

@@ -70,9 +70,9 @@ class Breakdown:
 
     def ratio(self, part: str, *, rank: int | None = None) -> float | None:
         """Return a part's share of all steps that recorded it."""
-        mine = [step for step in self._steps(rank) if step.parts_ns[part] is not None]
-        wall = sum(step.wall_ns for step in mine)
-        return sum(step.parts_ns[part] or 0 for step in mine) / wall if wall else None
+        mine = [(value, step) for step in self._steps(rank) if (value := step.parts_ns[part]) is not None]
+        wall = sum(step.wall_ns for _, step in mine)
+        return sum(value for value, _ in mine) / wall if wall else None
 
     def _steps(self, rank: int | None) -> list[StepBreakdown]:
         return [step for step in self.steps if rank is None or step.rank == rank]

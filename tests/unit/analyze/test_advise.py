@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stepscope.analyze.advise import RULES, Advice, Facts, Finding, advise, joined
+from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _under, advise, joined
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
@@ -921,6 +921,38 @@ def test_memory_near_limit(make, steps, held: int, severity: str | None) -> None
         ],
     )
     assert [one.severity for one in found(trace, "memory-near-limit")] == ([severity] if severity else [])
+
+
+def test_memory_near_limit_shows_what_allocated_on_that_device(make, steps) -> None:
+    def allocated(row, device, held):
+        return {
+            "time_ns": 5 + row, "address": 1 + row, "device": device, "action": MemoryAction.ALLOCATE,
+            "bytes": held, "allocated_bytes": held, "row": row,
+        }  # fmt: skip
+
+    trace = steps(
+        lambda step, at: device_bound(make, step, at),
+        devices=tuple(Device(rank=0, index=index, name="a", memory_bytes=100) for index in (0, 1)),
+        recorded={"timeline", "steps", "device", "launches", "memory"},
+        memory=[allocated(1, 0, 10), allocated(2, 1, 95)],
+    )
+    finding = only(trace, "memory-near-limit")
+    assert finding.evidence["device"] == 1
+    assert [each["row"] for each in finding.events] == [2]
+
+
+def test_what_a_late_rank_waits_for_is_told_with_it_and_its_communication_is_not_a_cause() -> None:
+    def one(rule, rank, gain):
+        return Finding(rule, "medium", f"{rule} of {rank}", {}, {}, "", gain_ns=gain, place={"rank": rank})
+
+    late = one("slow-rank", 1, 9)
+    mine, other = one("input-bound", 1, 5), one("input-bound", 0, 7)
+    findings = [mine, one("communication-bound", 0, 8), other, one("slow-rank", 0, 6), late]
+    rest = _under(late, findings)
+    assert rest[:-1] == [mine, other]
+    assert rest[-1].rule == "slow-rank"
+    assert rest[-1].chain == [_short(mine)]
+    assert _under(late, [other, late]) == [other, late]
 
 
 def test_memory_near_limit_says_what_it_lacks(make, steps) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.health.forecast import forecast, rounded
+from stepscope.analyze.health.forecast import binned, forecast, misses, rounded
 
 TOTAL = 20_000
 
@@ -117,3 +117,15 @@ def test_where_nothing_was_learnt_yet_nothing_is_said():
     steps = np.arange(6_000)
     values = 0.69 + 0.01 * np.random.default_rng(2).normal(size=6_000)
     assert forecast(steps, values, TOTAL) is None
+
+
+@pytest.mark.parametrize(("done", "told"), [(4_000, True), (3_999, False), (20_000, False)])
+def test_a_fifth_of_the_steps_must_have_been_made(done, told):
+    found = forecast(*law(2.0, 5.0, 0.5, done, noise=0.001), TOTAL)
+    assert (found is not None) == told
+
+
+def test_the_band_of_a_law_that_holds_is_not_made_narrower():
+    steps, values = law(2.0, 5.0, 0.5, 10_000, noise=0.0005)
+    times, means, errors = binned(steps + 1.0, values)
+    assert misses(times, means, errors, 2.0, 0.0) == 1.0

@@ -86,6 +86,7 @@ def test_a_kernel_has_its_launch_rate_and_roof(make):
         501_000, 500_000, 501_000, 502_000,
     )  # fmt: skip
     assert gemm.by_step_ns == (500_000, 501_000, 502_000)
+    assert (gemm.total_ns, gemm.call_mean_ns) == (1_503_000, 501_000)
     launch = gemm.launch
     assert (launch.grid_least, launch.grid_most, launch.block_least, launch.registers) == (256, 512, 128, 64)
     assert (launch.occupancy_ratio, launch.blocks_per_multiprocessor) == (0.5, 2.0)

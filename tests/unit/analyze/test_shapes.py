@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -106,3 +107,11 @@ def test_an_instruction_of_xla_stands_with_all_its_kernels(make):
     (row,) = shape_table(trace).rows
     assert (row.name, row.kind, row.calls, row.total_ns) == ("jit_f/conv.1", "convolution", 2, 800)
     assert (row.flops, row.bytes, row.number_format) == (1000, 50, "bfloat16")
+
+
+def test_as_json_types_a_table_has_the_peak_that_it_is_compared_with(make):
+    table = shape_table(products(make, [LARGE]))
+    found = table.as_dict()
+    assert found["peak"]["name"] == table.peak.name
+    assert replace(table, peak=None).as_dict()["peak"] is None
+    assert [row["calls"] for row in found["rows"]] == [row.calls for row in table.rows]

@@ -45,6 +45,18 @@ def test_a_delay_before_or_after_the_meeting_is_found_in_its_stage(stage):
     assert began.lost_gpu_s == pytest.approx(0.03 * 120 * 8, rel=0.1)
 
 
+def test_a_delay_is_the_mean_of_its_steps_less_that_of_those_before():
+    (found,) = account(job("forward", since=80, noise=0.0))
+    began = onset(found)
+    whole = found.shares_s.sum(axis=1)
+    assert began.since == 80
+    assert began.before_s == pytest.approx(whole[:80].mean())
+    assert began.after_s == pytest.approx(whole[80:].mean())
+    assert began.before_s == pytest.approx(0.103)
+    assert began.after_s == pytest.approx(0.133)
+    assert began.lost_gpu_s == pytest.approx(0.03 * 120 * 8)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.3])
 def test_healthy_ranks_are_not_accused(noise):
     (found,) = account(job(noise=noise))
