@@ -40,3 +40,12 @@ def test_the_wrapper_of_a_collective_is_named_by_what_is_around_it(make):
         "nccl:all_gather",
         "record_param_comms",
     ]
+
+
+def test_a_wrapper_that_comes_first_is_named_by_what_is_in_it(make):
+    e, kind = make.event, make.Kind
+    trace = make.build(
+        [e("record_param_comms", kind.HOST_OP, 0, 50), e("nccl:all_gather", kind.HOST_OP, 10, 20)]
+    )
+    _, told = _collectives(trace)
+    assert [trace.strings[name] for name in told.tolist()] == ["nccl:all_gather"]

@@ -12,6 +12,7 @@ from support.records import NAME, encoded
 from stepscope.errors import EventFileError
 from stepscope.events import Event, EventFile, Summary, Tensor, Value, damage, decode_event, frame, wire
 from stepscope.events import columns as event_columns
+from stepscope.events import file as event_file
 from stepscope.events.framing import header
 from stepscope.events.source import EventSource
 from stepscope.events.wire import each_of, length_prefixed
@@ -177,3 +178,18 @@ def test_an_effort_is_some_times_the_bytes_of_a_file():
     assert effort.allows(free + 8 * 1000 - look, 1000)
     assert not effort.allows(0, 1000)
     assert not damage.Effort().allows(free + 8 * 1000 - look + 1, 1000)
+
+
+def test_how_long_a_stretch_is_waited_for_does_not_depend_on_where_it_lies(path, monkeypatch):
+    """Zeros at the end may still be written, also behind more bytes than are ever waited for."""
+    monkeypatch.setattr(event_file, "MOST_WAITING", 1000)
+    whole = b"".join(map(scalar, range(100)))
+    assert len(whole) > 2000
+    path.write_bytes(whole + bytes(600))
+    file = EventFile(path)
+    file.read()
+    assert (file.status.records, file.status.zero_bytes) == (100, 600)
+    path.write_bytes(whole + bytes(1001))
+    file = EventFile(path)
+    file.read()
+    assert file.status.zero_bytes == 0
