@@ -478,3 +478,24 @@ def test_stages_are_named_in_the_order_in_which_they_ran(job, order, found):
     file = rank_file.RankFile(str(path), None)
     file.follow(path.stat())
     assert file.stage_names == found
+
+
+def test_a_stage_of_a_rank_without_steps_has_none(job):
+    path = job.rank(0, facts={"stages": ["forward"], "stage_order": [1]})
+    file = rank_file.RankFile(str(path), None)
+    file.follow(path.stat())
+    assert file.stage("forward").tolist() == []
+    assert file.steps().step.tolist() == []
+
+
+def test_a_record_may_have_more_stages_than_a_byte_counts(job):
+    names = [f"stage{number}" for number in range(300)]
+    path = job.rank(
+        0,
+        [staged_rows([0, 1], *[0.5] * 299, 0.25)],
+        facts={"stages": names, "stage_order": [*range(1, 301)]},
+    )
+    file = rank_file.RankFile(str(path), None)
+    file.follow(path.stat())
+    assert (file.skipped, len(file.stage_names)) == (0, 300)
+    np.testing.assert_allclose(file.stage("stage299"), [0.25, 0.25], atol=1e-4)
