@@ -207,7 +207,7 @@ def mutants(source: Path, package: str) -> Iterator[Mutant]:
 
 
 def change_within(node: ast.AST, outer: ast.AST) -> str:
-    """What a change of a node is in words, with what is around a number; nothing is changed."""
+    """Return a change in words, with what is around a number; change nothing."""
     if not isinstance(node, ast.Constant):
         return change(copy.deepcopy(node))
     before, value = ast.unparse(outer), node.value
