@@ -642,9 +642,9 @@ def test_overfitting_is_an_evaluation_worse_than_the_training_by_a_tenth(first, 
     assert bool(judged("overfitting", series)) == told
 
 
-def fell(*after, start=2.0, low=0.5, sigma=0.0):
-    """A loss that falls within 120 points, and what comes then."""
-    loss = np.r_[np.full(20, start), np.linspace(start, low, 40), np.full(80, low), np.array(after, float)]
+def fell(*after, start=2.0, low=0.5, sigma=0.0, rest=80):
+    """A loss that falls within 120 points, rests, and what comes then."""
+    loss = np.r_[np.full(20, start), np.linspace(start, low, 40), np.full(rest, low), np.array(after, float)]
     loss = loss + sigma * np.random.default_rng(0).normal(size=len(loss))
     return judged("loss-not-decreasing", {"train/loss": loss})
 
@@ -659,6 +659,7 @@ def test_ten_points_above_five_times_the_start_have_blown_up(start):
     [finding] = fell(*[high] * 5, *[np.nan] * 5, *[0.1] * 30, start=start, low=0.1)
     assert finding.step == 149
     assert fell(*[high] * 5, 0.1, *[high] * 5, *[0.1] * 30, start=start, low=0.1) == []
+    assert fell(*[high] * 9, *[0.1] * 40, start=start, low=0.1, rest=60) == []  # right after it fell
 
 
 def test_a_loss_below_zero_has_no_multiple():
