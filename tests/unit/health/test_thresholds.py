@@ -304,6 +304,13 @@ def test_memory_creeps_if_each_quarter_grows_and_the_whole_by_a_share(first, rat
         assert (found[0].step, found[0].first_step) == (69, 30)
 
 
+@pytest.mark.parametrize("dip", [0.0, 0.004])
+def test_memory_that_grows_by_steps_does_not_creep(dip):
+    """Of four quarters, each must be above the one before: two levels are not enough."""
+    level = 1000.0 * MIB * (1 + 0.1 * (np.arange(120) // 25) - dip * (np.arange(120) // 5 % 2))
+    assert judged("memory-creep", {"system/process/memory_bytes": level}) == []
+
+
 def test_memory_that_stops_growing_creeps_no_more():
     column = 1000.0 * MIB * 1.002 ** np.minimum(np.arange(110), 69)
     [finding] = judged("memory-creep", {"system/process/memory_bytes": column})
@@ -456,15 +463,22 @@ def test_a_loss_that_collapses_at_once_began_badly(first, later, metric, told):
 
 def test_steps_are_outliers_if_ten_of_200_cost_a_tenth_twice():
     times = np.full(310, 0.1)
-    times[60::20] = 1.0  # ten of each of the last two windows
+    times[60::20] = 0.8  # ten of each of the last two windows
     [finding] = judged("step-outliers", {"speed/step_time": times})
     assert finding.summary.startswith("10 of the last 200 steps took more than 200 ms, the median is 100 ms")
-    assert finding.values["cost_ratio"] == pytest.approx(9 / 29)
-    assert finding.values["lost_s"] == pytest.approx(0.9 * 13)
-    assert (finding.values["median_ms"], finding.values["longest_ms"]) == (100, 1000)
+    assert finding.values["cost_ratio"] == pytest.approx(7 / 27)
+    assert finding.values["lost_s"] == pytest.approx(0.7 * 13)
+    assert (finding.values["median_ms"], finding.values["longest_ms"]) == (100, 800)
     assert (finding.first_step, finding.step) == (110, 309)
     times[120] = 0.1
     assert judged("step-outliers", {"speed/step_time": times}) == []
+
+
+@pytest.mark.parametrize(("before", "told"), [(0, True), (2000, False)])
+def test_outliers_count_by_their_share_of_the_whole_run(before, told):
+    times = np.full(before + 510, 0.1)
+    times[before + 60 :: 20] = 0.8
+    assert bool(judged("step-outliers", {"speed/step_time": times})) == told
 
 
 @pytest.mark.parametrize(("took", "told"), [(0.2, False), (0.201, True)])
