@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from support import programs
 
 import stepscope as ss
 from stepscope.analyze.parameter_server import parameter_server
@@ -18,12 +21,31 @@ tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
     pytest.skip("the Estimator left with TensorFlow 2.16", allow_module_level=True)
 TRAIN = Path(__file__).resolve().parents[2] / "examples" / "birthweight" / "estimator_train.py"
+IMPORTED = ("tensorflow", "keras", "stepscope.record.run", "stepscope.integrations.tensorflow")
 
 
-def train(directory: Path, *words: str) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(TRAIN), str(directory / "births"), *words]
-    subprocess.run(command, check=True, timeout=800, env=environment)
+def start(command: list[str], env: dict[str, str]) -> programs.Program:
+    """Start what would be ``python …``, forked from a process that has imported TensorFlow."""
+    return programs.Program(command[1:], modules=IMPORTED, env={**env, "TF_CPP_MIN_LOG_LEVEL": "3"})
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Programs that run in this process have what they start as Python forked by ``start``."""
+    started = []
+    patched = ModuleType("subprocess")
+    vars(patched).update(
+        {**vars(subprocess), "Popen": lambda command, env: started.append(start(command, env)) or started[-1]}
+    )
+    monkeypatch.setitem(sys.modules, "subprocess", patched)
+    monkeypatch.syspath_prepend(str(TRAIN.parent))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield
+    for each in started:
+        each.kill()
+        each.wait(20)
+    for name in ("births", "options"):
+        del sys.modules[name]
 
 
 SESSION = """\
@@ -47,7 +69,9 @@ def stepscope(folder: Path, *words: str, typed: str = "") -> str:
 
 
 def test_one_machine(tmp_path):
-    train(tmp_path, "--steps", "250", "--profile", "range:100-102")
+    words = [str(tmp_path / "births"), "--steps", "250", "--profile", "range:100-102"]
+    trained = start([sys.executable, str(TRAIN), *words], {**os.environ, "OMP_NUM_THREADS": "1"})
+    assert trained.wait(800) == 0
     with ss.open(tmp_path, cache=False) as log:
         run, evaluation = log.run("births"), log.run("births/eval")
         assert (run.state, run.problems) == ("finished", [])
@@ -65,8 +89,12 @@ def test_one_machine(tmp_path):
     assert {"op.pb.gz", "all.json.gz"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_cluster_leaves_the_fifteen_timelines(tmp_path):
-    train(tmp_path, "--cluster", "--steps", "800", "--profile", "steps:300")
+def test_a_cluster_leaves_the_fifteen_timelines(tmp_path, forks, monkeypatch):
+    words = [str(tmp_path / "births"), "--cluster", "--steps", "800", "--profile", "steps:300"]
+    monkeypatch.setattr(sys, "argv", [str(TRAIN), *words])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(TRAIN), run_name="__main__")
+    assert ended.value.code == 0
     folders = sorted((tmp_path / "births" / "profiles").glob("step*"))
     assert len(folders) == 3
     ranks = ["chief_rank0", *(f"worker_rank{rank}" for rank in range(1, 5))]
