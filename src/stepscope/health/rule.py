@@ -96,6 +96,8 @@ class Rule(ABC):
     """The chance of a false alarm in a healthy run, by design."""
     grouped: ClassVar[bool] = False
     """Whether layers of one run in which the same is found are one finding."""
+    in_a_row: ClassVar[bool] = False
+    """Whether it takes several bad samples in a row: it then holds since the first of them."""
     defaults: ClassVar[Mapping[str, float]] = thresholds()
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
@@ -189,8 +191,11 @@ class Rule(ABC):
             values: The numbers that show it.
             severity: By default the rule's.
             about: Distinguishes findings of one rule about one stream.
-            since_step: The step since which it holds, if that can be told.
+            since_step: The step since which it holds, if that can be told; by default the first of the
+                samples in a row where the rule takes several.
         """
+        if since_step is None and self.in_a_row:
+            since_step = at.first_step
         if self.context.unfit(self.unfit, at.wall) is not None:
             return
         if self.grouped:

@@ -40,8 +40,6 @@ class Edge(NamedTuple):
     before: tuple[float, ...] = ()
     beside: dict[str, float] = {}  # noqa: RUF012  never changed
     severity: str = "medium"
-    window: int | None = None
-    """Samples of the window that a finding names; None: those that opened it."""
 
     def judge(self, *values):
         """Judge some values after those before, next to constant series."""
@@ -68,7 +66,7 @@ EDGES = {
     "growing logits": Edge("attention-logits", "attention/a/logit_max", 2001, 2000, 2000, 5, 5, (200.0,) * 5),
     "scale falls": Edge("loss-scale", "amp/loss_scale", 63, 64, 1024, 1, 1, (65536.0,), severity="high"),
     "small scale": Edge("loss-scale", "amp/loss_scale", 0.99, 1, 16, 1, 1, (512.0,), severity="high"),
-    "rate of 0": Edge("learning-rate", "train/lr", 0, 1e-12, 1e-3, 100, 1, (1e-3,), window=1),
+    "rate of 0": Edge("learning-rate", "train/lr", 0, 1e-12, 1e-3, 100, 1, (1e-3,)),
     "rate jumps": Edge("learning-rate", "train/lr", 0.0101, 0.01, 0.01, 1, 100, (1e-3,) * 10),
     "rate after a dip": Edge(
         "learning-rate", "train/lr", 1.51e-3, 1.5e-3, 1e-3, 1, 100, (1e-3,) * 10 + (1e-5,)
@@ -87,7 +85,6 @@ EDGES = {
         (1.0,),
         {"amp/loss_scale": 1.0},
         "high",
-        1,
     ),
     "unchanged": Edge(
         "unchanged-tensor", "updates/a/weight_ratio", 0, 1e-30, 1, 10, 2, (1.0,), severity="low"
@@ -110,7 +107,13 @@ def test_a_finding_opens_at_the_sample_that_makes_it_certain(edge):
     assert edge.judge(*[edge.bad] * (edge.opens - 1)) == []
     [finding] = edge.judge(*[edge.bad] * edge.opens)
     assert (finding.step, finding.severity) == (len(edge.before) + edge.opens - 1, edge.severity)
-    assert finding.first_step == finding.step - (edge.opens if edge.window is None else edge.window) + 1
+    assert finding.since == finding.first_step == len(edge.before)
+
+
+@pytest.mark.parametrize("edge", [each for each in EDGES.values() if each.opens > 1])
+def test_a_finding_holds_since_the_first_bad_sample_after_the_last_good_one(edge):
+    [finding] = edge.judge(*[edge.bad] * (edge.opens - 1), edge.good, *[edge.bad] * edge.opens)
+    assert finding.since == len(edge.before) + edge.opens
 
 
 @pytest.mark.parametrize("edge", EDGES.values(), ids=EDGES)

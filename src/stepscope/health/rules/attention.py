@@ -31,7 +31,7 @@ class AttentionLogits(PerStream):
     window = "at the fifth such sample, from the tenth on"
     chance = "none from noise of less than a factor of 10: 5 samples in a row"
     fewest = "10 samples"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("attention_logit",)
     defaults = thresholds(limit=1000, growth=10, first=5, samples=5, calm=5)
     action = (
@@ -97,7 +97,7 @@ class AttentionEntropy(PerStream):
     window = "at the fifth such sample"
     chance = "none from noise: 5 samples in a row, and the loss as in loss-not-decreasing (3 standard errors)"
     fewest = "5 samples and a training loss"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("attention_entropy", "loss")
     needs = ("attention_entropy", "loss")
     defaults = thresholds(ratio=0.02, began=0.2, samples=5, calm=5)

@@ -31,7 +31,7 @@ class DeadExperts(AcrossLayers):
     window = "at the twentieth such sample"
     chance = "none from noise: 20 samples in a row"
     fewest = "20 samples of 2 experts"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("expert_load", "update_ratio")
     defaults = thresholds(dead=0.02, overload=4, still=1e-3, samples=20, calm=5)
     action = (

@@ -24,7 +24,7 @@ class DeadRelu(PerStream):
     window = "at the fifth sample of dead units, at the tenth of zeros"
     chance = "none from noise: a unit counts as dead only if it was 0 in a whole window of samples"
     fewest = "5 samples of dead units or 10 of zeros"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("dead", "zeros")
     defaults = thresholds(dead=0.5, zeros=0.9, samples_dead=5, samples_zeros=10, calm=5)
     action = (

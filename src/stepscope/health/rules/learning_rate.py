@@ -40,7 +40,7 @@ class LearningRate(PerStream):
     roles = ("learning_rate",)
     anew = True
     defaults = thresholds(factor=10, zeros=100, calm=100)
-    grouped = True
+    grouped = in_a_row = True
     action = (
         "look at the scheduler: is it stepped once per step or once per epoch as it expects, is its state in "
         "the checkpoint? Where the jump is meant, switch this rule off"
@@ -59,6 +59,7 @@ class _Rates(StreamWatch):
         self._zero = AlarmGate(opens=rule.limit("zeros"))
         self._last = self._largest = 0.0
         self._count = 0
+        self._zeros_from: int | None = None
 
     def follow(self, other: StreamWatch) -> None:
         """Continue: a changed setting does not change what the rate was so far."""
@@ -105,8 +106,15 @@ class _Rates(StreamWatch):
 
     def _change_zero(self, at: At, value: float) -> None:
         frozen = self._largest == 0 and (self._rule.context.rate(at.stream.run, at.wall) or 0) > 0
+        zero = value == 0 and not frozen
+        if not zero:
+            self._zeros_from = None
+        elif self._zeros_from is None:
+            self._zeros_from = at.step
+        if self._zeros_from is not None:
+            at = At(at.stream, at.step, at.wall, min(self._zeros_from, at.step))
         text = f"the learning rate has been 0 for {self._zero.opens} points"
-        self._change(self._zero, value == 0 and not frozen, at, text, value, "zero")
+        self._change(self._zero, zero, at, text, value, "zero")
 
     def _change(self, gate: AlarmGate, bad: bool, at: At, text: str, value: float, about: str) -> None:
         change = gate.see(bad)

@@ -31,6 +31,7 @@ class NonFinite(Rule):
     chance = "none: it reports what was recorded"
     fewest = "1 point"
     what: ClassVar[str]
+    in_a_row = True
     defaults = thresholds(opens=1, calm=100)
 
     def __init__(self, limits: dict[str, float] | None = None) -> None:
@@ -39,6 +40,8 @@ class NonFinite(Rule):
         self._bad: set[Stream] = set()
         self._home: Stream | None = None
         self._good: dict[Stream, float] = {}
+        self._bad_from: dict[Stream, int] = {}
+        """First step of the bad values in a row."""
         self._ranks: set[int | None] = set()
         self._heard: dict[int, int] = {}
         """Newest step of each rank that records its own losses."""
@@ -52,6 +55,7 @@ class NonFinite(Rule):
                 self._good[chunk.stream] = float(chunk.values[-1])
                 self._hear(chunk.stream, int(chunk.steps[-1]))
                 self._gate(chunk.stream).run(np.zeros(len(chunk), bool))
+                self._bad_from.pop(chunk.stream, None)
             return
         for point in batch.points(self.roles):
             self._point(point)
@@ -79,8 +83,9 @@ class NonFinite(Rule):
         bad = not np.isfinite(value) or (is_count and value > 0)
         if not bad:
             self._good[stream] = value
+            self._bad_from.pop(stream, None)
         change = self._gate(stream).see(bad)
-        at = At(stream, step, wall, step)
+        at = At(stream, step, wall, min(step, self._bad_from.setdefault(stream, step) if bad else step))
         if change == "open":
             if not self._bad:
                 self._tell(at, value, is_count)
@@ -151,7 +156,8 @@ class NonFinite(Rule):
             told = replace(
                 finding, rank=stream.rank, tag=stream.tag, summary=text + self._on(stream.rank, at.step)
             )
-            told = replace(told, step=at.step, first_step=min(at.step, finding.first_step))
+            first = min(at.step, finding.first_step)
+            told = replace(told, step=at.step, first_step=first, since_step=first)
         else:
             self._ranks.add(stream.rank)
             ranks = ", ".join(map(str, sorted(rank for rank in self._ranks if rank is not None)))

@@ -20,7 +20,7 @@ class SaturatedActivation(PerStream):
     window = "at the fifth such sample"
     chance = "none from noise: 5 samples in a row"
     fewest = "5 samples"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("saturated",)
     defaults = thresholds(ratio=0.5, samples=5, calm=5)
     action = (

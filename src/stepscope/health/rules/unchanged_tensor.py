@@ -52,7 +52,7 @@ class UnchangedTensor(Rule):
     window = "at the tenth such sample; for a parameter in no optimizer, at the third"
     chance = "none: an update is exactly 0"
     fewest = "10 samples"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("update_ratio", "update_norm", "layer_gradient", "weight_norm", "left_out", "learning_rate")
     defaults = thresholds(samples=10, left_out=3, calm=2)
     action = (

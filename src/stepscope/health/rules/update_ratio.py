@@ -22,7 +22,7 @@ class UpdateRatio(PerStream):
     window = "at the twentieth such sample"
     chance = "none from noise: 20 samples in a row"
     fewest = "20 samples"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("update_ratio",)
     defaults = thresholds(low=3e-7, high=0.1, samples=20, calm=10)
     action = (

@@ -36,7 +36,7 @@ class UpdateScale(AcrossLayers):
     window = "at the tenth such sample"
     chance = "none from noise of less than a factor of 100: 10 samples in a row"
     fewest = "10 samples of 4 layers"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("update_operator", "weight_operator")
     needs = ("update_operator",)
     defaults = thresholds(factor=100, samples=10, calm=5, layers=4)

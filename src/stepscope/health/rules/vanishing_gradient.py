@@ -32,7 +32,7 @@ class VanishingGradient(AcrossLayers):
     window = "at the tenth such sample"
     chance = "none from noise: 10 samples in a row"
     fewest = "10 samples of 3 layers"
-    grouped = True
+    grouped = in_a_row = True
     roles = ("layer_gradient", "update_ratio")
     needs = ("layer_gradient",)
     defaults = thresholds(ratio=1e-5, update=1e-6, samples=10, calm=5)
