@@ -17,12 +17,16 @@ class AlarmGate:
         opens: Bad samples that open it.
         within: The number of samples within which they must occur; by default they must be consecutive.
         closes: Good samples in a row that close it, at least 1.
+
+    Attributes:
+        back: How many samples before the one that opened it the first of those bad ones came.
     """
 
     def __init__(self, *, opens: int = 1, within: int | None = None, closes: int = 1) -> None:
         self.opens, self.closes = opens, closes
         self._within = opens if within is None else max(within, opens)
         self.is_open = False
+        self.back = 0
         self._recent: list[int] = []  # numbers of the bad samples that may still open it
         self._good = self._count = 0
 
@@ -40,6 +44,7 @@ class AlarmGate:
             self._recent = [at for at in self._recent if at > self._count - self._within]
             self._recent.append(self._count)
             if len(self._recent) >= self.opens:
+                self.back = self._count - self._recent[0]
                 self.is_open, self._recent = True, []
                 return "open"
             return None

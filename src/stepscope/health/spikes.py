@@ -124,11 +124,13 @@ class Spikes(StreamWatch):
         self._factors.push(np.minimum(factors[known], self._factor))
 
     def _tell(self, chunk: Chunk, index: int, middle: float) -> None:
-        value = float(chunk.values[index])
+        value, now = float(chunk.values[index]), int(chunk.steps[index])
         steps = [*self._steps.values.tolist(), *chunk.steps[:index].tolist()]
+        since = int(steps[-min(self._gate.back, len(steps))]) if self._gate.back else now
         usual = f"the median of the {LOCAL} points before is {number(middle)}"
         self._rule.open(
             At.row(chunk, index, int(min(steps[-LOCAL:]))),
             f"{self._what} rose to {number(value)}; {usual}",
             {"value": value, "median": middle, "limit": middle + self._limit},
+            since_step=min(since, now),
         )

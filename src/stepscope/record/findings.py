@@ -221,7 +221,7 @@ def finding_json(finding: Finding) -> str:
 def finding_text(finding: Finding) -> str:
     """Return a finding as Markdown."""
     if not finding.is_open:
-        return f"**{finding.title}**: over at step {finding.closed_step}, since step {finding.since}"
+        return f"**{finding.title}**: over by step {finding.closed_step}, since step {finding.since}"
     values = ", ".join(f"{name} {number(value)}" for name, value in finding.values.items())
     lines = [
         f"**{finding.title}** ({finding.severity}): {finding.summary}",

@@ -146,7 +146,7 @@ def findings(log: Log, run: StoredRun) -> str:
 
 def finding(each: Finding) -> str:
     """Return one finding."""
-    until = "still open" if each.closed_step is None else f"until step {each.closed_step:,}"
+    until = "still open" if each.closed_step is None else f"over by step {each.closed_step:,}"
     rank = "" if each.rank is None else f", rank {each.rank}"
     values = "\n".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in each.values.items())
     place = f"{each.tag}{rank}, since step {each.since:,}, {until}"

@@ -690,3 +690,30 @@ def test_a_loss_that_is_back_where_it_began_rose_if_noise_does_not_explain_it():
     [finding] = fell(*[3.0] * 120, sigma=0.3)
     assert finding.step == 239  # five blocks of 20
     assert finding.summary.startswith("the loss rose to")
+
+
+FALL = 3 * np.exp(-np.arange(300) / 60) + 0.2
+NOISE = np.random.default_rng(0).normal(0, 0.02, 600)
+STEPS = np.arange(600)
+ONSETS = {
+    "a spike": ("loss-spike", np.where((STEPS >= 400) & (STEPS < 406), 9, 1) + NOISE, 400),
+    "two points near each other": ("loss-spike", np.where(np.isin(STEPS, (400, 406)), 9, 1) + NOISE, 400),
+    "never lower": ("loss-not-decreasing", 1 + NOISE, 0),
+    "blown up": ("loss-not-decreasing", np.r_[FALL, np.full(100, 200.0)], 300),
+    "rising": ("loss-not-decreasing", np.r_[FALL, 0.25 + 0.02 * np.arange(400)], 299),
+    "above the start": ("loss-not-decreasing", np.r_[FALL, 5 + NOISE[:400]], 300),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "losses", "onset"), ONSETS.values(), ids=ONSETS)
+@pytest.mark.parametrize("portion", [1, 7, 1000])
+def test_what_a_loss_does_is_said_since_the_step_at_which_it_began(rule, losses, onset, portion):
+    monitor = Monitor({rule: {}})
+    for at in range(0, len(losses), portion):
+        part = losses[at : at + portion]
+        steps = np.arange(at, at + len(part))
+        monitor.take("train/loss", steps, part, START + steps)
+    monitor.finish()
+    [finding] = [each for each in monitor.verdict.findings if each.rule == rule]
+    assert finding.since == onset
+    assert finding.since <= finding.step

@@ -28,7 +28,7 @@ test("findings of one rule are one row", () => {
 
 test("a finding says when it was and where", () => {
   expect(whenOf(finding({}))).toBe("Since step 1,200");
-  expect(whenOf(finding({ closed_step: 1264 }))).toBe("Steps 1,200–1,264");
+  expect(whenOf(finding({ closed_step: 1264 }))).toBe("From step 1,200, over by 1,264");
   expect(whenOf(finding({ closed_step: 1200 }))).toBe("Step 1,200");
   expect(placeOf({ first: finding({ rank: 3, part: "a/eval" }), others: 2 })).toBe(
     "a/eval: train/loss, rank 3, and 2 more",

@@ -53,14 +53,14 @@ export function summaryOf({ summary, since_step, closed_step }: RunFinding): str
   return spaced(summary.replace(new RegExp(`(^| )${when}(?![,.]?\\d)`, "i"), "").trim());
 }
 
-/** `Step 2,500`, or the steps between which it was open. */
+/** `Step 2,500`, or since when it was there and when it was seen to be over: that takes some good values. */
 export function whenOf(finding: RunFinding): string {
   const step = count(finding.since_step);
   return finding.closed_step === null
     ? `Since step ${step}`
     : finding.closed_step === finding.since_step
       ? `Step ${step}`
-      : `Steps ${step}–${count(finding.closed_step)}`;
+      : `From step ${step}, over by ${count(finding.closed_step)}`;
 }
 
 /** Series, layer and rank that show it, and how many more there are. */

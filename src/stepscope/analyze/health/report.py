@@ -147,7 +147,7 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
 def place(finding: Finding) -> str:
     """Return where a finding was seen, with its numbers."""
     values = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.values.items())
-    until = "still open" if finding.closed_step is None else f"until step {finding.closed_step:,}"
+    until = "still open" if finding.closed_step is None else f"over by step {finding.closed_step:,}"
     rank = "" if finding.rank is None else f", rank {finding.rank}"
     run = f"{finding.run}: " if finding.run else ""
-    return f"{run}{finding.tag}{rank}, step {finding.since:,} {until}: {values}"
+    return f"{run}{finding.tag}{rank}, since step {finding.since:,}, {until}: {values}"

@@ -138,7 +138,7 @@ def rows_of(report: HealthReport | None) -> list[tuple[list[Text], Text]]:
         return []
     found = []
     for each in report.verdict.findings:
-        since = f"{each.step:,}" + ("" if each.closed_step is None else f" to {each.closed_step:,}")
+        since = f"{each.since:,}" + ("" if each.closed_step is None else f" to {each.closed_step:,}")
         tone = TONES[each.severity] if each.is_open else "dim"
         row = [Text(each.severity, tone), Text(since), Text(each.title, tone), Text(each.summary)]
         detail = Text(f"{each.title}\n", "bold")

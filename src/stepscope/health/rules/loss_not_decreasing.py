@@ -102,7 +102,7 @@ class _Start(StreamWatch):
         self._recent: list[Block] = []
         self._first: Block | None = None
         self._fell = self._late = self._burst = False
-        self._above, self._level = 0, inf
+        self._above, self._above_from, self._level = 0, 0, inf
         self._climb = Climb()
         self._warm: float | None = None
         self._warmed = 0
@@ -166,7 +166,8 @@ class _Start(StreamWatch):
             text = f"the loss began at {number(values[0])}, jumped to {most} and is at {number(after)}"
             self._fell = self._burst = True
             self._rule.judged()
-            self._rule.open(at, text, {"first": values[0], "largest": values[:BLOCK].max(), "mean": after})
+            evidence = {"first": values[0], "largest": values[:BLOCK].max(), "mean": after}
+            self._rule.open(at, text, evidence, since_step=at.first_step)
             return
         if before - after > max(3 * error, margin):
             self._fell, self._early = True, []
@@ -187,7 +188,7 @@ class _Start(StreamWatch):
                 f"last {len(later)} is {number(after)}{sign}"
             )
             evidence = {"first_mean": before, "mean": after, "standard_error": error}
-            self._rule.open(at, text, evidence, severity=severity)
+            self._rule.open(at, text, evidence, severity=severity, since_step=at.first_step)
 
     def _nothing_moves(self, at: At) -> tuple[Severity, str] | None:
         """Return what shows that no step so far could move the model, however noisy its loss is."""
@@ -225,6 +226,8 @@ class _Start(StreamWatch):
         for index, value in enumerate(chunk.values.tolist()):
             # One that is not finite after such a point goes on with it.
             self._above = self._above + 1 if value > limit or (self._above and value != value) else 0
+            if self._above == 1:
+                self._above_from = int(chunk.steps[index])
             if self._above == BLOWN and not self._gate.is_open:
                 self._gate.see(True)
                 self._level = first.mean
@@ -233,9 +236,9 @@ class _Start(StreamWatch):
                     f"the loss has been above {number(limit)} for {BLOWN} points in a row, {number(BURST)} "
                     f"times {number(first.mean)}, where it began"
                 )
-                self._rule.open(
-                    at, text, {"first_mean": first.mean, "value": value}, severity=self._severe(at)
-                )
+                evidence = {"first_mean": first.mean, "value": value}
+                since = min(self._above_from, at.step)
+                self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since)
 
     def _severe(self, at: At) -> Severity:
         quiet = self._rule.context.unfit(("contrastive", "variational"), at.wall) is not None
@@ -273,7 +276,9 @@ class _Start(StreamWatch):
             )
             self._gate.see(True)
             self._level = CLIMBED * lowest
-            self._rule.open(at, text, {"lowest": lowest, "mean": block.mean}, severity="medium")
+            evidence = {"lowest": lowest, "mean": block.mean}
+            since_step = min(self._climb.step, at.step)
+            self._rule.open(at, text, evidence, severity="medium", since_step=since_step)
             return
         change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= self._level))
         if change == "close":
@@ -282,7 +287,9 @@ class _Start(StreamWatch):
             self._level = first.mean
             text = f"the loss rose to {number(block.mean)}; it began at {number(first.mean)}"
             evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
-            self._rule.open(at, text, evidence, severity=self._severe(at))
+            # What lies far above needs two blocks, all else as many as are looked at.
+            since_step = min(self._recent[0 if high else -2].first_step, at.step)
+            self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since_step)
 
 
 class Climb:
@@ -292,20 +299,21 @@ class Climb:
         lowest: Mean of a block so far.
         rising: The last blocks, each above the one before it.
         since: When the first of these ended.
+        step: Its last step.
     """
 
     def __init__(self) -> None:
         self.lowest = inf
         self.rising: list[float] = []
-        self.since = 0.0
-        self._walls: list[float] = []
+        self.since, self.step = 0.0, 0
+        self._begun: list[tuple[float, int]] = []
 
     def see(self, block: Block) -> bool:
         """Take a block; return whether the loss climbs: 8 rises by chance are rarer than 1 in 40,000."""
         mean = block.mean
         self.rising = [*self.rising, mean][-CLIMB:] if self.rising and mean > self.rising[-1] else [mean]
-        self._walls = [*self._walls, block.wall][-len(self.rising) :]
-        self.since = self._walls[0]
+        self._begun = [*self._begun, (block.wall, block.step)][-len(self.rising) :]
+        self.since, self.step = self._begun[0]
         self.lowest = min(self.lowest, mean)
         return len(self.rising) == CLIMB and mean > CLIMBED * self.lowest > 0 and self.rising[0] > 0
 
