@@ -145,6 +145,29 @@ def test_a_kernel_leads_to_what_launched_it_and_back_by_keyboard(opened):
     watched.wait("(before) => location.hash !== before", page.evaluate("location.hash"))
 
 
+TYPES_AS_AN_ANSWER_COMES = """() => {
+    const ask = window.fetch.bind(window);
+    window.fetch = async (...wanted) => {
+        const answer = await ask(...wanted);
+        if (!String(wanted[0]?.url ?? wanted[0]).includes('q=cudnn')) return answer;
+        const field = document.querySelector('[aria-label="Find events by name"]');
+        field.value = 'sgemm';
+        field.dispatchEvent(new Event('input', { bubbles: true }));
+        return answer;
+    };
+}"""
+
+
+def test_what_is_typed_as_an_answer_to_less_of_it_comes_is_found(opened):
+    watched = opened(f"#/profile?{RESNET}&show=timeline")
+    page = watched.page
+    drawn(watched)
+    page.evaluate(TYPES_AS_AN_ANSWER_COMES)
+    page.get_by_label("Find events by name").fill("cudnn")
+    panel = page.get_by_role("complementary", name="Selected event")
+    panel.get_by_text("sgemm").first.wait_for()
+
+
 def test_arrows_are_drawn_and_can_be_left_out(opened):
     watched = opened(f"#/profile?{RESNET}&show=timeline&find=sgemm")
     page = watched.page

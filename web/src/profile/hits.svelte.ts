@@ -14,9 +14,14 @@ export class Hits {
     readonly choose: (row: number) => void,
   ) {}
 
+  /** What is looked for changes: answers about what was looked for before choose nothing any more. */
+  expect(text: string): void {
+    this.#text = text;
+  }
+
   /** Searches, and goes to the first hit from a time on, unless something is chosen already. */
   async look(text: string, start: number, chosen: number | null): Promise<void> {
-    this.#text = text;
+    this.expect(text);
     if (!text) {
       this.found = null;
       this.at = -1;
