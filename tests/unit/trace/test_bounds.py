@@ -14,8 +14,9 @@ from stepscope.errors import TraceError
 from stepscope.trace.bounds import lacks_memory, memory_bound
 
 
-@pytest.mark.parametrize("command", ["glance", "profile op", "timeline -o out.json"])
-def test_a_command_gives_up_at_its_bound_and_says_how_to_lift_it(tmp_path, command):
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
     events = [
         {
             "ph": "X",
@@ -28,21 +29,27 @@ def test_a_command_gives_up_at_its_bound_and_says_how_to_lift_it(tmp_path, comma
         }
         for number in range(400_000)
     ]
-    (tmp_path / "large.json").write_text(json.dumps({"traceEvents": events, "schemaVersion": 1}))
+    (folder / "large.json").write_text(json.dumps({"traceEvents": events, "schemaVersion": 1}))
+    return folder
+
+
+def run_in(folder, command, most_bytes):
     words = [sys.executable, "-m", "stepscope", *command.split(), "large.json", "--no-cache"]
+    environment = {**os.environ, "STEPSCOPE_READ_BYTES": most_bytes, "OMP_NUM_THREADS": "1"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
-    def run(most_bytes):
-        environment = {**os.environ, "STEPSCOPE_READ_BYTES": most_bytes, "OMP_NUM_THREADS": "1"}
-        environment["OPENBLAS_NUM_THREADS"] = "1"
-        return subprocess.run(
-            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
 
-    bounded = run(str(180 << 20))
+@pytest.mark.parametrize("command", ["glance", "profile op", "timeline -o out.json"])
+def test_a_command_gives_up_at_its_bound_and_says_how_to_lift_it(large, command):
+    bounded = run_in(large, command, str(180 << 20))
     assert (bounded.returncode, bounded.stdout) == (1, "")
     assert "STEPSCOPE_READ_BYTES" in bounded.stderr
     assert "Traceback" not in bounded.stderr
-    assert run("0").returncode == 0
+
+
+def test_without_a_bound_the_same_file_is_read(large):
+    assert run_in(large, "glance", "0").returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound is Linux's")
