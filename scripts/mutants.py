@@ -1,12 +1,13 @@
 """Change one place of the source at a time and see which changes no test notices.
 
-    python scripts/mutants.py [--number 40] [--within 30] [--out FILE.json] [--again FILE.json] [PACKAGE …]
+    python scripts/mutants.py [--number 40] [--sample NAME] [--within 30] [--out FILE.json]
+                              [--again FILE.json] [PACKAGE …]
 
-A sample of the mutants of each package, always the same for the same source: a comparison, an operator, a
-number, a truth value or a condition is replaced by another. The tests of the package run once under coverage,
-which says which tests reach which line. Each mutant runs against those that reach its line, the quickest
-first, then against the rest of their files; or against all where it is read when the module is imported. One
-that no test reaches survives at once. ``--within`` leaves out the slowest tests of a mutant.
+A sample of the mutants of each package, always the same for the same source and name: a comparison, an
+operator, a number, a truth value or a condition is replaced by another. The tests of the package run once
+under coverage, which says which tests reach which line. Each mutant runs against those that reach its line,
+the quickest first, then against the rest of their files; or against all where it is read when the module is
+imported. One that no test reaches survives at once. ``--within`` leaves out the slowest tests of a mutant.
 
 This process imports pytest and the large libraries and forks for each mutant, which then imports the changed
 copy of the source: a second of processor time instead of five.
@@ -330,14 +331,14 @@ def verdicts(
 
 
 def sampled(
-    source: Path, package: str, number: int, again: list[dict[str, object]]
+    source: Path, package: str, number: int, name: str, again: list[dict[str, object]]
 ) -> tuple[list[Mutant], int]:
     """A sample of a package's mutants, or those that survived before; and how many there are."""
     every = list(mutants(source, package))
     if again:
         alive = {(each["path"], each["scope"], each["change"]) for each in again if not each["killed"]}
         return [each for each in every if (str(each.path), each.scope, each.change) in alive], len(every)
-    return random.Random(package).sample(every, min(number, len(every))), len(every)
+    return random.Random(f"{package} {name}".strip()).sample(every, min(number, len(every))), len(every)
 
 
 def report(package: str, found: list[dict[str, object]], every: int) -> None:
@@ -357,6 +358,7 @@ def main() -> None:
     parser.add_argument(
         "--within", type=float, default=math.inf, help="processor seconds of a mutant's tests"
     )
+    parser.add_argument("--sample", default="", help="any name: another sample for each")
     parser.add_argument("--again", type=Path, help="run those that survived in this file of --out again")
     parser.add_argument("--out", type=Path, help="one JSON object a line")
     arguments = parser.parse_args()
@@ -371,7 +373,7 @@ def main() -> None:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source)
         for package in arguments.packages or TESTS:
-            sample, every = sampled(source, package, arguments.number, again)
+            sample, every = sampled(source, package, arguments.number, arguments.sample, again)
             if not sample:
                 continue
             forks = Forks(source, [f"tests/unit/{package}", *(f"tests/{name}" for name in TESTS[package])])
