@@ -701,6 +701,9 @@ ONSETS = {
     "never lower": ("loss-not-decreasing", 1 + NOISE, 0),
     "blown up": ("loss-not-decreasing", np.r_[FALL, np.full(100, 200.0)], 300),
     "rising": ("loss-not-decreasing", np.r_[FALL, 0.25 + 0.02 * np.arange(400)], 299),
+    "on a plateau": (
+        "plateau", np.r_[np.linspace(3, 1, 500), np.full(1500, 1.0)] + np.resize(NOISE, 2000) / 10, 549
+    ),
     "above the start": ("loss-not-decreasing", np.r_[FALL, 5 + NOISE[:400]], 300),
 }  # fmt: skip
 

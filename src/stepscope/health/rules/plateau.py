@@ -87,7 +87,7 @@ class _Best(StreamWatch):
                 f"no improvement for {count:,} points: the loss is {number(mean)}, its best was "
                 f"{number(best.mean)} at step {best.step}"
             )
-            self._rule.open(at, text, {"mean": mean, "best": best.mean})
+            self._rule.open(at, text, {"mean": mean, "best": best.mean}, since_step=min(best.step, at.step))
 
     def _stands(self, at: At, best: Block) -> bool:
         blocks = self._rule.limit("blocks")
