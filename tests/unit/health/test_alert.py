@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stepscope.errors import ExpressionError, UsageError
 from stepscope.health import Alert, Monitor
+from stepscope.health.alert import Own
 from stepscope.health.formula import Reading, SeriesFollower, evaluate, parse, readings
 
 VALUES = [4.0, 2.0, 8.0, 1.0, 5.0]
@@ -72,6 +73,10 @@ def test_points_of_one_step_have_no_slope():
         ("c > 1", float("nan")),
         ("c > 1 and b > 10", 0.0),
         ("c > 1 or a > 1", 1.0),
+        ("a > 1 and b < 10", 1.0),
+        ("a > 2 or b > 10", 0.0),
+        ("c > 1 and a > 1", float("nan")),
+        ("a > 2 or c > 1", float("nan")),
         ("a / (b - 3) > 1e9", 1.0),
     ],
 )
@@ -154,6 +159,12 @@ def test_a_step_is_judged_once_all_its_tags_are_there():
     own = judged("a > b", {"a": rising, "b": rising})
     assert own.found == []
     assert own.missing is None
+
+
+@pytest.mark.parametrize(("action", "said"), [("lower the rate", "lower the rate"), ("", Own.action)])
+def test_what_to_do_is_what_the_user_wrote(action, said):
+    [finding] = judged(Alert("a > 1", action=action), {"a": [2.0]}).found
+    assert finding.action == said
 
 
 def test_values_are_those_that_were_logged():

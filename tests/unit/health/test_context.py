@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Context, History, lower_is_better
+from stepscope.health.context import Beginning, Context, History, lower_is_better
 from stepscope.health.series import stream_of
 
 
@@ -226,3 +226,9 @@ def test_a_setting_of_any_numbers_stays_ten_points_on_average():
     assert starts(np.linspace(2, 1, 40), range(40), often)[0] == []
     seldom = chunk("curriculum/level", np.repeat([0.1, 0.2, 0.3], 12))
     assert starts(np.linspace(2, 1, 40), range(40), seldom)[0] == [12, 24]
+
+
+def test_a_series_that_never_moved_does_not_begin_again():
+    constant = Beginning(0, 0)
+    constant.take(np.ones(100))
+    assert not constant.is_again(1.0)

@@ -595,6 +595,19 @@ def test_overtraining_needs_a_schedule_that_has_ended(rate, told):
         assert found(15, patience_eval=11) == []
 
 
+def test_a_training_loss_that_still_falls_is_no_overtraining():
+    steps, evaluations = np.arange(20) * 10 + 9, np.full(20, 0.8)
+    rates = np.full(200, 1e-9)
+
+    def found(loss):
+        return judged(
+            "overtraining", {"train/loss": loss, "train/lr": rates, "eval/loss": (steps, evaluations)}
+        )
+
+    assert found(np.geomspace(1.0, 0.01, 200)) == []
+    assert len(found(np.full(200, 0.5))) == 1
+
+
 @pytest.mark.parametrize(("better", "closed"), [(0.793, False), (0.79, True)])
 def test_overtraining_is_over_with_an_evaluation_better_by_a_hundredth(better, closed):
     count = 17
@@ -636,6 +649,25 @@ def test_a_rank_is_back_after_two_good_blocks(good, closed):
     assert (found.closed_step is not None) == closed
 
 
+def test_ranks_whose_losses_are_all_0_do_not_diverge():
+    monitor, rows = Monitor(), np.arange(151)
+    for rank in range(3):
+        monitor.take("ranks/loss", rows, np.zeros(151), START + rows, rank=rank)
+    monitor.finish()
+    assert [each for each in monitor.verdict.findings if each.rule == "rank-divergence"] == []
+
+
+@pytest.mark.parametrize(("taken", "told"), [(25, True), (24, False)])
+def test_ranks_are_compared_that_take_three_quarters_of_the_steps(taken, told):
+    """Of 50 steps one rank takes all and the other half of them, or one less."""
+    monitor, rows = Monitor(), np.arange(151)
+    monitor.take("ranks/loss", rows, np.ones(151), START + rows, rank=0)
+    some = rows[(rows % 50 > 0) & (rows % 50 <= taken) | (rows == 150)]
+    monitor.take("ranks/loss", some, np.full(len(some), 2.0), START + some, rank=1)
+    monitor.finish()
+    assert ("rank-divergence" in [each.rule for each in monitor.verdict.findings]) == told
+
+
 def test_ranks_differ_by_more_than_six_standard_errors():
     """The standard error of 50 points of noise 0.5 is 0.07."""
     assert diverging(0.3, noise=0.5) == []
@@ -657,6 +689,39 @@ def test_overfitting_is_an_evaluation_worse_than_the_training_by_a_tenth(first, 
         "eval/loss": (np.arange(25) * 10 + 9, evaluations),
     }
     assert bool(judged("overfitting", series)) == told
+
+
+@pytest.mark.parametrize(
+    ("beside", "severity"), [("train/accuracy", "high"), ("kl_weight", "medium"), ("simclr/size", "medium")]
+)
+def test_a_loss_that_rises_from_its_beginning_is_told_after_120_points(beside, severity):
+    """What a divergence with a growing weight, or a harder batch, may explain is told more quietly."""
+    loss = np.linspace(1.0, 1.5, 130) + np.random.default_rng(0).normal(0, 0.005, 130)
+    [finding] = judged("loss-not-decreasing", {beside: np.ones(130), "train/loss": loss})
+    assert (finding.step, finding.severity) == (119, severity)
+    assert finding.summary.endswith("; it rises")
+
+
+def test_a_loss_that_still_falls_slowly_is_no_plateau():
+    """By less than a hundredth in all, but more than its noise: the best block is still the first."""
+    assert judged("plateau", {"train/loss": np.linspace(1.0, 0.992, 1500)}) == []
+    assert len(judged("plateau", {"train/loss": np.ones(1500)})) == 1
+
+
+def test_waiting_for_data_up_to_the_higher_limit_is_low():
+    def waits(ratio):
+        series = {"speed/step_time_ms": [10.0] * 400, "speed/data_wait_ms": [10.0 * ratio] * 400}
+        [finding] = judged("data-wait", series, high=0.5)
+        return finding.severity
+
+    assert [waits(ratio) for ratio in (0.5, 0.51)] == ["low", "medium"]
+
+
+def test_a_model_of_which_nothing_moves_is_not_kept_unchanged_on_purpose():
+    """Unlike its front next to a layer that moves."""
+    still = {f"updates/one.{name}/weight_ratio": [0.0] * 12 for name in ("weight", "bias")}
+    assert [each.layer for each in judged("unchanged-tensor", still)] == ["one.weight"]
+    assert judged("unchanged-tensor", still | {"updates/two.weight/weight_ratio": [1e-3] * 12}) == []
 
 
 def fell(*after, start=2.0, low=0.5, sigma=0.0, rest=80):
