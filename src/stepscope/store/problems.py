@@ -90,7 +90,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     add("replaced", status.replaced, "the file was replaced and was read again from its beginning")
     if source.error:
         add("unreadable", 1, f"the file cannot be read: {source.error}")
-    elif status.problem and not found and (not status.records or "cannot be read" in status.problem):
+    elif status.problem and ("cannot be read" in status.problem or not (found or status.records)):
         add("unreadable", 1, status.problem)
     return found
 

@@ -196,6 +196,17 @@ def test_a_changed_file_is_read_again(logs, change):
     assert repr(everything(store.open(logs.root))) == repr(everything(logs.open(cache=False)))
 
 
+def test_a_file_of_the_same_size_that_was_written_to_is_read_again_though_both_ends_are_the_same(logs):
+    file = logs.line("long", "loss", range(500))
+    open_again(logs)
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    assert middle > index.SAMPLE_BYTES + 1
+    content[middle] ^= 1
+    file.write_bytes(content)
+    assert repr(everything(store.open(logs.root))) == repr(everything(logs.open(cache=False)))
+
+
 def test_a_copied_log_keeps_its_times_and_its_cache(logs, untouched):
     """As after `cp -a` over it or a remount: other inode, same bytes and time."""
     file = next((logs.root / "b").iterdir())

@@ -142,6 +142,8 @@ def test_several_attempts_of_one_file_of_another_tool(tmp_path):
     assert [points[0][1] for points in before["x"]["scalars"]["loss"]] == [1, 2]
     compact(str(tmp_path / "runs"), str(tmp_path / "out"), processes=1)
     assert seen(tmp_path / "out") == before
+    [path] = (tmp_path / "out" / "x").glob("*.parquet")
+    assert pl.read_parquet(path)["attempt"].to_list() == [1] * 5 + [2] * 5
 
 
 def test_a_damaged_file_says_the_same_damage(tmp_path):

@@ -199,6 +199,22 @@ def test_a_log_directory_moved_away_during_a_look_loses_nothing(tmp_path, monkey
     assert names(tree) == {"r": ["tfevents.1"]}
 
 
+def test_a_run_moved_away_while_its_files_are_looked_at_is_not_lost(tmp_path, monkeypatch):
+    root = tmp_path / "logs"
+    touch(root, "tfevents.1")
+    tree = EventFileTree(str(root))
+    tree.scan()
+    stat_files = tree._stat_files
+
+    def moved(*arguments):
+        root.rename(tmp_path / "moved")
+        return stat_files(*arguments)
+
+    monkeypatch.setattr(tree, "_stat_files", moved)
+    with pytest.raises(FileNotFoundError):
+        tree.scan()
+
+
 def test_the_log_directory_itself_must_be_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         EventFileTree(str(tmp_path / "none")).scan()

@@ -30,9 +30,10 @@ def test_a_value_behind_the_last_is_refused():
         decode("scalar", Event(wall_time=1.0, step=0), 0)
 
 
-def test_a_finding_keeps_its_thresholds():
-    facts = {"rule": "r", "severity": "high", "step": 3, "threshold": {"limit": 2.0}}
-    assert parse_finding(facts, 1).threshold == {"limit": 2.0}
+def test_a_finding_keeps_its_values_and_thresholds():
+    facts = {"rule": "r", "severity": "high", "step": 3, "values": {"z": 9.0}, "threshold": {"limit": 2.0}}
+    found = parse_finding(facts, 1)
+    assert (found.values, found.threshold) == ({"z": 9.0}, {"limit": 2.0})
 
 
 def test_a_short_file_is_known_by_all_of_its_bytes(tmp_path):

@@ -229,19 +229,46 @@ def test_a_corrupt_record_is_skipped_and_counted(make):
     assert [(each.kind, each.count) for each in run.problems] in ([("corrupt", 1)], [("broken", 1)])
 
 
-def test_a_file_that_cannot_be_read_is_a_problem_of_its_run_and_heals(make, monkeypatch):
-    file = make.line("a", "loss", range(3))
-    make.line("b", "loss", range(3))
-    real = os.open
-
-    def deny(path, *rest, **options):
-        if str(path) == str(file):
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path, *rest, **options)
-
+@pytest.fixture
+def deny(monkeypatch):
+    """Refuse that a file is opened, until the patches are undone."""
     from stepscope.events import source as reading
 
-    monkeypatch.setattr(reading.os, "open", deny)
+    def deny(file):
+        real = os.open
+
+        def refuse(path, *rest, **options):
+            if str(path) == str(file):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *rest, **options)
+
+        monkeypatch.setattr(reading.os, "open", refuse)
+
+    return deny
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_file_that_can_no_longer_be_read_keeps_its_points_and_says_so(make, deny, damaged):
+    file = make.line("a", "loss", range(100))
+    if damaged:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    log = make.open()
+    before = log.run("a").num_points(), [each.kind for each in log.run("a").problems]
+    make.points(file, "loss", [(100, 101, 1.0)])
+    deny(file)
+    log.refresh()
+    *others, problem = log.run("a").problems
+    assert (log.run("a").num_points(), [each.kind for each in others]) == before
+    assert problem.kind == "unreadable"
+    assert "Permission denied" in problem.text
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_of_its_run_and_heals(make, deny, monkeypatch):
+    file = make.line("a", "loss", range(3))
+    make.line("b", "loss", range(3))
+    deny(file)
     log = make.open()
     assert log.run("b").num_points() == 3
     [problem] = log.run("a").problems

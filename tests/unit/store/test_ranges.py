@@ -7,6 +7,7 @@ import pytest
 
 from stepscope import mirror
 from stepscope.errors import LogDirectoryError
+from stepscope.store import ranges
 from stepscope.store.ranges import BLOCK_BYTES, RangedFile, block_checksums
 
 DAY = 86400
@@ -14,23 +15,45 @@ DAY = 86400
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """A file of ten blocks and a bit, as bytes, and a function that opens a copy of it by ranges."""
+    """A file of ten blocks and a bit.
+
+    Its bytes, the folder of copies, a function that opens a copy by ranges, and the blocks of each request.
+    """
     data = os.urandom(10 * BLOCK_BYTES + 7)
     (tmp_path / "whole").write_bytes(data)
     checksums = block_checksums(tmp_path / "whole")
     folder = tmp_path / "ranges"
-    opened = lambda name: RangedFile(folder / name, len(data), checksums, lambda start, end: data[start:end])  # noqa: E731
-    return data, folder, opened
+    requests = []
+
+    def read(start, end):
+        requests.append((start / BLOCK_BYTES, end / BLOCK_BYTES))
+        return data[start:end]
+
+    return data, folder, lambda name: RangedFile(folder / name, len(data), checksums, read), requests
 
 
 def test_only_the_blocks_of_wanted_ranges_are_fetched(elsewhere):
-    data, folder, opened = elsewhere
+    data, folder, opened, _ = elsewhere
     opened("a").ensure([(BLOCK_BYTES + 1, BLOCK_BYTES + 2), (len(data) - 1, len(data))])
     here = (folder / "a").read_bytes()
     assert len(here) == len(data)
     assert here[BLOCK_BYTES : 2 * BLOCK_BYTES] == data[BLOCK_BYTES : 2 * BLOCK_BYTES]
     assert here[10 * BLOCK_BYTES :] == data[10 * BLOCK_BYTES :]
     assert not any(here[2 * BLOCK_BYTES : 10 * BLOCK_BYTES])
+
+
+def test_what_is_here_is_not_fetched_again_when_the_file_is_opened_again(elsewhere):
+    _, _, opened, requests = elsewhere
+    opened("a").ensure([(2 * BLOCK_BYTES, 3 * BLOCK_BYTES)])
+    opened("a").ensure([(BLOCK_BYTES, 4 * BLOCK_BYTES)])
+    assert sorted(requests) == [(1, 2), (2, 3), (3, 4)]
+
+
+def test_adjacent_blocks_are_one_request_up_to_a_limit(elsewhere, monkeypatch):
+    _, _, opened, requests = elsewhere
+    monkeypatch.setattr(ranges, "MOST_AT_ONCE", 2)
+    opened("a").ensure([(0, 5 * BLOCK_BYTES), (7 * BLOCK_BYTES, 9 * BLOCK_BYTES)])
+    assert sorted(requests) == [(0, 2), (2, 4), (4, 5), (7, 9)]
 
 
 def test_a_damaged_block_is_refused(tmp_path):
@@ -40,7 +63,7 @@ def test_a_damaged_block_is_refused(tmp_path):
 
 
 def test_what_nobody_used_for_a_month_is_deleted_when_another_is_opened(elsewhere):
-    _, folder, opened = elsewhere
+    _, folder, opened, _ = elsewhere
     for name in ("old", "used", "young"):
         opened(name).ensure([(0, 1)])
     for name, days in (("old", 31), ("used", 31), ("young", 29)):
@@ -54,7 +77,7 @@ def test_what_nobody_used_for_a_month_is_deleted_when_another_is_opened(elsewher
 def test_beyond_a_total_on_the_disk_the_least_recently_used_go_and_holes_count_nothing(
     elsewhere, monkeypatch
 ):
-    data, folder, opened = elsewhere
+    data, folder, opened, _ = elsewhere
     monkeypatch.setattr(mirror, "TOTAL_BYTES", 3 * BLOCK_BYTES)
     for at, name in enumerate(("first", "second", "third")):
         opened(name).ensure([(0, BLOCK_BYTES)])

@@ -99,6 +99,17 @@ def test_two_writers_of_a_tag_are_two_series(make):
     assert run.num_points() == 20
 
 
+def test_a_tag_with_the_name_of_a_run_of_the_family_is_found_there(make):
+    make.line("X", "accuracy", range(3))
+    make.line("X/eval", "loss", range(4))
+    make.line("X/test", "loss", range(5))
+    run = make.open().run("X")
+    assert [len(series) for series in run.find("eval/loss")] == [4]
+    assert [len(series) for series in run.find("test/loss")] == [5]
+    with pytest.raises(UnknownTagError, match="run 'X' has no tag 'other/loss'"):
+        run.find("other/loss")
+
+
 def test_an_unknown_tag_names_its_neighbours(make):
     make.line("a", "train/loss", range(3))
     with pytest.raises(

@@ -85,12 +85,23 @@ def test_two_long_names_with_one_beginning_are_two(tmp_path):
         {"tags": ["x" * (LONGEST_TAG + 1)]},
         {"tags": [str(number) for number in range(MOST_TAGS + 1)]},
         {"archived": "yes"},
+        {"colour": 0},
+        {"colour": 13},
+        {"colour": True},
     ],
 )
 def test_what_cannot_be_said_is_refused(tmp_path, changes):
     with pytest.raises(UsageError):
         Notes(tmp_path).change("a", **changes)
     assert Notes(tmp_path).refresh() == set()
+
+
+@pytest.mark.parametrize("colour", [1, 12, None])
+def test_a_run_is_drawn_in_a_colour_of_the_page(tmp_path, colour):
+    notes = Notes(tmp_path)
+    notes.change("a", colour=colour, note="drawn")
+    notes.refresh()
+    assert notes["a"].colour == colour
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"run": 3}', "\udcff"])
