@@ -129,7 +129,6 @@ class RankFile:
         facts: What the rank says about itself.
         ended: How it ended, None while it runs or where it was killed.
         skipped: Records left out because a checksum is wrong or because they cannot be understood.
-        torn_bytes: At the end, of a record that is not complete.
         error: Why the file cannot be read.
         seen: Its size and times at the last look.
     """
@@ -138,7 +137,7 @@ class RankFile:
         self.path, self.name = path, name
         self.facts: dict[str, Any] = {}
         self.ended: dict[str, Any] | None = None
-        self.skipped = self.torn_bytes = 0
+        self.skipped = 0
         self.error: str | None = None
         self.seen: os.stat_result | None = None
         self._forget()
@@ -182,7 +181,6 @@ class RankFile:
         whole = self._position + len(data) < source.size
         taken = self._take(data, source.size, whole=whole)
         self._position += taken
-        self.torn_bytes = source.size - self._position
         return whole and taken > 0
 
     def _take(self, data: bytes, size: int, *, whole: bool) -> int:

@@ -81,6 +81,15 @@ def test_columns_are_as_wide_as_they_must_be(path):
     assert (x.step.dtype, x.value.dtype, d.value.dtype, d.value.tolist()) == ("i8", "f4", "f8", [0.1])
 
 
+@pytest.mark.parametrize(
+    ("step", "kind"), [(2**31 - 1, "i4"), (2**31, "i8"), (-(2**31), "i4"), (-(2**31) - 1, "i8")]
+)
+def test_steps_at_the_edge_of_32_bits(path, step, kind):
+    path.write_bytes(record(step))
+    [x] = EventFile(path).read().scalars
+    assert (x.step.dtype, x.step.tolist()) == (kind, [step])
+
+
 def test_a_file_larger_than_all_buffers(path):
     count = 3 * workspace.ROWS + 5
     writer = EventWriter(path.parent)

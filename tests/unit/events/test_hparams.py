@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2, summary_v2
 from tensorboard.plugins.hparams import metadata as theirs
-from tensorboard.plugins.hparams import plugin_data_pb2, summary_v2
 
 from stepscope.events import hparams
 from stepscope.events.wire import decode, encode
@@ -108,3 +108,14 @@ def test_an_experiment_stays_as_it_is():
     read = hparams.decode_content(data)
     assert read.session_start_info is None
     assert encode(decode(hparams.PluginContent, data)) == data
+
+
+def test_tensorboard_reads_of_which_type_a_hyperparameter_is():
+    value = hparams.experiment_value({"text": "adam", "flag": False, "whole": 2, "real": 0.5}, ())
+    infos = theirs.parse_experiment_plugin_data(content(value)).hparam_infos
+    assert {each.name: each.type for each in infos} == {
+        "text": api_pb2.DATA_TYPE_STRING,
+        "flag": api_pb2.DATA_TYPE_BOOL,
+        "whole": api_pb2.DATA_TYPE_FLOAT64,
+        "real": api_pb2.DATA_TYPE_FLOAT64,
+    }

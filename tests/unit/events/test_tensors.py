@@ -72,6 +72,12 @@ def test_halves_that_torch_writes_as_float32():
     assert (found.dtype, found.tolist()) == (np.float16, [1.5, -2.0])
 
 
+def test_the_least_float32_that_is_no_half():
+    found = array(Tensor(19, Shape.of(2), half_val=[0x10000, 0x3C00]))
+    assert found.tolist() == [0.0, 0.0]  # both so small that a half does not tell them from 0
+    assert array(Tensor(19, Shape.of(2), half_val=[0xFFFF, 0x3C00])).tolist()[1] == 1.0
+
+
 @pytest.mark.parametrize(
     ("values", "expected"), [([], [[0, 0], [0, 0]]), ([7], [[7, 7], [7, 7]]), ([1, 2, 3], [[1, 2], [3, 3]])]
 )

@@ -8,7 +8,7 @@ import pytest
 from stepscope import mirror
 from stepscope.errors import LogDirectoryError
 from stepscope.store import ranges
-from stepscope.store.ranges import BLOCK_BYTES, RangedFile, block_checksums
+from stepscope.store.ranges import BLOCK_BYTES, Compact, RangedFile, block_checksums
 
 DAY = 86400
 
@@ -88,3 +88,10 @@ def test_beyond_a_total_on_the_disk_the_least_recently_used_go_and_holes_count_n
     os.utime(folder / "second", (time.time() - 50,) * 2)
     opened("other")
     assert {path.name for path in folder.iterdir()} == {"mine", "other"}
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_a_list_of_bytes_of_any_kind_is_read_to_its_end(kind):
+    """Whoever writes a list of booleans may call them 1 or 2."""
+    data = bytes([0x19, 0x20 | kind, 1, 2, 0x15, 6, 0])  # field 1: a list of two; field 2: the number 3
+    assert Compact(data).struct() == {1: [1, 2], 2: 3}
