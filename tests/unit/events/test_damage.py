@@ -16,6 +16,7 @@ from stepscope.events import file as event_file
 from stepscope.events.framing import header
 from stepscope.events.source import EventSource
 from stepscope.events.wire import each_of, length_prefixed
+from stepscope.events.workspace import ROWS
 
 
 def scalar(step, tag="loss"):
@@ -93,6 +94,17 @@ def test_an_event_of_a_million_empty_values_is_left_out_and_the_next_is_read(pat
     file = EventFile(path)
     assert steps(file.read()) == [1, 2]
     assert (file.status.undecodable, file.status.records) == (1, 3)
+
+
+def test_an_event_of_more_scalars_than_there_is_room_for_is_read_whole(path):
+    count = ROWS + 5
+    values = length_prefixed(b"\x0a\x01x\x15" + struct.pack("<f", 1.0))
+    event = b"\x09" + struct.pack("<d", 1e9) + b"\x2a" + length_prefixed((b"\x0a" + values) * count)
+    path.write_bytes(frame(event))
+    file = EventFile(path)
+    [x] = file.read().scalars
+    assert (x.tag, len(x), x.value.sum()) == ("x", count, count)
+    assert (file.status.undecodable, file.status.records) == (0, 1)
 
 
 def test_many_values_in_a_portion_are_given_in_several(path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,6 +164,13 @@ def test_a_little_growth_is_read_again_much_is_written(logs):
     open_again(logs)
     assert len({path.name for path in folder(logs).iterdir()} - before) == 1
     assert store.open(logs.root).run("b").num_points() == 130
+
+
+@pytest.mark.parametrize(("known", "due"), [(0, True), (87, True), (88, False), (100, False)])
+def test_only_what_the_cache_does_not_know_makes_it_due(tmp_path, monkeypatch, known, due):
+    monkeypatch.setattr(cache, "WORTH_BYTES", 10)
+    source = SimpleNamespace(size=100, entry=SimpleNamespace(size=known) if known else None)
+    assert Cache(str(tmp_path / "logs"), tmp_path / "home").is_due([source]) == due
 
 
 def same_size(logs, file):

@@ -100,6 +100,8 @@ def test_a_compacted_log_shows_what_the_log_showed(tmp_path):
     assert seen(tmp_path / "runs") == before
     assert (tmp_path / "out" / "x" / "profiles" / "step-1.json").read_text() == "{}"
     assert len(list((tmp_path / "out" / "x" / "ranks").iterdir())) == 2
+    kept = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert found.copied == len([path for path in kept if not path.name.startswith("events.out.compacted")])
     assert not [path for path in (tmp_path / "out").rglob("*") if "tfevents" in path.name]
 
 

@@ -6,6 +6,7 @@ import pytest
 from stepscope import store
 from stepscope.errors import UnknownTagError, UsageError
 from stepscope.events import EventWriter
+from stepscope.store import derive as derive_module
 from stepscope.store.derive import derive
 
 
@@ -135,3 +136,11 @@ def test_a_restart_is_two_series(tmp_path):
 
 def test_what_was_computed_is_kept_until_it_grows(log):
     assert derive(log.run("a"), "loss * 2") is derive(log.run("a"), "loss * 2")
+
+
+def test_what_is_kept_is_bounded(log, monkeypatch):
+    monkeypatch.setattr(derive_module, "KEPT_BYTES", 1)
+    first = derive(log.run("a"), "loss * 3")
+    second = derive(log.run("a"), "loss * 4")
+    assert derive(log.run("a"), "loss * 4") is second
+    assert derive(log.run("a"), "loss * 3") is not first
