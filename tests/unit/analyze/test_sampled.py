@@ -66,6 +66,8 @@ def test_what_is_around_all_steps_is_no_activity_of_them() -> None:
     assert inside.of_frames(saves)[3] == 1
     outside = Sampled(replace(inside.samples, around=(3, 3)))
     assert outside.of_frames(saves)[3] == -1
+    loop = Sampled(replace(inside.samples, around=(1, 3)))  # main alone
+    assert loop.of_frames(saves)[3] == 1
 
 
 def test_two_samples_are_no_line() -> None:

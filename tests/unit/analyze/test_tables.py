@@ -105,7 +105,8 @@ def remembered(make, *, totals):
 
 
 def test_memory_with_recorded_totals(make):
-    (device,) = memory(remembered(make, totals=True))
+    trace = remembered(make, totals=True)
+    (device,) = memory(trace)
     assert (device.baseline_bytes, device.peak_reserved_bytes) == (100, 512)
     peak = device.peak
     assert (peak.time_ns, peak.bytes, peak.held_bytes, peak.before_bytes) == (40, 350, 250, 100)
@@ -113,6 +114,8 @@ def test_memory_with_recorded_totals(make):
     assert [(h.name, h.bytes) for h in peak.by_operator] == [("MmBackward0", 200), ("fwd", 50)]
     assert [(h.name, h.bytes) for h in peak.by_phase] == [("backward", 200), ("forward", 50)]
     assert peak.by_stack is None
+    assert memory_series(trace, np.arange(6)).reserved_bytes.tolist() == [512] * 6
+    assert memory_series(trace, np.arange(0)).reserved_bytes is None
 
 
 def test_memory_as_a_sum_of_changes(make):
@@ -125,6 +128,7 @@ def test_memory_as_a_sum_of_changes(make):
     series = memory_series(trace, np.arange(6))
     assert series.allocated_bytes.tolist() == [50, 80, 50, 250, 150, -50]
     assert not series.recorded
+    assert series.reserved_bytes is None
 
 
 def test_memory_not_recorded(make):

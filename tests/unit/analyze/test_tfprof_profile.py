@@ -130,6 +130,7 @@ def test_the_average_is_over_the_steps_in_which_a_node_ran() -> None:
     nodes.steps = [0, 1]
     assert lines("scope", nodes) == ["_TFProfRoot (--/8us)", "  a (4us/4us)", "  b (4us/4us)"]
     assert lines("scope", nodes, step=1) == ["_TFProfRoot (--/6us)", "  a (0us/0us)", "  b (6us/6us)"]
+    assert lines("scope", nodes, step=0) == ["_TFProfRoot (--/7us)", "  a (4us/4us)", "  b (3us/3us)"]
 
 
 @pytest.mark.parametrize(

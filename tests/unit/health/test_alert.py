@@ -220,6 +220,11 @@ def test_arguments_that_cannot_be_right_are_refused(wrong):
     assert caught.value.hint
 
 
+def test_a_reading_is_named_as_it_is_written():
+    texts = ["a", "last(a, 2)", "count(a)", "min(a)", "max(a, 3)", "delta(a, 1)", 'mean("a b", 2)']
+    assert [str(reading) for text in texts for reading in readings(parse(f"{text} > 1"))] == texts
+
+
 def test_the_least_and_the_most_are_allowed():
     assert Alert("a > 1", keep=1, calm=1).calm == 1
     [reading] = readings(parse("mean(a, 100000) > 1"))

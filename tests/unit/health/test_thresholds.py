@@ -305,6 +305,8 @@ def test_memory_creeps_if_each_quarter_grows_and_the_whole_by_a_share(first, rat
     assert bool(found) == told
     if found:
         assert (found[0].step, found[0].first_step) == (69, 30)
+        assert found[0].values["first_bytes"] == pytest.approx(first * MIB * ratio**34.5, rel=0.002)
+        assert found[0].values["last_bytes"] == pytest.approx(first * MIB * ratio**64.5, rel=0.002)
 
 
 @pytest.mark.parametrize("dip", [0.0, 0.004])
@@ -441,6 +443,7 @@ def test_the_first_loss_of_a_classifier_is_that_of_guessing(first, told):
     found = judged("poor-initialization", {"train/loss": [first]}, classes=10)
     assert bool(found) == told
     assert judged("poor-initialization", {"train/loss": [first]}) == []
+    assert len(judged("poor-initialization", {"train/loss": [first]}, classes=2)) == 1
 
 
 @pytest.mark.parametrize(

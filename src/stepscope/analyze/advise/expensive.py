@@ -147,7 +147,7 @@ def _device_time(trace: Trace, every: list[Waited]) -> tuple[Ints, Times, int]:
 def _culprits(trace: Trace, rows: Ints) -> Ints:
     """Return the name under which each piece of device work is listed: its operator's, else its own."""
     held = named(trace, WRAPPERS)
-    wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name] & (trace.name >= 0)
+    wanted = (trace.kind == Kind.HOST_OP) & ~held[trace.name]
     nearest = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), wanted.astype(np.uint8), nearest)
     launch = trace.launch[rows]
