@@ -244,6 +244,22 @@ def test_compiling_names_function_and_shapes(make, steps) -> None:
     )
 
 
+def test_two_shapes_are_enough_to_name_what_varies(make, steps) -> None:
+    def content(step, at):
+        return [
+            make.event("PjitFunction(train_step)", Kind.HOST_OP, at + 10, 900_000),
+            make.event("backend_compile_and_load", Kind.HOST_OP, at + 1_000, 700_000),
+        ]
+
+    shapes = {"row": [1, 4], "shapes": ["[[8, 3]]", "[[9, 3]]"]}
+    trace = steps(
+        content, tables={"operators": shapes}, recorded={"timeline", "steps", "shapes"}, format="xplane"
+    )
+    assert only(trace, "compilation").evidence["shapes"] == [
+        f"PjitFunction(train_step): [[{size}, 3]]" for size in (8, 9)
+    ]
+
+
 def test_shapes_that_are_the_same_in_each_step_did_not_change(make, steps) -> None:
     """Parameters of several shapes are not shapes that vary; lowering is not a second compilation."""
 

@@ -45,34 +45,45 @@ def test_the_server_that_holds_workers_up_is_named_where_it_stands_out(first, se
     assert ("no parameter server stands out" in said) == (named is None)
 
 
-def test_a_step_is_own_compute_waiting_and_transfer(tmp_path):
-    """The worker computes 0 to 40 µs, the server 40 to 60; a tensor comes 50 to 90; then 10 µs of nothing."""
-    lanes = {1: "/job:worker/replica:0/task:0/device:CPU:0", 2: "/job:ps/replica:0/task:0/device:CPU:0"}
+LANES = {1: "/job:worker/replica:0/task:0/device:CPU:0", 2: "/job:ps/replica:0/task:0/device:CPU:0"}
+
+
+def tasks_of(tmp_path, *operations):
+    """The tasks of one step, from operations as (process, name, start and length in µs)."""
     events = [
         {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{name} Compute"}}
-        for pid, name in lanes.items()
+        for pid, name in LANES.items()
     ]
-    for pid, name, start, length in [
-        (1, "MatMul", 0, 40), (2, "ApplyGradientDescent", 40, 20), (1, "RecvTensor", 50, 40),
-        (1, "NoOp", 99, 1),
-    ]:  # fmt: skip
+    for pid, name, start, length in operations:
         args = {"name": f"{name}_{start}", "op": name}
-        events.append(
-            {
-                "ph": "X",
-                "cat": "Op",
-                "name": name,
-                "pid": pid,
-                "tid": 0,
-                "ts": start,
-                "dur": length,
-                "args": args,
-            }
-        )
+        each = {"ph": "X", "cat": "Op", "name": name, "pid": pid, "tid": 0, "ts": start, "dur": length}
+        events.append(each | {"args": args})
     (tmp_path / "timeline-7.json").write_text(json.dumps({"traceEvents": events}))
-    (worker,) = parameter_server(load_trace(tmp_path / "timeline-7.json", cache=False))
+    return parameter_server(load_trace(tmp_path / "timeline-7.json", cache=False))
+
+
+def test_a_step_is_own_compute_waiting_and_transfer(tmp_path):
+    """The worker computes 0 to 40 µs, the server 40 to 60; a tensor comes 50 to 90; then 10 µs of nothing."""
+    (worker,) = tasks_of(
+        tmp_path,
+        (1, "MatMul", 0, 40),
+        (2, "ApplyGradientDescent", 40, 20),
+        (1, "RecvTensor", 50, 40),
+        (1, "NoOp", 99, 1),
+    )
     (step,) = worker.steps
     assert (step.wall_ns, step.compute_ns) == (100_000, 41_000)
     assert (step.transfer_ns, step.waiting_ns) == (30_000, 29_000)
     parts = parts_of(worker)
     assert (parts.compute, parts.waiting, parts.transfer) == pytest.approx((0.41, 0.29, 0.3))
+
+
+def test_a_server_waits_for_nothing_of_its_own(tmp_path):
+    """It receives a gradient 40 to 60 µs and applies it: all else is the workers' time."""
+    found = tasks_of(
+        tmp_path, (1, "MatMul", 0, 40), (2, "RecvTensor", 40, 20), (2, "ApplyGradientDescent", 60, 10)
+    )
+    (server,) = [task for task in found if task.server]
+    (step,) = server.steps
+    assert (step.receive_ns, step.compute_ns) == (20_000, 10_000)
+    assert (step.transfer_ns, step.waiting_ns) == (0, 0)

@@ -50,3 +50,16 @@ def test_frames_of_another_thread_are_not_where_the_stepping_thread_has_its_own(
     named, nothing, length = of([*events(), step, *own])
     assert named == {"forward.py(3): forward"}
     assert (nothing, length) == (0, 500_000_000)
+
+
+def test_a_wait_on_a_stream_of_the_device_is_nothing_that_a_step_did(make):
+    event, kind = make.event, make.Kind
+    trace = make.build([
+        event("ProfilerStep#0", kind.STEP, 0, 100, step=0),
+        event("cudaLaunchKernel", kind.RUNTIME_CALL, 0, 10, correlation=1),
+        event("k", kind.KERNEL, 10, 30, device=0, stream=7, correlation=1),
+        event("Stream Wait Event", kind.SYNC, 50, 40, device=0, stream=7),
+    ])  # fmt: skip
+    tree = step_tree(trace)
+    assert {trace.strings[int(trace.name[row])] for row in tree.row.tolist()} == {"cudaLaunchKernel", "k"}
+    assert int(tree.nothing_ns.sum()) == 60

@@ -228,6 +228,11 @@ def test_a_setting_of_any_numbers_stays_ten_points_on_average():
     assert starts(np.linspace(2, 1, 40), range(40), seldom)[0] == [12, 24]
 
 
+def test_sixteen_changes_of_an_integer_need_no_points_in_between():
+    each_point = chunk("curriculum/level", np.arange(40.0))
+    assert starts(np.linspace(2, 1, 40), range(40), each_point)[0] == [*range(1, 17)]
+
+
 def test_a_series_that_never_moved_does_not_begin_again():
     constant = Beginning(0, 0)
     constant.take(np.ones(100))

@@ -711,6 +711,21 @@ def test_a_loss_that_still_falls_slowly_is_no_plateau():
     assert len(judged("plateau", {"train/loss": np.ones(1500)})) == 1
 
 
+def test_a_learning_rate_that_changes_may_end_a_plateau():
+    rates = np.full(1500, 1e-3)
+    assert len(judged("plateau", {"train/loss": np.ones(1500), "train/lr": rates})) == 1
+    rates[500:] = 1e-4
+    assert judged("plateau", {"train/loss": np.ones(1500), "train/lr": rates}) == []
+
+
+@pytest.mark.parametrize(("noise", "told"), [(0.5, False), (0.05, True)])
+def test_noise_that_hides_an_improvement_is_no_plateau(noise, told):
+    """The mean of 20 blocks is known to half of the ratio, a hundredth, or nothing is said."""
+    loss = 1.0 + noise * np.random.default_rng(0).normal(size=1500)
+    loss[:50] = 0.7
+    assert bool(judged("plateau", {"train/loss": loss})) == told
+
+
 def test_waiting_for_data_up_to_the_higher_limit_is_low():
     def waits(ratio):
         series = {"speed/step_time_ms": [10.0] * 400, "speed/data_wait_ms": [10.0 * ratio] * 400}

@@ -121,7 +121,7 @@ def test_where_ranks_are_missing_there_is_no_path_and_it_is_said(simulated, tmp_
     planted.leave_out = (3,)
     job = job_of(planted.write(tmp_path))
     assert job.path.refused == "not all ranks of the process groups were recorded"
-    assert (job.path.steps, job.path.pieces) == (0, ())
+    assert (job.path.steps, job.path.total_ns, job.path.pieces) == (0, 0, ())
     assert any(note.startswith("no critical path: ") for note in job.notes)
     assert job.data()["critical_path"]["step_ns"] is None
 
