@@ -131,6 +131,16 @@ def test_a_line_without_end_is_refused(opened, tmp_path, monkeypatch):
         matrix_of((tmp_path / "log").resolve(), embeddings_of(log, "a")[0])
 
 
+def test_numbers_that_would_take_all_memory_are_refused(opened, tmp_path, monkeypatch):
+    log = opened('embeddings { tensor_name: "e" tensor_path: "e.tsv" }', **{"e.tsv": b"1\t2\n" * 3})
+    root, [found] = (tmp_path / "log").resolve(), embeddings_of(log, "a")
+    monkeypatch.setattr(projector, "MAX_NUMBERS", 6)
+    assert matrix_of(root, found).shape == (3, 2)
+    monkeypatch.setattr(projector, "MAX_NUMBERS", 5)
+    with pytest.raises(EventFileError, match="more than 5 numbers"):
+        matrix_of(root, found)
+
+
 @pytest.mark.parametrize(
     "labels",
     [b"\n" * (1 << 25), b"\t" * (1 << 25), b"a\tb\n" + b"\t" * (1 << 25), b"\t" * (1 << 23) + b"\n" * 7],
