@@ -33,7 +33,7 @@ def tail_limit(values: Floats, chance: float = PER_POINT) -> float:
     ranked = np.sort(values)
     place = (1 - UPPER) * (len(ranked) - 1)
     low = int(place)
-    edge = float(ranked[low]) + (place - low) * float(ranked[min(low + 1, len(ranked) - 1)] - ranked[low])
+    edge = float(ranked[low]) + (place - low) * float(ranked[low + 1] - ranked[low])
     above = ranked[int(np.searchsorted(ranked, edge, side="right")) :]
     scale = float((above - edge).sum()) / len(above) if len(above) else 0.0
     return edge + scale * math.log(UPPER / chance)

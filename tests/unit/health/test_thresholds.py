@@ -250,6 +250,7 @@ def test_a_bottleneck_is_over_at_four_fifths_of_the_limit(good, closed):
         (np.full(72, 0.7), None),
         (np.tile([0.09, *[0.95] * 11], 6), "gpu0 is used in fits and starts: between 9% and 95%"),
         (np.tile([0.1, *[0.95] * 11], 6), None),
+        (np.tile([0.09, *[0.7] * 11], 6), "gpu0 is used in fits and starts: between 9% and 70%"),
     ],
 )
 def test_a_gpu_is_underused_by_the_percentiles_of_sixty_samples(values, said):
@@ -709,6 +710,17 @@ def test_a_loss_that_still_falls_slowly_is_no_plateau():
     """By less than a hundredth in all, but more than its noise: the best block is still the first."""
     assert judged("plateau", {"train/loss": np.linspace(1.0, 0.992, 1500)}) == []
     assert len(judged("plateau", {"train/loss": np.ones(1500)})) == 1
+
+
+@pytest.mark.parametrize(("good", "closed"), [(99, False), (100, True)])
+def test_a_loss_is_finite_again_after_100_good_points_that_come_later(good, closed):
+    monitor = Monitor()
+    for steps, values in ((np.arange(3), [1.0, 1.0, np.nan]), (np.arange(3, 3 + good), np.ones(good))):
+        monitor.take("train/loss", steps, np.asarray(values), START + steps)
+        monitor.advance(START + float(steps[-1]))
+    monitor.finish()
+    [finding] = [each for each in monitor.verdict.findings if each.rule == "nonfinite-loss"]
+    assert (finding.closed_step is not None) == closed
 
 
 def test_a_learning_rate_that_changes_may_end_a_plateau():
