@@ -706,6 +706,15 @@ def test_a_loss_that_rises_from_its_beginning_is_told_after_120_points(beside, s
     assert finding.summary.endswith("; it rises")
 
 
+@pytest.mark.parametrize(("points", "steps"), [(119, []), (120, [119])])
+def test_an_explosion_from_the_first_value_is_told_after_120_points(points, steps):
+    noise = np.random.default_rng(0).normal(0, 0.02, 400)
+    loss = np.r_[0.7, 0.9, 3.0, 12.0, 9.0, 6.0 * (1 + noise[5:])][:points]
+    found = judged("loss-not-decreasing", {"train/loss": loss})
+    assert [each.step for each in found] == steps
+    assert all("jumped to 12" in each.summary for each in found)
+
+
 def test_a_loss_that_still_falls_slowly_is_no_plateau():
     """By less than a hundredth in all, but more than its noise: the best block is still the first."""
     assert judged("plateau", {"train/loss": np.linspace(1.0, 0.992, 1500)}) == []
