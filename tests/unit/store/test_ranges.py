@@ -6,7 +6,7 @@ import time
 import pytest
 
 from stepscope import mirror
-from stepscope.errors import LogDirectoryError
+from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.store import ranges
 from stepscope.store.ranges import BLOCK_BYTES, Compact, RangedFile, block_checksums
 
@@ -60,6 +60,17 @@ def test_a_damaged_block_is_refused(tmp_path):
     file = RangedFile(tmp_path / "a", 9, b"\0\0\0\0", lambda start, end: b"x" * (end - start))
     with pytest.raises(LogDirectoryError, match="checksum"):
         file.ensure([(0, 9)])
+
+
+@pytest.mark.parametrize("end", [b"\x09\0\0\0NONE", b"\xff\0\0\0PAR1"])
+def test_a_file_without_the_end_of_parquet_is_refused(tmp_path, end):
+    data = bytes(100) + end
+    (tmp_path / "whole").write_bytes(data)
+    file = RangedFile(
+        tmp_path / "a", len(data), block_checksums(tmp_path / "whole"), lambda start, end: data[start:end]
+    )
+    with pytest.raises(EventFileError, match="not a Parquet file"):
+        file.ensure_rows(0, 1, ["step"])
 
 
 def test_what_nobody_used_for_a_month_is_deleted_when_another_is_opened(elsewhere):
