@@ -19,32 +19,34 @@ class AlarmGate:
         closes: Good samples in a row that close it, at least 1.
 
     Attributes:
-        back: How many samples before the one that opened it the first of those bad ones came.
+        since: Step of the first of the bad samples that opened it, where steps are given.
     """
 
     def __init__(self, *, opens: int = 1, within: int | None = None, closes: int = 1) -> None:
         self.opens, self.closes = opens, closes
         self._within = opens if within is None else max(within, opens)
         self.is_open = False
-        self.back = 0
-        self._recent: list[int] = []  # numbers of the bad samples that may still open it
+        self.since = 0
+        self._recent: list[
+            tuple[int, int]
+        ] = []  # numbers and steps of the bad samples that may still open it
         self._good = self._count = 0
 
     def require(self, opens: int) -> None:
         """Require more consecutive bad samples before it opens."""
         self.opens, self._within = opens, opens
 
-    def see(self, bad: bool) -> Literal["open", "close"] | None:
+    def see(self, bad: bool, step: int = 0) -> Literal["open", "close"] | None:
         """Take one sample and return what it changed."""
         self._count += 1
         if bad:
             self._good = 0
             if self.is_open:
                 return None
-            self._recent = [at for at in self._recent if at > self._count - self._within]
-            self._recent.append(self._count)
+            self._recent = [each for each in self._recent if each[0] > self._count - self._within]
+            self._recent.append((self._count, step))
             if len(self._recent) >= self.opens:
-                self.back = self._count - self._recent[0]
+                self.since = self._recent[0][1]
                 self.is_open, self._recent = True, []
                 return "open"
             return None
@@ -55,14 +57,14 @@ class AlarmGate:
                 return "close"
         return None
 
-    def run(self, bad: NDArray[np.bool_]) -> list[Change]:
+    def run(self, bad: NDArray[np.bool_], steps: NDArray[np.int64] | None = None) -> list[Change]:
         """Take many samples and return what they changed, each with its index."""
         if not self.is_open and not bad.any():
             self._count += len(bad)
             return []
         changes: list[Change] = []
         for index, each in enumerate(bad.tolist()):
-            change = self.see(each)
+            change = self.see(each, 0 if steps is None else int(steps[index]))
             if change is not None:
                 changes.append((index, change))
         return changes

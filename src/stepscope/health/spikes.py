@@ -114,7 +114,7 @@ class Spikes(StreamWatch):
         apart, factors = distances.apart[rows], distances.factors[rows]
         known = factors < inf
         bad = distances.may[rows] & (apart > self._limit) & (~known | (factors > self._factor))
-        for index, change in self._gate.run(bad):
+        for index, change in self._gate.run(bad, chunk.steps[rows]):
             at = rows.start + index
             if change == "close":
                 self._rule.close(At.row(chunk, at))
@@ -126,11 +126,10 @@ class Spikes(StreamWatch):
     def _tell(self, chunk: Chunk, index: int, middle: float) -> None:
         value, now = float(chunk.values[index]), int(chunk.steps[index])
         steps = [*self._steps.values.tolist(), *chunk.steps[:index].tolist()]
-        since = int(steps[-min(self._gate.back, len(steps))]) if self._gate.back else now
         usual = f"the median of the {LOCAL} points before is {number(middle)}"
         self._rule.open(
             At.row(chunk, index, int(min(steps[-LOCAL:]))),
             f"{self._what} rose to {number(value)}; {usual}",
             {"value": value, "median": middle, "limit": middle + self._limit},
-            since_step=min(since, now),
+            since_step=min(self._gate.since, now),
         )

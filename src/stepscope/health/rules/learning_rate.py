@@ -59,7 +59,6 @@ class _Rates(StreamWatch):
         self._zero = AlarmGate(opens=rule.limit("zeros"))
         self._last = self._largest = 0.0
         self._count = 0
-        self._zeros_from: int | None = None
 
     def follow(self, other: StreamWatch) -> None:
         """Continue: a changed setting does not change what the rate was so far."""
@@ -106,19 +105,13 @@ class _Rates(StreamWatch):
 
     def _change_zero(self, at: At, value: float) -> None:
         frozen = self._largest == 0 and (self._rule.context.rate(at.stream.run, at.wall) or 0) > 0
-        zero = value == 0 and not frozen
-        if not zero:
-            self._zeros_from = None
-        elif self._zeros_from is None:
-            self._zeros_from = at.step
-        if self._zeros_from is not None:
-            at = At(at.stream, at.step, at.wall, min(self._zeros_from, at.step))
         text = f"the learning rate has been 0 for {self._zero.opens} points"
-        self._change(self._zero, zero, at, text, value, "zero")
+        self._change(self._zero, value == 0 and not frozen, at, text, value, "zero")
 
     def _change(self, gate: AlarmGate, bad: bool, at: At, text: str, value: float, about: str) -> None:
-        change = gate.see(bad)
+        change = gate.see(bad, at.step)
         if change == "close":
             self._rule.close(at, about=about)
         elif change == "open":
+            at = At(at.stream, at.step, at.wall, min(gate.since, at.step))
             self._rule.open(at, text, {"value": value, "before": self._last}, about=about)

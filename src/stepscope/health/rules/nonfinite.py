@@ -40,8 +40,6 @@ class NonFinite(Rule):
         self._bad: set[Stream] = set()
         self._home: Stream | None = None
         self._good: dict[Stream, float] = {}
-        self._bad_from: dict[Stream, int] = {}
-        """First step of the bad values in a row."""
         self._ranks: set[int | None] = set()
         self._heard: dict[int, int] = {}
         """Newest step of each rank that records its own losses."""
@@ -55,7 +53,6 @@ class NonFinite(Rule):
                 self._good[chunk.stream] = float(chunk.values[-1])
                 self._hear(chunk.stream, int(chunk.steps[-1]))
                 self._gate(chunk.stream).run(np.zeros(len(chunk), bool))
-                self._bad_from.pop(chunk.stream, None)
             return
         for point in batch.points(self.roles):
             self._point(point)
@@ -83,9 +80,9 @@ class NonFinite(Rule):
         bad = not np.isfinite(value) or (is_count and value > 0)
         if not bad:
             self._good[stream] = value
-            self._bad_from.pop(stream, None)
-        change = self._gate(stream).see(bad)
-        at = At(stream, step, wall, min(step, self._bad_from.setdefault(stream, step) if bad else step))
+        gate = self._gate(stream)
+        change = gate.see(bad, step)
+        at = At(stream, step, wall, min(step, gate.since) if change == "open" else step)
         if change == "open":
             if not self._bad:
                 self._tell(at, value, is_count)
