@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stepscope.events.messages import Histogram, Image, Value
 from stepscope.record.summaries import encode
-from stepscope.record.summaries.arrays import labels_of, write_embedding
+from stepscope.record.summaries.arrays import labels_of, vectors_of, write_embedding
 from stepscope.record.summaries.encoder import Made, Prepared, bounded, refused
 from stepscope.record.summaries.media import hold, layout_of, ordered
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
@@ -317,9 +317,7 @@ def prepare_embedding(
     Raises:
         RefusalError: They do not fit.
     """
-    held = snapshot(mat, "an array [points, dimensions]")
-    if len(held.shape) != 2 or not held.size:
-        raise refused(f"vectors of shape {held.shape}", "pass [points, dimensions]")
+    held = vectors_of(mat)
     rows = labels_of(metadata, header, held.shape[0])
     sprite = None if label_img is None else hold(label_img, "NCHW", batch=True, convert=_colours)
     folder = f"{str(step).zfill(5)}/{escaped(tag)}"

@@ -41,8 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             "copies": longest(trace, rows),
         }
         lines = waited.lines(rows_spans(trace, calls)) if len(calls) else []
-        case = Case(waited, worth, evidence, lines[0] if lines else None, rows)
-        cases.append(case)
+        cases.append(Case(waited, worth, evidence, lines[0] if lines else None, rows))
     if not telling:
         raise Abstain("the names of the copies do not say whether memory is pageable")
     pinned = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True)"

@@ -62,8 +62,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         }
         lines = waited.launching_lines(slow)
         line = lines[0] if lines else None
-        case = Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, line, slow)
-        cases.append(case)
+        cases.append(Case(waited, waited.worth(device=slow, device_share=FASTER), evidence, line, slow))
     if not seen:
         raise Abstain("no kernels of matrix products or convolutions")
     yield from judged(

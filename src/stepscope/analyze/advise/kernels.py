@@ -50,8 +50,7 @@ def small(facts: Facts) -> Iterator[Finding]:
         short = trace.duration_ns[rows] < SMALL_NS
         if len(rows) < PER_STEP * waited.count or short.mean() < COUNT_RATIO:
             continue
-        case = _case(trace, waited, rows, short)
-        cases.append(case)
+        cases.append(_case(trace, waited, rows, short))
     if not known:
         raise Abstain("no kernels or operators inside the steps")
     yield from judged(
@@ -189,8 +188,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
             "most": most_frequent(trace, leaves),
         }
         lines = waited.lines(spans)
-        case = Case(waited, worth, evidence, lines[0] if lines else None, leaves)
-        cases.append(case)
+        cases.append(Case(waited, worth, evidence, lines[0] if lines else None, leaves))
     if not seen:
         raise Abstain("nothing in the profile shows the optimizer")
     yield from judged(

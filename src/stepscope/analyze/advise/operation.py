@@ -55,8 +55,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             "kernels": longest(trace, rows),
         }
         lines = waited.launching_lines(rows)
-        case = Case(waited, waited.worth(device=rows), evidence, lines[0] if lines else None, rows)
-        cases.append(case)
+        cases.append(Case(waited, waited.worth(device=rows), evidence, lines[0] if lines else None, rows))
     torch = "keep model and inputs in one layout: model.to(memory_format=torch.channels_last)"
     other = "keep model and inputs in the layout that the device's convolutions prefer"
     yield from judged(

@@ -260,9 +260,7 @@ def prepare_embedding(
     Raises:
         RefusalError: They do not fit.
     """
-    held = snapshot(vectors, "an array [points, dimensions]")
-    if len(held.shape) != 2 or not held.size:
-        raise refused(f"vectors of shape {held.shape}", "pass [points, dimensions]")
+    held = vectors_of(vectors)
     rows = labels_of(labels, columns, held.shape[0])
     sprite = None if images is None else hold(images, dataformats, batch=True)
 
@@ -273,6 +271,14 @@ def prepare_embedding(
         return [Value(tag, tensor=tensor, metadata=Metadata.of(EMBEDDING, data_class=int(DataClass.TENSOR)))]
 
     return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
+
+
+def vectors_of(vectors: Any) -> Snapshot:
+    """Return the vectors of an embedding: [points, dimensions]."""
+    held = snapshot(vectors, "an array [points, dimensions]")
+    if len(held.shape) != 2 or not held.size:
+        raise refused(f"vectors of shape {held.shape}", "pass [points, dimensions]")
+    return held
 
 
 def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, points: int) -> Labels | None:
