@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from stepscope.health.series import ROLES, Stream
 
 Told = tuple[str, Mapping[str, float]]
 """A finding's sentence, and the numbers that show it."""
+Detail = TypeVar("Detail")
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
 MOST_LAYERS = 20
@@ -113,7 +114,7 @@ class Rule(ABC):
         self.more = 0
         self.context = Context()
         self._reason = ""
-        self._events: list[tuple[float, int, str, bool, tuple[Any, ...]]] = []
+        self._events: list[tuple[At, bool, tuple[Any, ...]]] = []
         self._leaders: dict[
             tuple[str, int | None, str], tuple[tuple[Stream, str], set[tuple[Stream, str]]]
         ] = {}
@@ -200,7 +201,7 @@ class Rule(ABC):
             return
         if self.grouped:
             told = (at, summary, values, severity, about, since_step)
-            self._events.append((at.wall, at.step, at.stream.tag, True, told))
+            self._events.append((at, True, told))
         else:
             self._open_now(at, summary, values, severity, about, since_step)
 
@@ -245,7 +246,7 @@ class Rule(ABC):
     def close(self, at: At, *, about: str = "") -> None:
         """Close the finding about something, if one is open."""
         if self.grouped:
-            self._events.append((at.wall, at.step, at.stream.tag, False, (at, about)))
+            self._events.append((at, False, (at, about)))
         else:
             self._close_now(at, about)
 
@@ -256,13 +257,21 @@ class Rule(ABC):
             self.found[place] = closed
             self.changed.append(closed)
 
+    def close_all(self, at: At) -> None:
+        """Close every finding about a series, also those that open in this very stretch of time."""
+        abouts = {about for of, about in self._open if of is at.stream}
+        abouts |= {told[4] for of, opens, told in self._events if opens and of.stream is at.stream}
+        abouts |= {about for _, members in self._leaders.values() for of, about in members if of is at.stream}
+        for about in sorted(abouts):
+            self.close(at, about=about)
+
     # --- layers in which the same is found -------------------------------------------------------------
 
     def _settle(self) -> None:
         """Open and close what was found of single layers in the order of time, one finding for a run."""
-        events, self._events = sorted(self._events, key=lambda each: each[:4]), []
-        for _, _, _, opens, told in events:
-            at, about = told[0], told[4] if opens else told[1]
+        events, self._events = in_order(self._events), []
+        for at, opens, told in events:
+            about = told[4] if opens else told[1]
             place, key = (at.stream.run, at.stream.rank, about), (at.stream, about)
             leader = self._leaders.get(place)
             if opens and leader is None:
@@ -288,6 +297,21 @@ class Rule(ABC):
         if layer != finding.layer and layer not in finding.also and len(finding.also) < MOST_LAYERS:
             self.found[place] = joined = replace(finding, also=(*finding.also, layer))
             self.changed.append(joined)
+
+
+def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:
+    """Return what happened in several series by time, then step, then tag, each series in recorded order.
+
+    Steps may fall among points of one time, where a counter began again.
+    """
+    latest: dict[Stream, tuple[float, int]] = {}
+    placed = []
+    for event in events:
+        at = event[0]
+        place = at.wall, at.step
+        latest[at.stream] = place = max(place, latest.get(at.stream, place))
+        placed.append(((*place, at.stream.tag), event))
+    return [event for _, event in sorted(placed, key=lambda each: each[0])]
 
 
 class StreamWatch(ABC):
@@ -337,8 +361,7 @@ class PerStream(Rule):
             for index, whole in self.context.cuts(chunk) if self.anew else ():
                 if index > done:
                     watch.take(chunk.part(slice(done, index)))
-                for about in [about for of, about in self._open if of is stream]:
-                    self.close(At.row(chunk, index), about=about)
+                self.close_all(At.row(chunk, index))
                 before, watch = watch, self.watch(stream)
                 if not whole:
                     watch.follow(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -538,6 +539,22 @@ def test_another_stage_is_judged_by_itself(rule, tag, before, after, count):
     column = np.repeat([before, after], count) * (1 + 0.001 * rng.normal(size=2 * count))
     assert judged(rule, {tag: column, STAGE: np.repeat([1, 1], count)}) != []
     assert judged(rule, {tag: column, STAGE: np.repeat([1, 2], count)}) == []
+
+
+@pytest.mark.parametrize("begin", [[0, 20], [0, 10, 20]])
+def test_what_holds_in_one_stage_is_over_with_it(begin):
+    """Also where all points come at once, as in a run that is judged afterwards."""
+    monitor = Monitor()
+    steps, rate = np.arange(20), np.full(20, 1e-3)
+    rate[5] = -1
+    for first, last in itertools.pairwise(begin):
+        rows = steps[first:last]
+        monitor.take("train/lr", rows, rate[rows], START + rows)
+        monitor.take(STAGE, rows, 1 + (rows >= 10).astype(float), START + rows)
+        monitor.advance(START + last)
+    monitor.finish()
+    [finding] = monitor.verdict.findings
+    assert (finding.step, finding.closed_step) == (5, 10)
 
 
 def overfitted(*evaluations):
