@@ -133,18 +133,19 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
     from stepscope.trace.merge import merge, with_rank
 
     traces, taken = [], {}
+    running = [facts.get("rank") for facts in stalled]
     for facts in stalled:
         name, rank = facts.get("recorder"), facts.get("rank")
         if isinstance(rank, int) and name == f"flight-recorder-{rank}":
             try:
                 traces.append(with_rank(load_trace(place / "ranks" / name, cache=False), rank))
-            except TraceError:  # half written, or gone meanwhile: the stacks still tell
+            except TraceError:  # damaged, or gone meanwhile: the stacks still tell
                 continue
             if isinstance(wall := facts.get("wall"), (int, float)) and math.isfinite(wall):
                 taken[rank] = round(wall * 1e9)
     if len(traces) < 2:
         return None
     try:
-        return find_hang(merge(traces), taken)
+        return find_hang(merge(traces), taken, [rank for rank in running if isinstance(rank, int)])
     except EmptyTraceError:
         return None

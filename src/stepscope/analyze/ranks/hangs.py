@@ -9,7 +9,7 @@ does not end is a circle: ranks that wait for each other, as collectives called 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stepscope.errors import EmptyTraceError
@@ -116,11 +116,13 @@ class _Groups:
     """When a rank enqueued its oldest collective that has not ended."""
     taken_ns: dict[int, int] = field(default_factory=dict)
     """When a rank's dump was taken, in the trace's time, where that is known."""
+    silent: frozenset[int] = frozenset()
+    """Ranks that run, of whose calls nothing is known."""
     outrun: set[tuple[int, int]] = field(default_factory=set)
     """Ranks that made the call in which they wait after the dump of another was taken: it and they."""
 
 
-def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
+def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None, silent: Collection[int] = ()) -> Hang:
     """Find the ranks that a hanging job waits for.
 
     If the time of each dump is known, a dump says nothing about calls that others made later: its rank may
@@ -134,6 +136,8 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
     Args:
         trace: Flight-recorder dumps of the ranks of one job, as a directory of them is read.
         taken_ns: When each rank's dump was taken, as Unix time, where that is known.
+        silent: Ranks that are known to run though they left no dump that can be read. They may have made any
+            call, so nobody is said to wait for them.
 
     Raises:
         EmptyTraceError: The trace holds no flight-recorder dump.
@@ -149,8 +153,9 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
     if trace.clock == "unix":
         groups.taken_ns = {rank: taken - trace.origin_ns for rank, taken in (taken_ns or {}).items()}
     ranks = trace.ranks
+    groups.silent = frozenset(silent).difference(ranks)
     named = {rank for members in groups.members.values() for rank in members}
-    missing = tuple(sorted(named - set(ranks)))
+    missing = tuple(sorted(named - set(ranks) - groups.silent))
     mismatches = _mismatches(groups)
     waits = _waits(groups, ranks, missing)
     suspects = _suspects(groups, waits, mismatches, missing)
@@ -160,7 +165,13 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None) -> Hang:
         notes.append(
             f"rank {rank} was recorded before {listed(later)} made the call that waits: take the dumps again"
         )
-    if not waits and not mismatches and not groups.outrun:
+    if groups.silent:
+        notes.insert(
+            0,
+            f"nothing is known of the calls of {listed(groups.silent)}: the flight recorder is off there, or "
+            "its dump cannot be read; set TORCH_FR_BUFFER_SIZE in all ranks",
+        )
+    elif not waits and not mismatches and not groups.outrun:
         notes.insert(
             0,
             "no rank waits for another: the dumps were not taken in a hang, or all ranks stopped at the "
@@ -247,7 +258,8 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
             if first < 0:
                 continue
             called = member.created_ns.get(first, _UNKNOWN)
-            others = [other for other in groups.members.get(name, ()) if other != rank]
+            members = groups.members.get(name, ())
+            others = [other for other in members if other != rank and other not in groups.silent]
             outrun = [other for other in others if groups.taken_ns.get(other, called) < called]
             groups.outrun |= {(other, rank) for other in outrun if _short_of(progress[other], first)}
             others = [other for other in others if other not in outrun]
@@ -267,7 +279,8 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
     for rank in ranks:
         if rank not in held and groups.pairs.get(rank):
             pair = min(groups.pairs[rank], key=lambda pair: pair.created_ns)
-            if pair.created_ns <= groups.oldest_ns[rank]:  # else what came before it holds it up
+            known = pair.peer not in groups.silent
+            if known and pair.created_ns <= groups.oldest_ns[rank]:  # else what came before it holds it up
                 label = groups.labels.get(pair.group, pair.group)
                 found.append(BlockedRank(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
     return tuple(found)

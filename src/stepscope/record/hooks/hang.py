@@ -101,9 +101,7 @@ class HangHook(Hook):
             "recorder": self._dump(folder, role.rank),
         }
         path = folder / f"{HANG}{role.rank:05d}.{os.getpid()}.json"
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
-        part.replace(path)
+        _put(path, json.dumps(facts, ensure_ascii=False).encode())
         return path
 
     @staticmethod
@@ -113,8 +111,15 @@ class HangHook(Hook):
         if not recorded:
             return None
         path = folder / f"flight-recorder-{rank}"
-        path.write_bytes(recorded)
+        _put(path, recorded)
         return path.name
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file that is read at any time: whole, or as it was before."""
+    part = path.with_suffix(".part")
+    part.write_bytes(content)
+    part.replace(path)
 
 
 def stacks(trains: int) -> list[dict[str, Any]]:

@@ -119,6 +119,30 @@ def test_a_rank_without_a_dump(hang):
     assert [(suspect.rank, suspect.reason) for suspect in found.suspects] == [(2, "left no dump")]
 
 
+def test_a_rank_that_runs_without_a_dump_is_not_said_to_keep_others_waiting(hang, tmp_path):
+    """Its flight recorder was off: it may have called everything."""
+    hang({0: dump(usual(), ALL), 1: dump(usual(4), ALL), 3: dump(usual(), ALL)})
+    trace = load_trace(tmp_path, cache=False)
+    assert {each.rank for each in find_hang(trace).suspects} == {1, 2}
+    found = find_hang(trace, silent=[0, 1, 2, 3])
+    assert [(each.rank, each.reason) for each in found.suspects] == [(1, "did not join")]
+    assert not found.missing
+    assert found.notes[0].startswith(
+        "nothing is known of the calls of rank 2: the flight recorder is off there"
+    )
+
+
+@pytest.mark.parametrize("kind", ["collective", "receive"])
+def test_where_the_only_rank_that_may_be_waited_for_has_no_dump_that_is_said(hang, tmp_path, kind):
+    entries = usual() if kind == "collective" else [entry(1, "scheduled", "nccl:recv 0<-2", pair=True)]
+    hang({rank: dump(entries, ALL) for rank in (0, 1, 3)})
+    trace = load_trace(tmp_path, cache=False)
+    assert [each.rank for each in find_hang(trace).suspects] == [2]
+    found = find_hang(trace, silent=[2])
+    assert not found.suspects
+    assert sentence(found).startswith("nothing is known of the calls of rank 2")
+
+
 def test_a_rank_that_waits_in_another_group_is_not_to_blame(hang):
     """Rank 1 has not joined all ranks because it waits for rank 3 in a group of two."""
     groups = {"0": range(4), "1": (1, 3)}
