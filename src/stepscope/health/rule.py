@@ -183,6 +183,7 @@ class Rule(ABC):
         severity: Severity | None = None,
         about: str = "",
         since_step: int | None = None,
+        action: str | None = None,
     ) -> None:
         """Open a finding, unless one about the same is open.
 
@@ -194,16 +195,17 @@ class Rule(ABC):
             about: Distinguishes findings of one rule about one stream.
             since_step: The step since which it holds, if that can be told; by default the first of the
                 samples in a row where the rule takes several.
+            action: By default the rule's.
         """
         if since_step is None and self.in_a_row:
             since_step = at.first_step
         if self.context.unfit(self.unfit, at.wall) is not None:
             return
         if self.grouped:
-            told = (at, summary, values, severity, about, since_step)
+            told = (at, summary, values, severity, about, since_step, action)
             self._events.append((at, True, told))
         else:
-            self._open_now(at, summary, values, severity, about, since_step)
+            self._open_now(at, summary, values, severity, about, since_step, action)
 
     def _open_now(
         self,
@@ -213,6 +215,7 @@ class Rule(ABC):
         severity: Severity | None,
         about: str,
         since_step: int | None,
+        action: str | None,
     ) -> None:
         if (at.stream, about) in self._open:
             return
@@ -236,7 +239,7 @@ class Rule(ABC):
             since_step=since_step,
             values={name: float(value) for name, value in values.items()},
             threshold=dict(self.limits),
-            action=self.action,
+            action=self.action if action is None else action,
             number=len(self.found),
         )
         self._open[stream, about] = len(self.found)

@@ -10,15 +10,25 @@ from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
 
+SETTLED = 10
+"""Points without a fall after which a scaler has found its first scale."""
+HALVES = 2.02
+"""Largest factor by which a search lowers the scale in a step, and what single precision adds to it."""
+
 
 class LossScale(PerStream):
-    """Follows the loss scale, and the count of skipped steps where that is recorded."""
+    """Follows the loss scale, and the count of skipped steps where that is recorded.
+
+    A scaler begins far too high on purpose, at 2^16 or 2^32, and halves the scale at every step until one
+    fits. That search is not a collapse, wherever it ends above ``smallest``.
+    """
 
     id = "loss-scale"
     title = "Loss scale collapse"
     severity = "high"
     formula = (
-        "scale < its largest / fall, or scale < 1; or skipped steps > ratio of the last 100 steps or more"
+        "scale < its largest / fall, once the search at the beginning is over, which at most halves it per "
+        "step, or scale < 1; or skipped steps > ratio of the last 100 steps or more"
     )
     source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
     window = "at the first such scale; for skipped steps within 200 steps"
@@ -39,14 +49,17 @@ class LossScale(PerStream):
 class _Scale(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         self._rule, self._gate = rule, AlarmGate(closes=1)
-        self._largest = 0.0
+        self._largest = self._begun = 0.0
+        self._searches = True
+        self._last: tuple[int, float] | None = None
+        self._kept = 0
 
     def take(self, chunk: Chunk) -> None:
         rule = self._rule
         rule.judged()
         if (
             not self._gate.is_open
-            and self._largest
+            and not self._searches
             and len(chunk) > 8
             and (chunk.values == self._largest).all()
         ):
@@ -54,7 +67,8 @@ class _Scale(StreamWatch):
         for index, value in enumerate(chunk.values.tolist()):
             if not isfinite(value):
                 continue
-            self._largest = max(self._largest, value)
+            searches = self._search(int(chunk.steps[index]), value)
+            self._largest = value if searches else max(self._largest, value)
             slack = 16.0 if self._gate.is_open else 1.0
             limit = slack * max(
                 self._largest / rule.limits["fall"], min(rule.limits["smallest"], self._largest)
@@ -66,6 +80,18 @@ class _Scale(StreamWatch):
             elif change == "open":
                 text = f"the loss scale fell to {number(value)} from {number(self._largest)}"
                 rule.open(at, text, {"loss_scale": value, "largest": self._largest})
+
+    def _search(self, step: int, value: float) -> bool:
+        """Return whether the scaler still looks for its first scale."""
+        if self._searches and self._last is not None:
+            before, steps = self._last[1], min(max(step - self._last[0], 1), 64)
+            self._kept = self._kept + 1 if value == before else 0
+            halves = before / HALVES**steps <= value <= before
+            self._searches = halves and self._kept < SETTLED
+            if value < self._rule.limits["smallest"]:  # it found none
+                self._searches, self._largest = False, self._begun
+        self._begun, self._last = max(self._begun, value), (step, value)
+        return self._searches
 
 
 class _Skipped(StreamWatch):

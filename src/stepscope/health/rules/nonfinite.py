@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,6 +17,9 @@ from stepscope.health.series import MODEL_INPUT, Stream
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
 """Facts that each rank records of itself."""
 COUNTS = ("gradient_nonfinite", "activation_nonfinite")
+BESIDE = "beside"
+_POWER = re.compile(r"perplexity|(?:^|[/_\-. ])ppl(?:$|[/_\-. ])", re.IGNORECASE)
+"""Names of powers of losses."""
 
 
 class NonFinite(Rule):
@@ -48,7 +52,7 @@ class NonFinite(Rule):
         """Find the first bad point; while all is well this is one look at each column."""
         self.judged_by(batch)
         chunks = batch.of(self.roles)
-        if not self._bad and not any(map(self._suspect, chunks)):
+        if self._is_calm() and not any(map(self._suspect, chunks)):
             for chunk in chunks:
                 self._good[chunk.stream] = float(chunk.values[-1])
                 self._hear(chunk.stream, int(chunk.steps[-1]))
@@ -56,6 +60,10 @@ class NonFinite(Rule):
             return
         for point in batch.points(self.roles):
             self._point(point)
+
+    def _is_calm(self) -> bool:
+        """Return whether no series waits for good values."""
+        return not self._bad
 
     def judged_by(self, batch: StreamBatch) -> None:
         """Note that there was something to look at."""
@@ -119,12 +127,16 @@ class NonFinite(Rule):
             self.found[place] = told
             self.changed.append(told)
 
+    def _named(self, stream: Stream) -> str:
+        """Return what a series holds, in words."""
+        if stream.layer == MODEL_INPUT:
+            return "the model's input"
+        return f"{self.what} of {stream.layer}" if stream.layer else self.what
+
     def _tell(self, at: At, value: float, is_count: bool) -> None:
         stream = at.stream
         self._home = stream
-        what = f"{self.what} of {stream.layer}" if stream.layer else self.what
-        if stream.layer == MODEL_INPUT:
-            what = "the model's input"
+        what = self._named(stream)
         # Gradients and activations are of all ranks together, whoever records them.
         own = stream.rank is not None and stream.role in OF_A_RANK
         self._ranks = {stream.rank} if own else set()
@@ -147,7 +159,7 @@ class NonFinite(Rule):
         finding = self.found[place]
         if at.step > finding.step or (at.step == finding.step and stream.rank in self._ranks):
             return
-        text = f"{self.what} is {worded(value)} at step {at.step}"
+        text = f"{self._named(stream)} is {worded(value)} at step {at.step}"
         if at.step < finding.step:
             self._ranks = {stream.rank}
             told = replace(
@@ -169,17 +181,80 @@ def worded(value: float) -> str:
 
 
 class NonFiniteLoss(NonFinite):
-    """The loss, or a part of it."""
+    """The training loss, and what is recorded beside it: evaluation losses, parts, perplexities.
+
+    What is only recorded beside a training loss does not break the model: a part may have no example in a
+    batch, and a perplexity may overflow where its loss does not. That is a finding of its own, unless the
+    training loss is not finite either.
+    """
 
     id = "nonfinite-loss"
     title = "Loss is not finite"
     what = "the loss"
+    formula = (
+        "a value is NaN or infinite; medium for an evaluation loss, a perplexity, and a part next to a "
+        "recorded training loss"
+    )
     roles = ("loss", "part_loss", "rank_loss")
     action = (
         "load a checkpoint from before this step; lower the learning rate, clip gradients, look for log(0), "
         "division by 0 and bad inputs (PyTorch: torch.autograd.set_detect_anomaly; JAX: jax_debug_nans; "
         "TensorFlow: tf.debugging.enable_check_numerics)"
     )
+    action_beside = (
+        "as long as the training loss is finite, look at how this value is computed: a mean over no example, "
+        "log(0), exp of a large loss, 16-bit numbers, bad inputs of an evaluation; if it has no value at "
+        "some steps, do not record it there"
+    )
+
+    def __init__(self, limits: dict[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._beside: set[Stream] = set()
+        self._told: Stream | None = None
+
+    def _is_calm(self) -> bool:
+        return super()._is_calm() and not self._beside
+
+    def _named(self, stream: Stream) -> str:
+        if stream.role == "part_loss":
+            return stream.tag
+        return "the evaluation loss" if stream.split == "eval" else super()._named(stream)
+
+    def _point(self, point: Point) -> None:
+        stream, step, value, wall = point
+        if not self._is_beside(stream, wall):
+            super()._point(point)
+            return
+        if stream in self._bad:  # from before the first training loss
+            self._bad.discard(stream)
+            if not self._bad and self._home is not None:
+                self.close(At(self._home, step, wall, step))
+        at = At(stream, step, wall, step)
+        change = self._gate(stream).see(not np.isfinite(value), step)
+        if change == "open":
+            if not self._bad and not self._beside:
+                self._told = stream
+                text = f"{self._named(stream)} is {worded(value)} at step {step}"
+                self.open(
+                    at,
+                    text,
+                    {"value": value},
+                    severity="medium",
+                    about=BESIDE,
+                    action=self.action_beside,
+                )
+            self._beside.add(stream)
+        elif change == "close":
+            self._beside.discard(stream)
+            if not self._beside and self._told is not None:
+                self.close(replace(at, stream=self._told), about=BESIDE)
+
+    def _is_beside(self, stream: Stream, wall: float) -> bool:
+        """Return whether a series does not decide what is trained, as of a time."""
+        if stream.role == "part_loss":
+            is_power = _POWER.search(stream.tag) is not None
+            return is_power or stream.split == "eval" or self.context.trains(stream.run, wall)
+        return stream.split == "eval"
 
 
 class NonFiniteGradient(NonFinite):

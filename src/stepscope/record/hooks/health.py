@@ -252,7 +252,8 @@ class HealthHook(Hook):
 
     def _located(self, run: Run, finding: Finding) -> Finding:
         """Return a finding with what only this process knows: batches, and the last good checkpoint."""
-        if finding.rule not in BROKEN or not finding.is_open:
+        broken = finding.rule in BROKEN and not (finding.rule in NONFINITE and finding.severity != "high")
+        if not broken or not finding.is_open:
             return finding
         if (finding.rule, finding.number) not in self._own:
             ours = finding.rank is None or finding.rank == run.role.rank
