@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from stepscope.events.pid_namespace import pid_namespace
+
 GONE_SECONDS = 3.0
 """Seconds to wait after a process has gone, until readers see what it wrote about its end."""
 QUIET_SECONDS = 60.0
@@ -30,6 +32,7 @@ class RunInfo:
     Attributes:
         recorded: Whether the run was recorded by Stepscope; otherwise everything here is inferred.
         labels: The user's words about the run.
+        pid_namespace: Where ``pid`` is the number of its process (``events/pid_namespace.py``).
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
         log_bytes: Sizes of its event files when it ended, by name.
@@ -47,6 +50,7 @@ class RunInfo:
     total_steps: int | None = None
     host: str | None = None
     pid: int | None = None
+    pid_namespace: str | None = None
     python: str | None = None
     command: str | None = None
     started: float | None = None
@@ -80,7 +84,7 @@ def parse_info(text: bytes) -> RunInfo | None:
         recorded=True,
         **{
             name: get(name, str)
-            for name in ("status", "reason", "role", "host", "python", "command", "version")
+            for name in ("status", "reason", "role", "host", "pid_namespace", "python", "command", "version")
         },
         **{name: get(name, int) for name in ("attempt", "rank", "world_size", "total_steps", "pid")},
         **{name: get(name, int, float) for name in ("started", "ended")},
@@ -124,11 +128,11 @@ def age(seconds: float) -> str:
 
 
 def process_alive(info: RunInfo) -> bool | None:
-    """Return whether the process of a run on this host is alive; None on another host.
+    """Return whether the process of a run is alive; None if it is on another host or in another container.
 
     A process that started after the run is a different one with the same number.
     """
-    if info.pid is None or info.pid <= 0 or info.host is None or info.host != socket.gethostname():
+    if info.pid is None or info.pid <= 0 or not _is_here(info):
         return None
     try:
         os.kill(info.pid, 0)
@@ -138,6 +142,14 @@ def process_alive(info: RunInfo) -> bool | None:
         return True  # it exists and belongs to somebody else
     began = process_began(info.pid)
     return began is None or info.started is None or began < info.started + 1
+
+
+def _is_here(info: RunInfo) -> bool:
+    """Return whether the number of a run's process means the same process to this one."""
+    here = pid_namespace()
+    if info.pid_namespace is not None and here is not None:
+        return info.pid_namespace == here
+    return info.host is not None and info.host == socket.gethostname()
 
 
 class ProcessWatch:

@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from stepscope.events.pid_namespace import pid_namespace
 from stepscope.store.info import RunInfo, age, parse_info, process_alive, process_began, state_of
 
 
@@ -24,6 +26,7 @@ def test_every_fact_is_taken():
         "total_steps": 100,
         "host": "h",
         "pid": 7,
+        "pid_namespace": "boot pid:[1]",
         "python": "3.11",
         "command": "train.py",
         "started": 1.5,
@@ -122,3 +125,23 @@ def test_when_a_process_began():
         pytest.skip("this system does not tell when a process began")
     assert 0 <= time.time() - began < 24 * 3600
     assert process_began(2**22 - 1) is None
+
+
+def test_a_process_is_looked_for_only_where_its_number_means_it():
+    """Containers share names of hosts, machines are named alike, and the first process always lives."""
+    host, pid, here = os.uname().nodename, os.getpid(), pid_namespace()
+    if here is None:
+        pytest.skip("this system does not name its boot and namespaces")
+    elsewhere = f"{here} of another container"
+    assert process_alive(RunInfo(host=host, pid=pid, pid_namespace=elsewhere)) is None
+    assert process_alive(RunInfo(host=host, pid=1, pid_namespace=elsewhere, started=time.time())) is None
+    assert process_alive(RunInfo(host=host, pid=2**22 - 1, pid_namespace=elsewhere)) is None
+    assert process_alive(RunInfo(host="renamed", pid=pid, pid_namespace=here)) is True
+    assert process_alive(RunInfo(host="renamed", pid=2**22 - 1, pid_namespace=here)) is False
+
+
+def test_where_namespaces_are_not_told_the_name_of_the_host_decides(monkeypatch):
+    monkeypatch.setattr("stepscope.store.info.pid_namespace", lambda: None)
+    there = RunInfo(host=os.uname().nodename, pid=os.getpid(), pid_namespace="recorded elsewhere")
+    assert process_alive(there) is True
+    assert process_alive(replace(there, host="elsewhere.example")) is None

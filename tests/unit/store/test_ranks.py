@@ -139,6 +139,12 @@ class TestStates:
         (member,) = ranks.members()
         assert (member.state, member.reason) == ("stalled", "its process is gone")
 
+    def test_one_in_a_container_is_not_looked_for_among_the_processes_here(self, ranks, job):
+        facts = {"rank": 0, "host": socket.gethostname(), "started": START, "pid_namespace": "a container's"}
+        job.write(job.path(0), words(FACTS, **facts))
+        (member,) = ranks.members()
+        assert (member.state, member.reason) == ("running", None)
+
     @pytest.mark.parametrize("state", ["finished", "failed", "stopped"])
     def test_how_it_ended(self, ranks, job, state):
         job.rank(0, end=state)
