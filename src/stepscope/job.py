@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from stepscope.urls import is_url
 if TYPE_CHECKING:
     from stepscope.analyze.ranks.hangs import Hang
     from stepscope.analyze.ranks.job import HowRead, Job, Progress
+    from stepscope.store.ranks import Rank, Ranks
     from stepscope.trace.model import Trace
 
 
@@ -100,15 +102,11 @@ def _of_run(place: Path) -> Job:
     table = ranks.stages()
     stalled = ranks.stalled()
     stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled)
-    changed = notes_of_sizes(ranks.sizes())
-    missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
     if len(table.ranks) < 2:
-        raise EmptyTraceError(
-            "cannot tell who waits for whom: expected the telemetry of several ranks, "
-            f"found {len(table.ranks)}",
-            hint="create the run in every process; `stepscope whoami` says which rank each believes it is",
-            path=place,
-        )
+        raise _too_few(ranks, table.ranks, place)
+    members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
+    changed = [*notes_of_ends(members), *notes_of_sizes(ranks.sizes())]
+    missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
     try:
         found = accounts_of(table)
     except EmptyTraceError as error:
@@ -124,6 +122,46 @@ def _of_run(place: Path) -> Job:
         "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found,
         stage_clock=table.clock, stuck=stuck, hosts=hosts, hang=hang, notes=tuple(notes),
     )  # fmt: skip
+
+
+def _too_few(ranks: Ranks, found: Sequence[int], place: Path) -> EmptyTraceError:
+    """Return the error for a newest attempt of fewer than two ranks, which may have begun only just now."""
+    text = f"cannot tell who waits for whom: expected the telemetry of several ranks, found {len(found)}"
+    hint = "create the run in every process; `stepscope whoami` says which rank each believes it is"
+    attempts = ranks.attempts()
+    if found and len(attempts) > 1 and (ranks.size() or 1) > 1:
+        text += f": of {ranks.size()} ranks, only rank {found[0]} has begun attempt {attempts[-1]}"
+        hint = (
+            "wait for the other ranks; without a common directory each rank counts its own attempts, so "
+            "start all of them again, or none"
+        )
+    return EmptyTraceError(text, hint=hint, path=place)
+
+
+MOST_ENDS = 4
+"""Number of ranks whose end is told."""
+
+
+def notes_of_ends(members: Sequence[Rank]) -> list[str]:
+    """Return which ranks failed or vanished, in the order of their last steps; nothing if all vanished.
+
+    Args:
+        members: The ranks of one attempt.
+    """
+    lost = [each for each in members if each.state in ("failed", "stalled")]
+    if len(lost) == len(members) and all(each.state == "stalled" for each in lost):
+        return []  # the whole job was ended, or is on another machine
+    lost.sort(key=lambda each: -1 if each.digest.last_step is None else each.digest.last_step)
+    told = []
+    for each in lost[:MOST_ENDS]:
+        step = (
+            "before its first step" if each.digest.last_step is None else f"at step {each.digest.last_step}"
+        )
+        why = f": {each.reason[:120]}" if each.reason else ""
+        told.append(f"{each.label} {'failed' if each.state == 'failed' else 'stopped recording'} {step}{why}")
+    if len(lost) > MOST_ENDS:
+        told.append(f"{len(lost) - MOST_ENDS} more ranks failed or stopped recording")
+    return told
 
 
 def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:

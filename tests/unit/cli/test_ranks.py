@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 
 import numpy as np
@@ -14,8 +15,8 @@ import stepscope as ss
 from stepscope.cli import main
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import ROWS, Name
-from stepscope.record.telemetry import TelemetryRow, encoded
+from stepscope.events.telemetry import END, ROWS, SCHEMA, Name
+from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START = 1.7e9
 
@@ -145,6 +146,62 @@ def test_ranks_of_a_run_that_left_nothing(telemetry, capsys):
 def test_one_rank_of_a_run_is_an_error(telemetry):
     with pytest.raises(EmptyTraceError, match="expected the telemetry of several ranks, found 1"):
         ss.load_ranks(telemetry(ranks=(0,)))
+
+
+def end(place, rank, status, reason=None):
+    """Write how a rank ended."""
+    (path,) = (place / "ranks").glob(f"rank-{rank:05d}-*")
+    with path.open("ab") as file:
+        file.write(frame(bytes([END, SCHEMA]) + as_json(status=status, reason=reason, ended=START)))
+
+
+def test_ranks_that_failed_or_vanished_are_named_the_first_to_end_first(telemetry):
+    place = telemetry()
+    for rank, status, reason in (
+        (0, "finished", None),
+        (1, "failed", "ValueError: x"),
+        (3, "stopped", "SIGTERM"),
+    ):
+        end(place, rank, status, reason)
+    (path,) = (place / "ranks").glob("rank-00002-*")
+    rows = [(step, TelemetryRow(START + step, ended=True, seconds=0.1, waited=0.0)) for step in range(60)]
+    path.write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
+    os.utime(path, (START, START))
+    assert ss.load_ranks(place).notes[:2] == (
+        "rank 2 stopped recording at step 59: silent for more than a minute",
+        "rank 1 failed at step 119: ValueError: x",
+    )
+
+
+def test_nothing_is_said_of_ranks_that_vanished_together(telemetry):
+    place = telemetry()
+    for path in (place / "ranks").iterdir():
+        os.utime(path, (START, START))
+    assert not [note for note in ss.load_ranks(place).notes if "recording" in note]
+
+
+def test_many_ranks_that_failed_are_counted(telemetry):
+    place = telemetry()
+    rows = [(step, TelemetryRow(START + step, ended=True, seconds=0.1, waited=0.0)) for step in range(60)]
+    for rank in range(8):
+        name = Name("rank", rank, 8, 2, 0, "node", 999_999_999, 0)
+        (place / "ranks" / str(name)).write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
+    for path in (place / "ranks").glob("*attempt-2*"):
+        with path.open("ab") as file:
+            file.write(frame(bytes([END, SCHEMA]) + as_json(status="failed", reason=None, ended=START)))
+    notes = ss.load_ranks(place).notes
+    assert notes[0] == "rank 0 failed at step 59"
+    assert notes[4] == "4 more ranks failed or stopped recording"
+
+
+def test_an_attempt_that_only_one_rank_has_begun_is_said_to_be_so(telemetry):
+    place = telemetry()
+    path = place / "ranks" / str(Name("rank", 1, 4, 2, 0, "node", 999_999_999, 0))
+    rows = [(0, TelemetryRow(START, ended=True, seconds=0.1, waited=0.0))]
+    path.write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
+    with pytest.raises(EmptyTraceError, match="found 1: of 4 ranks, only rank 1 has begun attempt 2") as told:
+        ss.load_ranks(place)
+    assert "wait for the other ranks" in told.value.hint
 
 
 def test_nothing_there():
