@@ -1,4 +1,4 @@
-"""Where the number of a process means that process: on one machine since it booted, in one namespace of it.
+"""The namespace in which the number of a process names that process: a boot of a machine, a container of it.
 
 Containers may share the name of their host and not its processes, and machines may be named alike. A run
 records this beside its process number, so that readers ask for the process only where they would find it.

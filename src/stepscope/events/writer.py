@@ -196,6 +196,10 @@ class EventWriter:
         """Bytes of the file in whole records, as of the last ``flush``."""
         return self.bytes_written - sum(map(len, self._written))
 
+    def fileno(self) -> int:
+        """Return the number of the open file."""
+        return self._file.fileno()
+
     def abandon(self) -> None:
         """Close the file without writing what is buffered: in a forked child it is the parent's to write."""
         self._file.close()

@@ -109,6 +109,10 @@ class LogFiles:
         """Bytes of the files in whole records."""
         return sum(file.whole_bytes for file in self._files)
 
+    def fileno(self) -> int:
+        """Return the number of the open event file."""
+        return self._log.fileno()
+
     def close(self) -> None:
         """Write what is buffered and close the files, also where writing fails."""
         try:
@@ -164,6 +168,9 @@ class File(Protocol):
     @property
     def whole_bytes(self) -> int:
         """Bytes of the file in whole records."""
+
+    def fileno(self) -> int:
+        """Return the number of the open file."""
 
 
 class LogWriter(File, Protocol):
@@ -370,15 +377,19 @@ class Sink(Generic[F]):
         """Return whether the file still has its name: a deleted one takes writes without an error."""
         if _identity(writer) in (self._identity, _UNKNOWN):
             return True
-        error = LogDirectoryError(
-            f"{self._what} was deleted or replaced while the run was recording; what it held is lost, "
-            "recording goes on in a new file",
-            hint="close a run before you delete its directory",
-            path=writer.path,
-        )
-        self._problems.post("file_deleted", error, points=self.unflushed)
+        place = _moved_to(writer, self._identity)
+        if place is not None:
+            self._problems.post("file_moved", moved_file(self._what, place, self.directory), points=0)
+        else:
+            error = LogDirectoryError(
+                f"{self._what} was deleted or replaced while the run was recording; what it held is lost, "
+                "recording goes on in a new file",
+                hint="close a run before you delete its directory",
+                path=writer.path,
+            )
+            self._problems.post("file_deleted", error, points=self.unflushed)
         self._writer, self.unflushed = None, 0
-        with contextlib.suppress(OSError):  # it is deleted: nothing more can be lost with it
+        with contextlib.suppress(OSError):  # all that it was given has been written
             writer.close()
         return False
 
@@ -425,6 +436,16 @@ def full_file(what: str, error: OSError, directory: str) -> LogDirectoryError:
     )
 
 
+def moved_file(what: str, place: str, directory: str) -> LogDirectoryError:
+    """Return the error for a file that was moved while it was written."""
+    return LogDirectoryError(
+        f"{what} was moved while the run was recording: what was recorded until now is in {place}, and "
+        "recording goes on in a new file",
+        hint="move a run once it has ended; to join its parts, put the new files beside the moved ones",
+        path=directory,
+    )
+
+
 def no_answer(place: str, *, store: bool = False) -> LogDirectoryError:
     """Return the error for a directory or a store that does not answer while files are opened."""
     if store:
@@ -454,3 +475,18 @@ def _identity(writer: File) -> tuple[int, int] | None:
     except OSError:
         return _UNKNOWN
     return (found.st_dev, found.st_ino)
+
+
+_HIDDEN = (".nfs", ".fuse_hidden")
+"""Beginnings of the names that file systems give to a deleted file which is still open."""
+
+
+def _moved_to(writer: File, identity: tuple[int, int] | None) -> str | None:
+    """Return the name that an open file has now; None if it has none, or the system does not tell it."""
+    try:
+        place = os.readlink(f"/proc/self/fd/{writer.fileno()}")  # noqa: PTH115  text
+        found = os.stat(place)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    is_it = (found.st_dev, found.st_ino) == identity
+    return place if is_it and not os.path.basename(place).startswith(_HIDDEN) else None  # noqa: PTH119

@@ -154,6 +154,10 @@ class RankFileWriter:
         """Bytes of the file in whole records."""
         return self._bytes_written - len(self._written)
 
+    def fileno(self) -> int:
+        """Return the number of the open file."""
+        return self._file.fileno()
+
     def abandon(self) -> None:
         """Close the file without writing what is buffered."""
         self._file.close()

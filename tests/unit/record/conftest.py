@@ -96,6 +96,9 @@ class FakeWriter:
     def abandon(self) -> None:
         self.closed = True
 
+    def fileno(self) -> int:
+        raise ValueError("no file")
+
     def take_back(self) -> list[bytes]:
         rest, self.buffer = b"".join(self.buffer), []
         return [rest]

@@ -240,3 +240,24 @@ def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
 def test_the_remedy_is_that_of_the_error(number, remedy):
     error = directory_error("runs/a", OSError(number, os.strerror(number)))
     assert remedy in error.hint
+
+
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="the system does not tell the names of open files"
+)
+def test_of_a_file_that_was_moved_nothing_is_lost_and_its_place_is_told(tmp_path):
+    problems = Problems()
+    sink = Sink(str(tmp_path / "run"), EventWriter, problems)
+    sink.writer(0.0)
+    assert sink.flush(0.0)
+    (tmp_path / "run").rename(tmp_path / "renamed")
+    sink.unflushed, sink.fresh = 3, False
+    assert not sink.flush(1.0)
+    assert (problems.counts, sink.unflushed) == ({}, 0)
+    with pytest.warns(RuntimeWarning, match=f"was moved .* is in {tmp_path}/renamed/events.out.tfevents"):
+        problems.deliver()
+    assert sink.writer(1.0) is not None
+    assert sink.flush(1.0)
+    sink.close()
+    assert len(list((tmp_path / "run").iterdir())) == 1
