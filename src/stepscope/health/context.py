@@ -6,6 +6,7 @@ portions in which it came, so that a run is judged in the same way while it trai
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from math import inf
 import numpy as np
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.kind import kind_of
+from stepscope.health.kind import hint_of, kind_of
 from stepscope.health.noise import Floats, standard_error
 from stepscope.health.series import Stream
 
@@ -34,6 +35,10 @@ STEADY = 10
 """Points between two changes of a setting, on average; what changes more often is not a setting."""
 FREE = 16
 """Changes of an integer that need no points in between: it may be recorded only when it changes."""
+ERRORS = ("error", "errors", "mae", "mse", "rmse", "mape", "smape", "wer", "cer", "ppl", "perplexity", "fid")
+"""Words in the names of metrics of which less is better."""
+STILL = 3
+"""Points of a series that show that it stays the same."""
 WORSE = 0.02
 """Relative amount by which later evaluations may be worse and still count as holding."""
 
@@ -93,6 +98,30 @@ class History:
 
 
 @dataclass
+class Signs:
+    """When a series was first seen, and when it first had another value than one."""
+
+    value: float
+    walls: list[float] = field(default_factory=list)
+    other: float = inf
+
+    def take(self, chunk: Chunk) -> None:
+        """Take further points."""
+        if len(self.walls) < STILL:
+            self.walls += chunk.walls[: STILL - len(self.walls)].tolist()
+        if self.other == inf:
+            others = np.flatnonzero(chunk.values != self.value)
+            self.other = float(chunk.walls[others[0]]) if len(others) else inf
+
+
+def all_still(signs: dict[Stream, Signs], run: str, wall: float) -> bool:
+    """Return whether series of a run are known that never had another value before a time."""
+    known = [each for stream, each in signs.items() if stream.run == run and each.walls[0] < wall]
+    enough = any(len(each.walls) == STILL and each.walls[-1] < wall for each in known)
+    return enough and all(each.other >= wall for each in known)
+
+
+@dataclass
 class Beginning:
     """How a series began, and how far it has come; a restart begins a new record."""
 
@@ -125,11 +154,14 @@ class Context:
 
     def __init__(self) -> None:
         self.kinds: dict[str, tuple[float, str]] = {}
+        self._hints: dict[str, dict[str, tuple[float, str]]] = {}
         self._losses: dict[Stream, History] = {}
         self._metrics: dict[Stream, History] = {}
         self._rates: dict[Stream, tuple[list[float], list[float]]] = {}
         self._evaluated: dict[str, list[float]] = {}
         self._updates: dict[Stream, tuple[list[float], list[float]]] = {}
+        self._gradients: dict[Stream, Signs] = {}
+        self._weights: dict[Stream, Signs] = {}
         self._held: dict[Stream, tuple[list[float], list[float]]] = {}
         self._settings: dict[Stream, tuple[float, int, int]] = {}
         self._changes: list[float] = []
@@ -140,6 +172,13 @@ class Context:
     def hear(self, tag: str, wall: float) -> None:
         """Note that a series was recorded, by its first point's time."""
         kind = kind_of(tag)
+        if kind is None and (hint := hint_of(tag)) is not None:
+            kind, name = hint
+            known = self._hints.setdefault(kind, {})
+            known[name] = min((wall, tag), known.get(name, (inf, "")))
+            if len(known) < 2:
+                return
+            wall, tag = sorted(known.values())[1]  # it takes two
         if kind is not None and wall < self.kinds.get(kind, (inf, ""))[0]:
             self.kinds[kind] = wall, tag
 
@@ -158,6 +197,10 @@ class Context:
                 self._metrics.setdefault(stream, History()).take(chunk)
             elif stream.role == "learning_rate":
                 self._note(self._rates, chunk)
+            elif stream.role == "gradient_norm":
+                self._gradients.setdefault(stream, Signs(0.0)).take(chunk)
+            elif stream.role == "weight_norm":
+                self._weights.setdefault(stream, Signs(float(chunk.values[0]))).take(chunk)
             if stream.split == "eval" and stream.role in ("loss", "metric"):
                 walls, values = self._held.setdefault(stream, ([], []))
                 walls += chunk.walls.tolist()
@@ -264,6 +307,14 @@ class Context:
         ]
         return max(found, default=None)
 
+    def lacks_gradient(self, run: str, wall: float) -> bool:
+        """Return whether every gradient norm before a time was 0, and there were some."""
+        return all_still(self._gradients, run, wall)
+
+    def keeps_weights(self, run: str, wall: float) -> bool:
+        """Return whether no weight norm changed before a time, to the last bit, and there were some."""
+        return all_still(self._weights, run, wall)
+
     def trains(self, run: str, until: float) -> bool:
         """Return whether a training loss was recorded before a time."""
         return any(history.first < until for history in self._trained(run))
@@ -323,6 +374,6 @@ class Context:
 
 
 def lower_is_better(tag: str) -> bool:
-    """Return whether a metric is an error."""
-    word = tag.lower()
-    return any(each in word for each in ("error", "mae", "mse", "wer", "cer", "ppl", "perplexity", "fid"))
+    """Return whether a metric is an error: the last word of its name that says what it is decides."""
+    words = re.findall(r"[a-z]+|\d+", tag.rpartition("/")[2].lower()) or [tag.lower()]
+    return any(word in ERRORS for word in words)

@@ -209,7 +209,8 @@ def scale_of(tag: str, role: str) -> float:
 def split_of(tag: str) -> Split | None:
     """Return the part of the data that a word in the tag names."""
     for part in tag.lower().split("/"):
-        for word in (part, part.partition("_")[0], part.rpartition("_")[2]):
+        words = part.split("_")
+        for word in (part, words[0], words[-1], *words[1:-1]):
             if word in SPLITS:
                 return SPLITS[word]
     return None

@@ -111,3 +111,323 @@ def test_a_part_is_severe_where_no_training_loss_is_recorded():
         "nonfinite-loss", {"loss/generator": np.where(STEPS >= 30, INF, 1.0), "loss/critic": falling()}
     )
     assert (finding.severity, finding.summary) == ("high", "loss/generator is infinite at step 30")
+
+
+# --- losses that rise again -------------------------------------------------------------------------------
+
+RARE = np.arange(120)
+EPOCHS = np.arange(40)
+FELL = 0.5 + 2 * np.exp(-RARE / 10)
+
+
+def rare(values, steps=50, *, scale=0.05, seed=0):
+    """A loss that is logged every so many steps."""
+    return every(steps, values + noise(len(values), scale, seed))
+
+
+RISES = {
+    # tag, series, severity, earliest and latest since, latest step, words
+    "slowly, logged every 50 steps": (
+        "train_loss_step",
+        rare(np.where(RARE < 60, FELL, 0.5 + 0.005 * np.exp((RARE - 60) / 8.0))),
+        "medium",
+        3049,
+        4500,
+        5500,
+        "rose from 0.4",
+    ),
+    "to a level, logged every 50 steps": (
+        "train_loss_step",
+        rare(np.where(RARE < 60, FELL, 9.0)),
+        "high",
+        3049,
+        3049,
+        3249,
+        "it began at 2.1",
+    ),
+    "by epochs": (
+        "epoch_loss",
+        rare(
+            0.5 + np.where(EPOCHS < 12, 2 * np.exp(-EPOCHS / 4), 0.3 * np.exp((EPOCHS - 12) / 2.5)),
+            1,
+            scale=0.02,
+        ),
+        "high",
+        14,
+        18,
+        22,
+        "it began at 1.7",
+    ),
+    "below zero": (
+        "train/loss",
+        rare(np.where(RARE < 60, -1 - 2 * (1 - np.exp(-RARE / 10)), 5.0)),
+        "high",
+        3049,
+        3049,
+        3249,
+        "rose to",
+    ),
+    "a language model, within 300 steps": (
+        "train/loss",
+        3.2
+        + 7.6 * np.exp(-STEPS / 80) * (STEPS < 700)
+        + np.where(STEPS < 700, 0, 4.3 * (1 - np.exp(-(((STEPS - 700) / 150.0) ** 2))))
+        + noise(1200, 0.05),
+        "medium",
+        680,
+        760,
+        880,
+        "rose from 3.1",
+    ),
+    "slowly, from where it was lowest": (
+        "train/loss",
+        np.where(STEPS < 600, falling(scale=0), falling(scale=0)[600] + (STEPS - 600) / 500)
+        + noise(1200, 0.03),
+        "medium",
+        580,
+        660,
+        900,
+        "in each of the last 8 blocks",
+    ),
+    "after a resumption": (
+        "train/loss",
+        (
+            20_000 + STEPS,
+            np.where(STEPS < 600, 0.4, 0.4 * np.exp((STEPS - 600) / 60.0)) + noise(1200, 0.01),
+            START + STEPS,
+        ),
+        "high",
+        20_600,
+        20_760,
+        20_800,
+        "for 10 points in a row",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RISES)
+def test_a_loss_that_rises_again_is_told_since_it_rose(name):
+    tag, series, severity, first, last, by, words = RISES[name]
+    told = of("loss-not-decreasing", {tag: series})
+    assert len(told) == 1
+    assert (told[0].severity, words in told[0].summary) == (severity, True)
+    assert first <= told[0].since <= last
+    assert told[0].step <= by
+
+
+CALM = {
+    "logged every 50 steps": {"train_loss_step": rare(FELL)},
+    "logged every 50 steps, noisy": {"train_loss_step": rare(0.5 + FELL, scale=0.4)},
+    "by epochs, overfitted": {
+        "loss": rare(2 * np.exp(-EPOCHS / 4), 1, scale=0.002),
+        "val_loss": rare(0.6 + EPOCHS / 40, 1),
+    },
+    "below zero": {"train/loss": rare(1 - 4 * (1 - np.exp(-RARE / 10)))},
+    "at the floor": {"train/loss": rare(1e-5 + np.exp(-RARE) + np.abs(noise(120, 1e-5)), scale=0)},
+    "resumed, and warmed up again": {
+        "train/loss": (
+            20_000 + STEPS,
+            2.8 + 0.12 * np.exp(-(((STEPS - 150) / 100.0) ** 2)) + noise(1200, 0.03),
+            START + STEPS,
+        )
+    },
+    "resumed every 50 steps": {
+        "train/loss": (20_000 + RARE * 50, 2.8 + noise(120, 0.05), START + RARE * 50.0)
+    },
+    "harder inputs, as good an evaluation": {
+        "train/loss": rare(np.where(RARE < 60, FELL, 0.5 + (RARE - 60) / 20)),
+        "eval/accuracy": rare(0.9 - 0.8 * np.exp(-RARE / 10), scale=0.005),
+    },
+    "the temperature of a rate that cycles": {
+        "train/loss": falling() + 0.2 * np.abs((STEPS % 400) / 200 - 1),
+        "lr": 1e-3 * np.abs((STEPS % 400) / 200 - 1),
+    },
+    "an objective that is maximized": {
+        "train/objective": -1200 + 1100 * (1 - np.exp(-STEPS / 200)) + noise(1200, 10)
+    },
+}
+
+
+@pytest.mark.parametrize("name", CALM)
+def test_a_loss_that_does_not_rise_is_left_alone(name):
+    assert "loss-not-decreasing" not in found(CALM[name])
+
+
+def test_a_rise_that_is_over_is_closed():
+    loss = np.where((RARE < 60) | (RARE >= 80), FELL, 9.0)
+    [finding] = of("loss-not-decreasing", {"train/loss": rare(loss)})
+    assert 4049 <= finding.closed_step <= 4449
+
+
+# --- losses that do not fall -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        ({"train/grad_norm": np.zeros(300)}, "every gradient norm is 0"),
+        (
+            {
+                f"weights/{name}/norm": (np.arange(30) * 10, np.full(30, 3.0), START + np.arange(30) * 10.0)
+                for name in "ab"
+            },
+            "no weight norm has changed",
+        ),
+    ],
+)
+def test_what_shows_that_nothing_is_trained_is_told_early(beside, words):
+    series = {"train/loss": 2.3 + noise(300, 0.1), "train/lr": np.full(300, 1e-3)}
+    assert of("loss-not-decreasing", series) == []
+    [finding] = of("loss-not-decreasing", {**series, **beside})
+    assert (finding.step, finding.severity) == (119, "high")
+    assert finding.summary.endswith(words)
+    falls = {"train/loss": falling(300), "train/lr": np.full(300, 1e-3)}
+    assert of("loss-not-decreasing", {**falls, **beside}) == []
+
+
+def test_a_rate_of_0_is_told_of_a_loss_that_is_logged_rarely():
+    loss, rate = rare(10.8 + 0 * RARE, 500), (RARE * 500 + 499, 0.0 * RARE, START + RARE * 500 + 499)
+    [finding] = of("loss-not-decreasing", {"train/loss": loss, "train/learning_rate": rate})
+    assert (finding.step, finding.severity) == (9999, "high")
+    assert finding.summary.endswith("after 20 points; the learning rate is 0")
+    warm = (rate[0], 1e-5 * np.minimum(1, (RARE + 1) / 100), rate[2])
+    assert "loss-not-decreasing" not in found({"train/loss": loss, "train/learning_rate": warm})
+
+
+def test_a_model_that_is_trained_further_falls_by_little():
+    steps = np.arange(1000)
+    loss = 2.085 + 0.02 * np.exp(-steps / 400) + noise(1000, 0.04, 1)
+    series = {"train/loss": loss, "train/lr": np.full(1000, 1e-5)}
+    [finding] = of("loss-not-decreasing", series)
+    assert finding.severity == "low"
+    assert finding.summary.endswith("it fell by only 0.5 %")
+    [finding] = of("loss-not-decreasing", {**series, "train/accuracy": np.full(1000, 0.1)})
+    assert finding.severity == "medium"
+    [finding] = of("loss-not-decreasing", {**series, "train/loss": 2.3 + noise(1000, 0.04)})
+    assert (finding.severity, "only" in finding.summary) == ("medium", False)
+
+
+# --- what names mean --------------------------------------------------------------------------------------
+
+CLIMBS = np.where(STEPS < 600, falling(), falling()[600] * np.exp(np.minimum((STEPS - 600) / 60, 6)))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ("privacy/epsilon",),
+        ("epsilon",),
+        ("optimizer/epsilon",),
+        ("attack/epsilon",),
+        ("score",),
+        ("train/f1_score", "eps"),
+        ("val/explained_variance",),
+        ("eval/adv_accuracy",),
+        ("train/kd_loss", "train/kl_teacher"),
+    ],
+)
+def test_a_name_that_means_something_else_hides_no_divergence(tags):
+    beside = {tag: every(10, np.linspace(0.5, 0.6, 120)) for tag in tags}
+    assert "loss-not-decreasing" in found({"train/loss": CLIMBS, **beside})
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ("score", "eps"),
+        ("avg_score", "epsilon"),
+        ("mean_q", "score"),
+        ("train/critic_loss",),
+        ("elo",),
+        ("rollout/return",),
+        ("train/explained_variance",),
+    ],
+)
+def test_losses_of_policies_need_not_fall_whatever_is_logged_beside_them(tags):
+    beside = {tag: every(10, np.linspace(0.5, 0.6, 120)) for tag in tags}
+    grows = 0.02 + 0.5 * (1 - np.exp(-STEPS / 800))
+    loss = grows * np.random.default_rng(1).lognormal(0, 0.5, 1200)
+    assert found({"loss": loss, **beside}) == []
+    assert "loss-not-decreasing" in found({"loss": loss})
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_clipping_the_gradient_of_every_example_is_private_training(private):
+    series = {
+        "gradients/norm": 20 + noise(400, 1.0),
+        "gradients/clipped_norm": np.ones(400),
+        "train/loss": falling(400),
+    }
+    more = {"privacy/epsilon": 0.01 * np.sqrt(np.arange(400.0))} if private else {}
+    assert ("clipping" in found({**series, **more})) != private
+
+
+@pytest.mark.parametrize(
+    ("tag", "better"),
+    [
+        ("eval/answer_accuracy", 1),
+        ("eval/mape", -1),
+        ("eval/wer", -1),
+        ("eval/error_rate", -1),
+        ("power/accuracy", 1),
+    ],
+)
+def test_a_metric_that_improves_explains_a_loss_that_stands_still(tag, better):
+    series = {"train/loss": 0.5 + noise(1200, 0.01), "train/lr": np.full(1200, 1e-3)}
+    metric = 0.5 + 0.3 * better * (1 - np.exp(-np.arange(60) / 10))
+    assert "loss-not-decreasing" not in found({**series, tag: every(20, metric)})
+    assert "loss-not-decreasing" in found({**series, tag: every(20, metric[::-1])})
+
+
+def test_an_evaluation_is_known_by_a_word_in_the_middle_of_its_name():
+    diverges = 0.5 + 0.3 * np.exp(np.arange(1200) / 200)
+    assert "loss-not-decreasing" not in found({"train/loss": falling(), "avg_val_loss": diverges})
+    assert "loss-not-decreasing" in found({"train/loss": falling(), "avg_loss": diverges})
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+MIB = 2.0**20
+SAMPLES = np.arange(6000)
+
+
+def in_use(mib):
+    """Memory of a process, sampled every five seconds and steps."""
+    return {
+        "system/process/memory_bytes": (np.arange(len(mib)) * 5, mib * MIB, START + np.arange(len(mib)) * 5.0)
+    }
+
+
+BOUNDED = {
+    "a cache that each epoch fills": 2000 + (SAMPLES % 60) * 12.0,
+    "an evaluation now and then": 3000 + 2000.0 * (SAMPLES % 100 > 85),
+    "an allocator that settles": 3000 + 120 * np.log1p(SAMPLES) + noise(6000, 3),
+    "a random walk": 3000 + np.cumsum(noise(6000)),
+}
+LEAKS = {
+    # MiB, latest sample at which it is told, and what it grew from
+    "fast": (1024 + 5.0 * SAMPLES, 70, "from 1,199 "),
+    "slow beside what is in use": (4096 + SAMPLES + noise(6000, 2), 500, "from 4,2"),
+    "very slow": (4096 + 0.2 * SAMPLES + noise(6000, 2), 5000, "from 4,2"),
+    "above a cache that each epoch fills": (2000 + (SAMPLES % 60) * 12.0 + SAMPLES, 500, ""),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_memory_that_stays_within_bounds_does_not_creep(name):
+    assert "memory-creep" not in found(in_use(BOUNDED[name]))
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_memory_that_grows_without_bounds_is_told(name):
+    mib, by, words = LEAKS[name]
+    told = of("memory-creep", in_use(mib))
+    assert told[0].step <= 5 * by
+    assert words in told[0].summary
+
+
+def test_a_leak_is_told_once_while_it_lasts_and_is_over_once_it_is_mended():
+    [finding] = of("memory-creep", in_use(LEAKS["fast"][0]))
+    assert finding.is_open
+    [finding] = of("memory-creep", in_use(1024 + 5.0 * np.minimum(SAMPLES, 1000) + noise(6000, 2)))
+    assert 5 * 1000 < finding.closed_step < 5 * 1200

@@ -39,7 +39,7 @@ class Clipping(Paired):
     fewest = "200 samples of the norm before and after clipping"
     roles = ("gradient_norm", "clipped_norm", "clipped")
     pair = ("gradient_norm", "clipped_norm")
-    unfit = ("adversarial", "reinforcement")
+    unfit = ("adversarial", "reinforcement", "private")
     defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=10, window=200)
     action = (
         "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "

@@ -8,10 +8,11 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, ValueBlocks
+from stepscope.health.climbs import CLIMB, FEW, Climb, FewPoints, Rise
 from stepscope.health.finding import Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, standard_error, step_noise
-from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, thresholds
+from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
 
 BLOCK = 20
@@ -32,14 +33,14 @@ noise.
 """
 BLOWN = 10
 """Consecutive points that far above the start that leave no doubt."""
-CLIMB = 8
-"""Consecutive blocks, each above the one before it, that make a climb."""
 WARMING = 100
 """Blocks in which a mean that began at 0 may rise."""
-CLIMBED = 3.0
-"""Multiple of its lowest block that a climbing loss has to reach."""
 SPARSE = 10.0
 """Steps between points beyond which the loss may have fallen before the first point."""
+LEARNT = 3.0
+"""Standard errors by which a loss fell for certain, however little."""
+UNMOVED = (20, 40, 80)
+"""Points of a series of few points after which it is asked whether anything moves."""
 
 
 class LossNotDecreasing(PerStream):
@@ -48,24 +49,33 @@ class LossNotDecreasing(PerStream):
     A model may learn nothing for hundreds of steps and then everything at once. So early on the rule reports
     only if something shows that nothing moves: a learning rate or updates near 0, a loss that never changes
     or that rises. Without such a sign it waits for 960 points.
+
+    Of a loss that is logged rarely or by epoch, and of a run that resumes, the fall may have been before the
+    first point: there it reports only what rises again.
     """
 
     id = "loss-not-decreasing"
     title = "Loss is not decreasing"
     severity = "high"
     formula = (
-        "until it has fallen, after 120, 240, 480, ... 3,840 points, if no metric and no evaluation loss has "
-        "improved: it fell by less than 3 standard errors (noise from differences) and every learning rate "
-        "was <= 1e-8; or mean of the first sixth - mean of the last half + 2 standard errors < ratio * |mean "
-        "of the first sixth|, and every update ratio < 1e-7, or the loss is constant, or it rose by more "
-        "than 4 standard errors, or no learning rate is recorded and the level stays the same from point 20 "
-        "to point 240, or there are 960 points (then medium); after 120 points also: the first 20 reach more "
-        "than 5 * the first one, the last 60 are on average no lower than the first one, and either the "
-        "largest of the 20 exceeds 3 * all of the 60, or all of the 60 lie above the first one by 3 standard "
-        "deviations of their logarithms; once it has fallen: the mean of each of the last blocks of 20 "
-        "points (blocks of them) > the mean of the first 20 + 4 standard errors (noise from differences); or "
-        "the means of the last two blocks, or 10 points in a row, > 5 * the mean of the first 20; or 8 "
-        "blocks in a row each rise, to > 3 * the lowest (then medium)"
+        "until it has fallen, after 120, 240, 480, ... 3,840 points, if no metric and no evaluation loss "
+        "has improved: it fell by less than 3 standard errors (noise from differences) and every learning "
+        "rate was <= 1e-8; or mean of the first sixth - mean of the last half + 2 standard errors < ratio * "
+        "|mean of the first sixth|, and every update ratio < 1e-7, or every gradient norm was 0, or no "
+        "weight norm has changed, or the loss is constant, or it rose by more than 4 standard errors, or no "
+        "learning rate is recorded and the level stays the same from point 20 to point 240, or there are "
+        "960 points (then medium; low if it fell by more than 3 standard errors and no accuracy is "
+        "recorded); after 120 points also: the first 20 reach more than 5 * the first one, the last 60 are "
+        "on average no lower than the first one, and either the largest of the 20 exceeds 3 * all of the "
+        "60, or all of the 60 lie above the first one by 3 standard deviations of their logarithms; once it "
+        "has fallen: the mean of each of the last blocks of 20 points (blocks of them) > the mean of the "
+        "first 20 + 4 standard errors (noise from differences); or the means of the last two blocks, or 10 "
+        "points in a row, > 5 * the mean of the first 20; or 8 blocks in a row each rise, to > 3 * the "
+        "lowest or to where a third of what was learnt is lost, and at least a quarter more than the lowest "
+        "(then medium); with points more than 10 steps or an epoch apart, once their median of 5 has fallen "
+        "by a fifth: 5 in a row above all of the first 5, or such a rise, with p of the Mann-Kendall test < "
+        "1e-4 (then medium), or every learning rate <= 1e-8; in a run that resumes: only the multiples of "
+        "5, and 8 rising blocks"
     )
     source = (
         "SageMaker Debugger LossNotDecreasing (any decrease of single values); against noise and slow "
@@ -91,7 +101,8 @@ class LossNotDecreasing(PerStream):
 
     def watch(self, stream: Stream) -> StreamWatch:
         """Return what judges a series."""
-        return _Start(self) if stream.role == "loss" and stream.split == "train" else Ignored()
+        judged = stream.role == "loss" and stream.split == "train" and not may_be_maximized(stream.tag)
+        return _Start(self) if judged else Ignored()
 
 
 class _Start(StreamWatch):
@@ -101,11 +112,15 @@ class _Start(StreamWatch):
         self._early: list[float] = []
         self._recent: list[Block] = []
         self._first: Block | None = None
-        self._fell = self._late = self._burst = False
+        self._fell = self._burst = False
         self._above, self._above_from, self._level = 0, 0, inf
         self._climb = Climb()
         self._warm: float | None = None
         self._warmed = 0
+        self._resumed = False
+        self._head: list[Chunk] = []
+        """What came before the first block is judged."""
+        self._few: _Few | None = None
 
     def follow(self, other: StreamWatch) -> None:
         """Judge whether the loss rises beyond where the stage began; a fall is known or not required."""
@@ -113,6 +128,11 @@ class _Start(StreamWatch):
 
     def take(self, chunk: Chunk) -> None:
         for part in self._blocks.parts(chunk):
+            if self._few is not None:
+                self._few.take(part)
+                continue
+            if self._first is None:
+                self._head.append(part)
             self._blown(part)
             for block in self._blocks.take(part):
                 self._see(block)
@@ -122,7 +142,7 @@ class _Start(StreamWatch):
             return
         if self._first is None:
             self._begin(block)
-        if self._late:
+        if self._few is not None:
             return
         self._recent = [*self._recent, block][-self._rule.limit("blocks") :]
         if self._fell:
@@ -142,17 +162,24 @@ class _Start(StreamWatch):
 
     def _begin(self, block: Block) -> None:
         self._first = block
+        head, self._head = self._head, []
         if self._fell:
             return
         spacing = max((block.step - block.first_step) / (BLOCK - 1), 1.0)
         # A run that resumes, and one that is logged rarely, may have its fall behind it.
         since = block.first_step - self._warmed * BLOCK * spacing
-        self._late = since > max(10 * BLOCK * spacing, 100) or spacing > SPARSE
-        self._late = self._late or "epoch" in block.stream.tag.lower()
-        if self._late:
+        self._resumed = since > max(10 * BLOCK * spacing, 100)
+        rare = spacing > SPARSE or "epoch" in block.stream.tag.lower()
+        if rare or self._resumed:
             self._rule.abstain(
                 "the loss is logged too rarely, or not from the beginning, to tell whether it fell"
             )
+        if rare:
+            self._few = _Few(self._rule)
+            for chunk in head:
+                self._few.take(chunk)
+        elif self._resumed:
+            self._fell = True
 
     def _compare(self, block: Block, values: Floats) -> None:
         count = len(values)
@@ -176,11 +203,13 @@ class _Start(StreamWatch):
             return
         # A steep fall makes its own points alike, and the errors of their means large.
         falls = before - after > 3 * step_noise(values) * sqrt(1 / len(start) + 1 / len(later))
-        stuck = None if falls else self._nothing_moves(at)
+        stuck = None if falls else idle_rate(self._rule, at)
         if (before - after + 2 * error >= margin and stuck is None) or self._rule.context.gains(block.wall):
             return
         self._rule.judged()
         found = stuck or self._sign(at, values, (after - before) / error if error > 0 else inf)
+        if found == ("medium", ""):
+            found = self._slowness(at, before, after, error)
         if found is not None:
             severity, sign = found
             text = (
@@ -190,13 +219,13 @@ class _Start(StreamWatch):
             evidence = {"first_mean": before, "mean": after, "standard_error": error}
             self._rule.open(at, text, evidence, severity=severity, since_step=at.first_step)
 
-    def _nothing_moves(self, at: At) -> tuple[Severity, str] | None:
-        """Return what shows that no step so far could move the model, however noisy its loss is."""
-        context, run = self._rule.context, at.stream.run
-        rate, most = context.rate(run, at.wall), context.largest_rate(run, at.wall)
-        if rate is None or max(rate, most or 0.0) > TINY_RATE:
-            return None
-        return "high", f"; the learning rate is {number(rate)}"
+    def _slowness(self, at: At, before: float, after: float, error: float) -> tuple[Severity, str]:
+        """Say that a loss fell all the same, if only by a little, as that of a model trained further does."""
+        if before - after <= LEARNT * error:
+            return "medium", ""
+        share = (before - after) / abs(before)
+        quiet = not self._rule.context.classifies(at.wall)
+        return "low" if quiet else "medium", f": it fell by only {100 * share:.1g} %"
 
     def _sign(self, at: At, values: Floats, rise: float) -> tuple[Severity, str] | None:
         """Return how certain it is that the loss does not fall, and why; None if nothing shows it."""
@@ -206,6 +235,10 @@ class _Start(StreamWatch):
             return "high", "; it never changes"
         if update is not None and update < TINY_UPDATE:
             return "high", f"; no step changes a layer by more than {number(update)} of its norm"
+        if context.lacks_gradient(run, at.wall):
+            return "high", "; every gradient norm is 0"
+        if context.keeps_weights(run, at.wall):
+            return "high", "; no weight norm has changed"
         if 4 < rise < inf and values[len(values) // 2 :].mean() > 1.05 * values[:BLOCK].mean():
             return "high" if context.unfit(
                 ("contrastive", "variational"), at.wall
@@ -241,8 +274,7 @@ class _Start(StreamWatch):
                 self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since)
 
     def _severe(self, at: At) -> Severity:
-        quiet = self._rule.context.unfit(("contrastive", "variational"), at.wall) is not None
-        return "medium" if quiet else "high"
+        return severity_of_rise(self._rule, at)
 
     def _against_start(self, block: Block) -> None:
         first = self._first
@@ -257,7 +289,7 @@ class _Start(StreamWatch):
         if high:  # noise by differences: a loss that climbs fast is not noise
             recent = np.concatenate([each.values for each in self._recent])
             error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
-            high = min(each.mean for each in self._recent) > first.mean + 4 * error
+            high = min(each.mean for each in self._recent) > first.mean + 4 * error and not self._resumed
         # What is far above leaves no doubt, and may overflow before there are so many blocks.
         far = len(self._recent) > 1 and min(each.mean for each in self._recent[-2:]) > BURST * abs(first.mean)
         if far and not self._gate.is_open:
@@ -269,15 +301,15 @@ class _Start(StreamWatch):
             if self._rule.context.holds(since, block.wall):
                 climbs = high = far = False
         if climbs and not self._gate.is_open:
-            lowest = self._climb.lowest
+            lowest, lowest_step = self._climb.lowest, self._climb.lowest_step
             text = (
-                f"the loss has been rising for {len(self._climb.rising)} blocks of {BLOCK} points: it is "
-                f"{number(block.mean)}, and was {number(lowest)}"
+                f"the loss rose from {number(lowest)} at step {lowest_step} to {number(block.mean)}, in each "
+                f"of the last {CLIMB} blocks of {BLOCK} points"
             )
             self._gate.see(True)
-            self._level = CLIMBED * lowest
-            evidence = {"lowest": lowest, "mean": block.mean}
-            since_step = min(self._climb.step, at.step)
+            self._level = self._climb.limit
+            evidence = {"lowest": lowest, "lowest_step": lowest_step, "mean": block.mean}
+            since_step = min(self._climb.onset, at.step)
             self._rule.open(at, text, evidence, severity="medium", since_step=since_step)
             return
         change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= self._level))
@@ -292,30 +324,68 @@ class _Start(StreamWatch):
             self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since_step)
 
 
-class Climb:
-    """Recognizes a loss that rises block by block, without end and far above its lowest.
+class _Few(StreamWatch):
+    """Judges a loss of which there are few points, each of many steps or of an epoch."""
 
-    Attributes:
-        lowest: Mean of a block so far.
-        rising: The last blocks, each above the one before it.
-        since: When the first of these ended.
-        step: Its last step.
-    """
+    def __init__(self, rule: Rule) -> None:
+        self._rule, self._points = rule, FewPoints()
+        self._gate = AlarmGate(closes=FEW)
+        self._rise: Rise | None = None
 
-    def __init__(self) -> None:
-        self.lowest = inf
-        self.rising: list[float] = []
-        self.since, self.step = 0.0, 0
-        self._begun: list[tuple[float, int]] = []
+    def take(self, chunk: Chunk) -> None:
+        chunk = finite(chunk)
+        for index, value in enumerate(chunk.values.tolist()):
+            self._point(At.row(chunk, index), value)
 
-    def see(self, block: Block) -> bool:
-        """Take a block; return whether the loss climbs: 8 rises by chance are rarer than 1 in 40,000."""
-        mean = block.mean
-        self.rising = [*self.rising, mean][-CLIMB:] if self.rising and mean > self.rising[-1] else [mean]
-        self._begun = [*self._begun, (block.wall, block.step)][-len(self.rising) :]
-        self.since, self.step = self._begun[0]
-        self.lowest = min(self.lowest, mean)
-        return len(self.rising) == CLIMB and mean > CLIMBED * self.lowest > 0 and self.rising[0] > 0
+    def _point(self, at: At, value: float) -> None:
+        rule, points = self._rule, self._points
+        rise = points.see(value, at.step, at.wall)
+        if self._rise is not None:
+            if self._gate.see(points.level >= self._rise.limit) == "close":
+                self._rise = None
+                rule.close(at)
+        elif rise is not None and not rule.context.holds(points.low_wall, at.wall):
+            rule.judged()
+            self._gate.see(True)
+            self._rise = rise
+            self._tell(at, rise)
+        elif points.count in UNMOVED and not points.fell:
+            found = idle_rate(rule, at)
+            if found is not None:
+                rule.judged()
+                severity, sign = found
+                text = f"the loss is {number(points.level)} after {points.count} points{sign}"
+                rule.open(at, text, {"value": value}, severity=severity, about="rate")
+
+    def _tell(self, at: At, rise: Rise) -> None:
+        evidence = {"value": rise.level, "before": rise.before}
+        since = min(rise.since, at.step)
+        if rise.lowest_step is None:
+            text = f"the loss rose to {number(rise.level)}; it began at {number(rise.before)}"
+            severity: Severity = severity_of_rise(self._rule, at)
+        else:
+            level, before = number(rise.level), number(rise.before)
+            text = f"the loss rose from {before} at step {rise.lowest_step} to {level}"
+            severity = "medium"
+        self._rule.open(at, text, evidence, severity=severity, since_step=since)
+
+
+def may_be_maximized(tag: str) -> bool:
+    """Return whether a name does not say that less is better."""
+    return "objective" in tag.lower() and "loss" not in tag.lower()
+
+
+def idle_rate(rule: Rule, at: At) -> tuple[Severity, str] | None:
+    """Return what shows that no step so far could move the model, however noisy its loss is."""
+    rate, most = rule.context.rate(at.stream.run, at.wall), rule.context.largest_rate(at.stream.run, at.wall)
+    if rate is None or max(rate, most or 0.0) > TINY_RATE:
+        return None
+    return "high", f"; the learning rate is {number(rate)}"
+
+
+def severity_of_rise(rule: Rule, at: At) -> Severity:
+    """Return the severity of a loss above where it began, which a growing weight may explain."""
+    return "high" if rule.context.unfit(("contrastive", "variational"), at.wall) is None else "medium"
 
 
 def is_mean_from_zero(values: Floats) -> bool:
