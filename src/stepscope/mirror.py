@@ -184,7 +184,7 @@ class Copied:
 
     Attributes:
         size: Its bytes, up to the first gap.
-        tag: Changes when a file that is not appended to was rewritten.
+        tag: Changes when its one object was rewritten; empty for a file in pieces.
     """
 
     objects: dict[Piece, tuple[str, int]] = field(default_factory=dict)
@@ -278,7 +278,7 @@ class Mirror:
             self.unread = {
                 str(local): self._said(error) for run, local in copies.items() if (error := run.exception())
             }
-            self._tags = {**self._fetched, **{str(local): each.tag for local, each in files.items()}}
+            self._tags = {**self._fetched, **self._copied_tags(files, copies)}
             _write_tags(self.folder.parent / FACTS, self._tags)
         except LogDirectoryError:
             raise
@@ -288,6 +288,15 @@ class Mirror:
                 hint="check the address, the network and your credentials",
                 path=self.url,
             ) from None
+
+    def _copied_tags(self, files: dict[Path, Copied], copies: dict[Future[None], Path]) -> dict[str, str]:
+        """Return the tag of each copy; that of before where it could not be brought up to date."""
+        tags = {str(local): each.tag for local, each in files.items()}
+        for run, local in copies.items():
+            have = local.stat().st_size if local.exists() else -1
+            if run.exception() is not None or have != files[local].size:
+                tags[str(local)] = self._tags.get(str(local), "")
+        return tags
 
     def _said(self, error: BaseException) -> str:
         return without_secrets(error, self._address, self._options) or type(error).__name__
@@ -375,7 +384,7 @@ class Mirror:
                 continue
             each = files.setdefault(local, Copied())
             each.objects[piece] = (path, size)
-            if not grows(local.name):
+            if piece.name == last:
                 each.tag = _tag(facts)
         self.elsewhere = elsewhere
         return files
@@ -458,6 +467,8 @@ class Mirror:
             local.touch()
         elif have < size:
             self._append(local, each, max(have, 0), size)
+        elif each.tag and self._tags.get(str(local), "") not in ("", each.tag):
+            self._replace(local, each, size)  # as of a program that makes room for all before it copies
 
     def _append(self, local: Path, each: Copied, have: int, size: int) -> None:
         back = min(have, OVERLAP_BYTES)

@@ -3,12 +3,14 @@ r"""Finds the event files under a log directory, and what has changed since the 
 The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that
 directly holds one, and its name is the path from the log directory (``.`` for the log directory itself), with
 bytes that are not UTF-8 written as ``\xff``. Symbolic links are followed. A link back to a directory that we
-are inside of is left out, so a loop ends.
+are inside of is left out, so a loop ends. Unlike TensorBoard we leave out what a program that copies an event
+file writes beside it until the copy is whole: its points would be there twice.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -27,6 +29,13 @@ directories.
 """
 MAX_DEPTH = 64
 
+_HIDDEN_COPY = re.compile(r"(?:\.syncthing\.|~syncthing~|\.)(.+)(?:\.\w{6}|\.\d+\.\d+|\.tmp|\.partial)")
+"""Names of rsync, Syncthing and our own copies of stores, until the copy is whole."""
+_COPY = re.compile(
+    r"(.+?)(?:\.[0-9A-Fa-f]{8}(?:\.partial)?|_\.gstmp|\.part|\.partial|\.filepart|\.crdownload|\.tmp|~)"
+)
+"""Names of aws s3, rclone, gsutil, curl, WinSCP, browsers and others."""
+
 Files = dict[str, os.stat_result]
 """Event files of one run by path."""
 
@@ -44,6 +53,12 @@ def is_index(name: str) -> bool:
 def carries_data(name: str) -> bool:
     """Return whether there is anything to read: TensorFlow's profiler leaves empty marker files."""
     return not name.endswith(".profile-empty")
+
+
+def copied_by(name: str) -> set[str]:
+    """Return the names of files of which one named so may be a copy that is not whole yet."""
+    found = (pattern.fullmatch(name) for pattern in (_HIDDEN_COPY, _COPY))
+    return {match[1] for match in found if match}
 
 
 @dataclass(slots=True)
@@ -165,6 +180,8 @@ def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
                 directory.debugger += 1
             elif is_event_file(entry.name) and entry.is_file():
                 directory.files.append(entry.name)
+    known = set(directory.files)
+    directory.files = [name for name in directory.files if not known & copied_by(name)]
     compacted = {stem_of(name) + INDEX for name in directory.files if not is_index(name)}
     directory.files = sorted(name for name in directory.files if name not in compacted)  # originals go first
     directory.folders.sort()

@@ -14,7 +14,7 @@ from stepscope.store.source import FollowedFile
 FAILED = ("callback", "hook")
 """Reasons that count failures of what was called, not points."""
 TORN_SECONDS = 60.0
-"""Seconds after which an incomplete last record is a problem."""
+"""Seconds after which an incomplete last record is a problem while the end of its run is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
         counted(status.beyond, "record was", "records were")
         + f" left out: no more than {MOST_TAGS:,} tags are read of one file",
     )
-    if status.records and now - source.written > TORN_SECONDS:
+    if status.records and (now - source.written > TORN_SECONDS or has_ended(source)):
         torn, zeros = status.torn_bytes, status.zero_bytes
         there = counted(torn, "byte of it is", "bytes of it are")
         add("torn", torn, f"the last record is incomplete: {there} there")
@@ -93,6 +93,11 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     elif status.problem and ("cannot be read" in status.problem or not (found or status.records)):
         add("unreadable", 1, status.problem)
     return found
+
+
+def has_ended(source: FollowedFile) -> bool:
+    """Return whether its run says that it has ended, so that nothing more comes."""
+    return source.said is not None and source.said.ended is not None
 
 
 def cut(source: FollowedFile) -> tuple[int, str]:

@@ -36,6 +36,18 @@ def test_a_file_cut_between_two_records_is_noticed(recorded):
     assert said(recorded) == [("cut", len(data) - end)]
 
 
+def test_a_hole_in_a_run_that_has_ended_is_said_at_once(recorded):
+    data = recorded.read_bytes()
+    end = records_end(io.BytesIO(data), 0, len(data) // 2)
+    recorded.write_bytes(data[:end] + bytes(1000) + data[end:])
+    assert said(recorded) == [("hole", 1000)]
+
+
+def test_a_torn_record_of_a_run_that_has_ended_is_said_at_once(recorded):
+    recorded.write_bytes(recorded.read_bytes()[:-5])
+    assert "torn" in dict(said(recorded))
+
+
 def test_a_file_that_grew_behind_the_look_is_no_cut_one(recorded):
     data = recorded.read_bytes()
     recorded.write_bytes(data[: records_end(io.BytesIO(data), 0, len(data) // 2)])

@@ -64,6 +64,35 @@ def test_files_are_in_the_order_of_their_names(tmp_path):
     assert names(EventFileTree(str(tmp_path))) == {"r": ["tfevents.1", "tfevents.10", "tfevents.2"]}
 
 
+NAME = "events.out.tfevents.1700000000.host.12.0"
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        f".{NAME}.Xa3kQz",  # rsync
+        f"{NAME}.8aBcDeF0",  # aws s3
+        f"{NAME}.8abcdef0.partial",  # rclone
+        f"{NAME}_.gstmp",
+        f"{NAME}.part",
+        f"{NAME}.filepart",
+        f"{NAME}~",
+        f".syncthing.{NAME}.tmp",
+        f".{NAME}.4711.140123456789012",  # a copy of a store by ourselves
+    ],
+)
+def test_a_copy_that_is_being_made_of_a_file_is_left_out(tmp_path, copy):
+    for name in (copy, NAME, "events.out.tfevents.1700000000.host.12.1", f"{NAME}.v2", f"{NAME}.valid"):
+        (tmp_path / name).touch()
+    files = [path.rpartition("/")[2] for path in EventFileTree(str(tmp_path)).scan()["."]]
+    assert files == [NAME, f"{NAME}.v2", f"{NAME}.valid", "events.out.tfevents.1700000000.host.12.1"]
+
+
+def test_a_copy_whose_original_is_gone_is_all_there_is(tmp_path):
+    (tmp_path / f"{NAME}.part").touch()
+    assert list(EventFileTree(str(tmp_path)).scan()) == ["."]
+
+
 def test_a_directory_named_like_an_event_file_is_a_directory(tmp_path):
     touch(tmp_path, "tfevents/tfevents.1")
     assert names(EventFileTree(str(tmp_path))) == {"tfevents": ["tfevents.1"]}

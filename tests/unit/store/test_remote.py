@@ -87,6 +87,38 @@ def test_an_embedding_that_is_written_anew_is_copied_anew(make, remote):
         assert [each.name for each in embeddings_of(log, "a")] == [name]
 
 
+def test_an_event_file_that_had_its_length_before_its_content_is_copied_again(make, remote):
+    """Some programs make room for all of a file before they copy it."""
+    file = make.line("a", "loss", range(100))
+    data = file.read_bytes()
+    remote.pipe(f"/bucket/runs/a/{file.name}", data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
+    log = store.open("memory://bucket/runs")
+    assert 0 < log.run("a").num_points() < 100
+    remote.pipe(f"/bucket/runs/a/{file.name}", data)
+    log.refresh()
+    assert log.run("a").num_points() == 100
+
+
+def test_a_rewritten_file_that_could_not_be_fetched_is_fetched_at_the_next_look(make, remote, monkeypatch):
+    make.line("a", "loss", range(3))
+    upload(make, remote)
+    config = "/bucket/runs/a/projector_config.pbtxt"
+    remote.pipe(config, b'embeddings { tensor_name: "one" }')
+    log = store.open("memory://bucket/runs")
+    assert [each.name for each in embeddings_of(log, "a")] == ["one"]
+    remote.pipe(config, b'embeddings { tensor_name: "two" }')
+    real = type(remote).cat_file
+
+    def refused(self, path, **options):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(type(remote), "cat_file", refused)
+    log.refresh()
+    monkeypatch.setattr(type(remote), "cat_file", real)
+    log.refresh()
+    assert [each.name for each in embeddings_of(log, "a")] == ["two"]
+
+
 @pytest.mark.parametrize(
     ("path", "wanted"),
     [
