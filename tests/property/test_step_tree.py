@@ -68,6 +68,15 @@ def traces(draw, most_steps=3):
     return hand_made.build(events)
 
 
+def holders(trace, rows):
+    """Return what encloses any of some rows."""
+    found = set()
+    for row in rows.tolist():
+        while (row := int(trace.parent[row])) >= 0:
+            found.add(row)
+    return sorted(found)
+
+
 def slowly(trace, tree, at):
     """Count the parts of one window instant by instant, by what covers each."""
     rank, start, end = (
@@ -82,6 +91,8 @@ def slowly(trace, tree, at):
         computing = mine[(trace.kind[mine] == Kind.HOST_OP) & (phase[mine] != Phase.DATA_LOADING)]
     loading = mine[trace.kind[mine] == Kind.DATA_LOADING]
     loading = loading[np.isin(trace.lane[loading], loading_lanes(trace, mine))]
+    if not has_device:  # an operator that holds loading waits for it
+        computing = computing[~np.isin(computing, holders(trace, loading))]
     order = [
         ("backward", computing[phase[computing] == Phase.BACKWARD]),
         ("forward", computing[phase[computing] == Phase.FORWARD]),

@@ -52,6 +52,8 @@ RULES: tuple[tuple[Phase, str], ...] = (
 )
 """First match wins. Names are searched for, not matched whole."""
 
+PIPELINE_THREAD = re.compile(r"tf_data")
+"""Threads on which TensorFlow runs a ``tf.data`` pipeline: waiting for them is waiting for data."""
 _TELLING = (Kind.HOST_OP, Kind.ANNOTATION, Kind.MODULE_SCOPE, *DEVICE_WORK)
 
 
@@ -76,7 +78,7 @@ def _found(trace: Trace) -> Phases:
     own = of_names(trace, _phase_of, np.int32, -1)[trace.name] if len(trace) else np.zeros(0, np.int32)
     own = np.where(among(*_TELLING)[trace.kind], own, np.int32(-1))
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
-    own[trace.kind == Kind.DATA_LOADING] = Phase.DATA_LOADING
+    own[(trace.kind == Kind.DATA_LOADING) | _of_pipelines(trace)] = Phase.DATA_LOADING
     own = np.ascontiguousarray(own, np.int32)
     parent = np.ascontiguousarray(trace.parent, np.int32)
     tree.inherit(parent, own)
@@ -90,6 +92,14 @@ def _found(trace: Trace) -> Phases:
     own[launched] = own[trace.launch[launched]]
     seen = frozenset(Phase(value) for value in distinct(own).tolist() if value >= 0)
     return Phases(own, seen, _notes(seen))
+
+
+def _of_pipelines(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return whether each row is of a thread on which TensorFlow runs a ``tf.data`` pipeline."""
+    lanes = np.array(
+        [bool(PIPELINE_THREAD.search(lane.thread or "")) for lane in trace.lanes] or [False], bool
+    )
+    return lanes[trace.lane]
 
 
 def name_phases(strings: Strings) -> npt.NDArray[np.int32]:

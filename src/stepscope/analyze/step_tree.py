@@ -188,15 +188,17 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     framed = among(*_FRAMES)[kind]
     own[host & ~framed] = _BUSY_ELSEWHERE
     own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
+    loading = kind == Kind.DATA_LOADING
+    loading &= host & np.isin(trace.lane[rows], loading_lanes(trace, np.flatnonzero(trace.rank == rank)))
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
         computes = host & (kind == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)
+        # The operator that takes an element from a pipeline only waits for it.
+        computes &= ~around(trace, rows[loading])[rows]
     own[computes] = _OF_PHASE[phase.phase[rows[computes]]]
     own[among(*COMMUNICATION)[kind]] = _COMMUNICATION
     own[among(*COPY)[kind]] = _COPY
-    loading = kind == Kind.DATA_LOADING
-    everything = np.flatnonzero(trace.rank == rank)
-    own[loading & host & np.isin(trace.lane[rows], loading_lanes(trace, everything))] = _LOADING
+    own[loading] = _LOADING
     layer = np.full(len(trace), _NEVER, np.int32)
     layer[rows] = own
     tree.least(np.ascontiguousarray(trace.parent, np.int32), layer)
@@ -204,6 +206,16 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     beside[rows] = False
     layer[beside] = _NEVER
     return layer
+
+
+def around(trace: Trace, rows: Ints) -> npt.NDArray[np.bool_]:
+    """Return whether each row of a trace encloses one of some rows."""
+    holds = np.zeros(len(trace), bool)
+    above = distinct(trace.parent[rows])
+    while len(above := above[(above >= 0) & ~holds[above]]):
+        holds[above] = True
+        above = distinct(trace.parent[above])
+    return holds
 
 
 def innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
@@ -221,7 +233,7 @@ def innermost(trace: Trace, rows: Ints, key: Ints) -> tuple[Times, Times, Ints]:
     size = len(rows)
     parent, depth = np.empty(size, np.int32), np.empty(size, np.int16)
     room = [np.empty(size, np.int64) for _ in range(3)]
-    nesting.nest(group, start, duration, 0, parent, depth, *room)
+    nesting.nest(group, start, duration, 0, np.zeros(size, np.uint8), parent, depth, *room)
     out = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size, np.int32)
     count = nesting.flatten(group, start, start + duration, parent, *out)
     return out[0][:count], out[1][:count], order[out[2][:count]]

@@ -14,6 +14,7 @@ def nest(
     start: cython.const[cython.longlong][::1],
     duration: cython.const[cython.longlong][::1],
     slack: cython.longlong,
+    layer: cython.const[cython.uchar][::1],
     parent: cython.int[::1],
     depth: cython.short[::1],
     own: cython.longlong[::1],
@@ -32,6 +33,7 @@ def nest(
         start: Start of each row.
         duration: Duration of each row, not negative.
         slack: How much later than its parent a child may end, because times were rounded.
+        layer: Layer of each row; those of different layers may overlap, those of layer 0 any other.
         parent: Filled with rows, -1 for none.
         depth: Filled with the number of ancestors.
         own: Filled with the self time.
@@ -54,7 +56,8 @@ def nest(
             while top >= 0 and begin >= closes[top]:
                 top = parent[top]
             while top >= 0 and end > closes[top] + slack:
-                overlaps += 1
+                if layer[i] and layer[i] == layer[top]:
+                    overlaps += 1
                 top = parent[top]
             parent[i] = top
             own[i] = duration[i]

@@ -153,8 +153,12 @@ class _Build:
         self.parent, self.depth = np.empty(n, np.int32), np.empty(n, np.int16)
         self.self_ns, self.closes = np.empty(n, np.int64), np.empty(n, np.int64)
         slack = self.draft.resolution_ns if self.draft.resolution_ns > 1 else 0
+        # A range begins within the call that opens it and ends within the one that closes it; where these
+        # calls are recorded as frames, operators that are recorded by such calls do, too.
+        layer = np.where(self.kind == Kind.PYTHON_FRAME, 1, 2).astype(np.uint8)
+        layer[among(Kind.STEP, Kind.ANNOTATION, Kind.DATA_LOADING)[self.kind]] = 0
         overlaps = nesting.nest(
-            self.lane, self.start_ns, self.duration_ns, slack, self.parent, self.depth, self.self_ns,
+            self.lane, self.start_ns, self.duration_ns, slack, layer, self.parent, self.depth, self.self_ns,
             self.closes, np.empty(n, np.int64),
         )  # fmt: skip
         self.count("overlapping_siblings", overlaps)

@@ -212,3 +212,20 @@ def test_between_steps_of_which_some_were_not_recorded_lies_nothing_known(make):
     steps = [e("step", K.STEP, 1000 * n, 100, step=number) for n, number in enumerate((400, 800, 801))]
     found = breakdown(make.build([*steps, e("aten::mm", K.HOST_OP, 0, 90)]))
     assert [step.after_ns for step in found.steps] == [None, 900, None]
+
+
+def test_what_takes_an_element_from_a_pipeline_loads_and_what_the_pipeline_runs_is_no_forward_pass(make):
+    """TensorFlow's eager ``next(dataset)``, while a thread of the pipeline runs Python."""
+    Kind = make.Kind
+    events = [
+        make.event("train", Kind.STEP, 0, 1000, step=0),
+        make.event("EagerLocalExecute: IteratorGetNext", Kind.HOST_OP, 0, 600),
+        make.event("IteratorGetNextOp::DoCompute", Kind.DATA_LOADING, 50, 500),
+        make.event("PyFunc:PyFunc", Kind.HOST_OP, 0, 900, lane="tf_data_private_threadpool/12"),
+        make.event("gradient_tape/MatMul", Kind.HOST_OP, 600, 200),
+        make.event("MatMul", Kind.HOST_OP, 800, 100),
+    ]
+    trace = make.build(events, format="xplane")
+    (step,) = breakdown(trace).steps
+    told = {part: ns for part, ns in step.parts_ns.items() if ns}
+    assert told == {"data_loading": 500, "forward": 100, "backward": 200, "idle": 200}

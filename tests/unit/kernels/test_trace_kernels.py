@@ -156,11 +156,18 @@ def test_times_are_exact(kernel, text, value):
 
 
 @both(objects)
-@pytest.mark.parametrize("text", ["true", "null", '"abc"', "[1]", '"12x"', '""', "{}"])
+@pytest.mark.parametrize("text", ["true", '"abc"', "[1]", '"12x"', '""', "{}"])
 def test_values_of_a_wrong_type_are_counted(kernel, text):
     why, found, table, _ = scan(kernel, f'{{"args": {{"size": {text}, "share": 1}}}}]')
     assert (why, found) == (objects.END, [{"share": 1_000_000}])
     assert table.state[objects.MISTYPED] == 1
+
+
+@both(objects)
+def test_null_is_a_value_that_was_not_recorded(kernel):
+    why, found, table, _ = scan(kernel, '{"args": {"size": null, "share": 1}}]')
+    assert (why, found) == (objects.END, [{"share": 1_000_000}])
+    assert table.state[objects.MISTYPED] == 0
 
 
 @both(objects)
@@ -220,7 +227,7 @@ def test_skip_value(kernel):
 # --- nesting -----------------------------------------------------------------------------------------
 
 
-def nest(kernel, lane, start, duration, slack=0):
+def nest(kernel, lane, start, duration, slack=0, layer=None):
     n = len(start)
     parent, depth, own = np.empty(n, np.int32), np.empty(n, np.int16), np.empty(n, np.int64)
     closes = np.empty(n, np.int64)
@@ -229,6 +236,7 @@ def nest(kernel, lane, start, duration, slack=0):
         np.array(start, np.int64),
         np.array(duration, np.int64),
         slack,
+        np.array(layer or [1] * n, np.uint8),
         parent,
         depth,
         own,
@@ -255,6 +263,16 @@ def test_overlapping_siblings_are_counted_and_subtracted_once(kernel):
     parent, depth, own, overlaps, _ = nest(kernel, [0] * 3, [0, 1, 3], [10, 4, 5])
     assert (parent, depth, overlaps) == ([-1, 0, 0], [0, 1, 1], 1)
     assert own == [3, 4, 5]  # 1 to 8 is covered, 3 to 5 twice
+
+
+@both(nesting)
+@pytest.mark.parametrize(
+    ("layer", "counted"), [([1, 1, 1], 2), ([1, 0, 1], 0), ([0, 1, 0], 0), ([0, 1, 1], 1), ([1, 2, 2], 1)]
+)
+def test_rows_of_different_layers_may_overlap(kernel, layer, counted):
+    # The second begins in the first and ends in the third.
+    parent, _, own, overlaps, _ = nest(kernel, [0] * 3, [0, 8, 18], [10, 12, 5], layer=layer)
+    assert (parent, own, overlaps) == ([-1, -1, -1], [10, 12, 5], counted)
 
 
 @both(nesting)

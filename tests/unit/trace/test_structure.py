@@ -131,6 +131,19 @@ def test_overlapping_siblings_are_counted():
     assert trace.parent.tolist() == [-1, -1]
 
 
+def test_what_frames_open_and_close_is_no_overlapping_sibling():
+    """PyTorch's marks begin within the call that opens them and end within the one that closes them."""
+    around = [("enter", Kind.PYTHON_FRAME, HOST, 1, 4), ("exit", Kind.PYTHON_FRAME, HOST, 18, 4)]
+    for kind in (Kind.ANNOTATION, Kind.STEP, Kind.DATA_LOADING, Kind.HOST_OP):
+        assert build(draft([*around, ("range", kind, HOST, 3, 17)])).dropped == {}
+    assert build(draft([*around, ("frame", Kind.PYTHON_FRAME, HOST, 3, 17)])).dropped == {
+        "overlapping_siblings": 2
+    }
+    assert build(draft([("a", Kind.HOST_OP, HOST, 1, 4), ("b", Kind.HOST_OP, HOST, 3, 17)])).dropped == {
+        "overlapping_siblings": 1
+    }
+
+
 def test_external_ids_join_where_no_correlation_does():
     made = draft([("op", Kind.HOST_OP, HOST, 0, 10), ("graph kernel", Kind.KERNEL, DEVICE, 20, 5)])
     made.external = np.array([4, 4])

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import show
-from stepscope.analyze.advise.waited import LOADING_THREAD, Waited, Worth
+from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
-from stepscope.analyze.spans import Ints
+from stepscope.analyze.phases import PIPELINE_THREAD
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace, among
 
 RULE = "host-callback"
@@ -27,7 +28,11 @@ CALLBACKS = re.compile(
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Look at the operations of compiled code that call Python."""
-    looked = [waited for waited in facts.waited if len(waited.executing) or waited.has_device]
+    looked = [
+        waited
+        for waited in facts.waited
+        if len(waited.executing) or waited.has_device or len(of_thread(waited))
+    ]
     if facts.timeline.format not in ("xplane", "timeline", "step_stats", "chrome") or not looked:
         raise Abstain("no compiled code of XLA or TensorFlow whose operations are known")
     yield from judged(
@@ -57,14 +62,20 @@ def of_the_loader(waited: Waited) -> Ints:
 
 
 def _on_loading_thread(trace: Trace) -> npt.NDArray[np.bool_]:
-    return np.array([bool(LOADING_THREAD.search(lane.thread or "")) for lane in trace.lanes], bool)
+    return np.array([bool(PIPELINE_THREAD.search(lane.thread or "")) for lane in trace.lanes], bool)
 
 
 def _rows(waited: Waited) -> Ints:
     trace = waited.trace
     called = named(trace, CALLBACKS)
-    mine = (trace.rank == waited.rank) & called[trace.name] & (trace.lane != waited.lane)
+    mine = (trace.rank == waited.rank) & called[trace.name]
     return np.flatnonzero(mine & among(Kind.HOST_OP, Kind.KERNEL)[trace.kind])
+
+
+def of_thread(waited: Waited) -> Spans:
+    """Return the time in which compiled code on the training thread itself calls Python."""
+    rows = _rows(waited)
+    return rows_spans(waited.trace, rows[waited.trace.lane[rows] == waited.lane])
 
 
 def _case(waited: Waited) -> Case | None:
@@ -81,6 +92,7 @@ def _case(waited: Waited) -> Case | None:
         "events": longest(trace, rows),
     }
     lines = [] if waited.sampled is None else waited.sampled.called_lines(spans)
+    lines = lines or waited.lines(of_thread(waited).intersect(spans))
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     line = lines[0] if lines else None
     return Case(waited, worth, evidence, line, rows[np.argsort(-trace.duration_ns[rows], kind="stable")])

@@ -23,8 +23,6 @@ from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
-LOADING_THREAD = re.compile(r"tf_data")
-"""Threads on which TensorFlow runs a ``tf.data`` pipeline: waiting for them is waiting for data."""
 _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
 """Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
