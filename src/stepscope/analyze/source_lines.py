@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.library_files import is_library_file
 from stepscope.analyze.named import of_names
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.kernels import tree
@@ -138,69 +139,6 @@ _LIBRARIES = frozenset(
         "etils",
     ]
 )
-_XLA_FILES = frozenset(
-    [
-        "api.py",
-        "pjit.py",
-        "pxla.py",
-        "array.py",
-        "core.py",
-        "compiler.py",
-        "profiler.py",
-        "dispatch.py",
-        "mlir.py",
-        "traceback_util.py",
-        "source_info_util.py",
-        "interpreters.py",
-        "tree_util.py",
-        "lax.py",
-        "lax_numpy.py",
-        "ufuncs.py",
-        "random.py",
-        "prng.py",
-        "stages.py",
-        "util.py",
-        "config.py",
-        "partial_eval.py",
-        "ad.py",
-        "batching.py",
-        "xla_bridge.py",
-        "linear_util.py",
-        "custom_derivatives.py",
-        "custom_jvp_call.py",
-        "layout.py",
-        "sharding_impls.py",
-        "api_util.py",
-        "compilation_cache.py",
-        "monitoring.py",
-        "weakref_lru_cache.py",
-        "reductions.py",
-        "array_methods.py",
-        "dtypes.py",
-        "xla_client.py",
-        "basearray.py",
-        "op_shardings.py",
-        "abstract_arrays.py",
-        "lax_reference.py",
-        "slicing.py",
-        "indexing.py",
-        "control_flow.py",
-        "loops.py",
-        "conditionals.py",
-        "common.py",
-        "pe.py",
-        "callback.py",
-        "cache_key.py",
-        "profile_hook.py",
-        "trainer.py",
-        "layer.py",
-        "operation.py",
-        "backend_utils.py",
-        "tracking.py",
-        "traceback_utils.py",
-    ]
-)
-"""XPlane gives file names without their directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +175,7 @@ def is_own(name: str) -> bool:
     if line is None or _INSTALLED.search(line.file):
         return False
     parts = line.file.strip("/").split("/")
-    if name.startswith("$") and len(parts) == 1 and parts[0] in _XLA_FILES:
+    if name.startswith("$") and len(parts) == 1 and is_library_file(parts[0]):
         return False
     first = parts[0].removesuffix(".py")
     if first in _LIBRARIES or any(part in _LIBRARIES for part in parts[:-1]):

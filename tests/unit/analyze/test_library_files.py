@@ -1,0 +1,36 @@
+"""Which names of files are those of libraries, where a recorder gives no directories."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.analyze.source_lines import is_own
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "$gen_dataset_ops.py:3008 iterator_get_next",
+        "$math_ops.py:944 cast",
+        "$function_type.py:188 __init__",
+        "$tracing_compilation.py:188 _maybe_define_function",
+        "$array_creation.py:98 ones",
+        "$pjit.py:211 _cpp_pjit",
+        "$optimizer.py:227 _update_step",
+        "$context.py:2293 executing_eagerly",
+    ],
+)
+def test_a_file_of_a_library_is_not_the_users(frame: str) -> None:
+    assert not is_own(frame)
+
+
+@pytest.mark.parametrize(
+    "file", ["train", "model", "data", "utils", "losses", "my_ops_test", "layers", "main"]
+)
+def test_a_name_that_programs_use_is_the_users(file: str) -> None:
+    assert is_own(f"${file}.py:7 step")
+
+
+def test_with_its_directory_a_file_is_judged_by_that() -> None:
+    assert is_own("/home/ann/nets/math_ops.py(9): cast")
+    assert is_own("/home/ann/context.py(9): step")
