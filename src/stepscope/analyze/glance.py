@@ -17,7 +17,6 @@ from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.memory import PeakHolder
-from stepscope.analyze.named import named
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.step_tree import PARTS, innermost
@@ -128,28 +127,24 @@ def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
 def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, int, int]]:
     """Yield name, bound, time and count of a path's parts.
 
-    What lies between operators is named by the innermost event of the main thread, whatever it is, where the
-    path knows none.
+    What lies between operators of the main thread is named by its innermost event in each instant, whatever
+    it is: one stretch may hold several.
     """
     trace = facts.timeline
     for piece in path.top:
-        name = piece.name
-        if WRAPPERS.match(name):
-            # What only holds others takes no time itself: nothing says what was done meanwhile.
-            name = "" if _STEPS.match(name) else f"nothing recorded within {name}"
-        if name or piece.bound not in _BETWEEN:
-            yield name, piece.bound, piece.time_ns, piece.pieces
+        if piece.bound not in _BETWEEN:
+            yield _own_time(piece.name), piece.bound, piece.time_ns, piece.pieces
     lane = facts.graphs.of(path.rank).main_lane
     pieces = path.pieces
-    nameless = np.isin(pieces.bound, [BOUNDS.index(bound) for bound in _BETWEEN])
-    start, length, row = pieces.start_ns[nameless], pieces.duration_ns[nameless], pieces.row[nameless]
-    bound = pieces.bound[nameless]
-    marks = named(trace, _STEPS)
-    kept = row < 0
-    if len(trace):
-        kept |= (trace.name[row] < 0) | marks[trace.name[row]]
+    between = np.isin(pieces.bound, [BOUNDS.index(bound) for bound in _BETWEEN])
+    elsewhere = between & (pieces.row >= 0)
+    elsewhere[elsewhere] = trace.lane[pieces.row[elsewhere]] != lane
+    for row, ns in zip(pieces.row[elsewhere].tolist(), pieces.duration_ns[elsewhere].tolist(), strict=True):
+        yield _own_time(trace.name_of(row)), "host_gap", ns, 1
+    between &= ~elsewhere
     begin, end, innermost_row = trace.derived(f"innermost on lane {lane}", lambda: _innermost_on(trace, lane))
-    at, until, which = start[kept], (start + length)[kept], bound[kept]
+    at, which = pieces.start_ns[between], pieces.bound[between]
+    until = at + pieces.duration_ns[between]
     first, last = np.searchsorted(end, at, side="right"), np.searchsorted(begin, until, side="left")
     count = np.maximum(last - first, 0)
     of_piece = np.repeat(np.arange(len(at)), count)
@@ -158,14 +153,19 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
     of_row = trace.name[innermost_row[place]]
     for number in distinct(of_row).tolist():
         mine = of_row == number
-        name = trace.strings[number]
-        name = f"nothing recorded within {name}" if WRAPPERS.match(name) else name
-        yield name, "host_gap", int(covered[mine].sum()), int(mine.sum())
+        yield _own_time(trace.strings[number]), "host_gap", int(covered[mine].sum()), int(mine.sum())
     rest = until - at - np.bincount(of_piece, covered, len(at)).astype(np.int64)
     for number in distinct(which).tolist():
         mine = (which == number) & (rest > 0)
         if mine.any():
             yield "", BOUNDS[number], int(rest[mine].sum()), int(mine.sum())
+
+
+def _own_time(name: str) -> str:
+    """Return what an event's own time is called: of what only holds others, nothing says what was done."""
+    if not WRAPPERS.match(name):
+        return name
+    return "" if _STEPS.match(name) else f"nothing recorded within {name}"
 
 
 def _innermost_on(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:

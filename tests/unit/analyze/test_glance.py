@@ -33,3 +33,35 @@ def test_what_steps_waited_for_longest_comes_first(facts):
     assert named == [("long", 600), ("short", 150)]
     assert [each["ns"] for each in found] == sorted((each["ns"] for each in found), reverse=True)
     assert sum(each["ratio"] for each in found) == pytest.approx(1.0, abs=0.02)
+
+
+def test_one_stretch_without_operators_is_named_by_all_that_lay_in_it(make):
+    """Between two operators the thread ends one function, is in another, and begins a third."""
+    e, kind = make.event, make.Kind
+    events = [
+        e("step", kind.STEP, 0, 1000, step=0),
+        e("train.py(1): main", kind.PYTHON_FRAME, 1, 998),
+        e("first", kind.HOST_OP, 10, 90),
+        e("load", kind.ANNOTATION, 150, 600),
+        e("<built-in function sleep>", kind.PYTHON_FRAME, 200, 500),
+        e("last", kind.HOST_OP, 800, 190),
+    ]
+    found = {(one["name"], one["bound"]): one["ns"] for one in waited_for(Facts(make.build(events)))}
+    assert found["<built-in function sleep>", "host_gap"] == 500
+    assert found["load", "host_gap"] == 100
+    assert found["train.py(1): main", "host_gap"] == pytest.approx(109, abs=10)
+
+
+def test_a_gap_of_another_thread_keeps_the_name_of_what_lay_around_it_there(make):
+    e, kind = make.event, make.Kind
+    events = [
+        e("step", kind.STEP, 0, 1000, step=0),
+        e("forward", kind.HOST_OP, 10, 90),
+        e("run_backward", kind.PYTHON_FRAME, 110, 700),
+        e("hook", kind.PYTHON_FRAME, 200, 500, lane="autograd"),
+        e("MmBackward0", kind.HOST_OP, 150, 40, lane="autograd"),
+        e("AddBackward0", kind.HOST_OP, 720, 70, lane="autograd"),
+        e("last", kind.HOST_OP, 900, 90),
+    ]
+    names = {one["name"] for one in waited_for(Facts(make.build(events)))}
+    assert {"forward", "MmBackward0", "AddBackward0", "last"} <= names
