@@ -155,6 +155,19 @@ _LOADING_FRAMES = re.compile(
     r"|\$(?:py_dataset_adapter|data_adapter\w*|\w+_data_adapter|\w+_loader_adapter)\.py:\d+ "
     r"|(?:^|/)keras/src/trainers/data_adapters/\S+\.py[:(]"
 )
+BLOCKS = re.compile(
+    "|".join(
+        (
+            r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
+            r"^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$",
+            r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
+            r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
+            r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
+        )
+    )
+)
+"""Frames of Python in which a thread sleeps, or waits for another thread, a process, a file or the network.
+"""
 WAITS = re.compile(
     "|".join(
         (
@@ -162,11 +175,7 @@ WAITS = re.compile(
             r"run_backward\b|_engine_run_backward$",
             r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
             r"|wait for completion|Await(?:ed)?\b|::Wait\b",
-            r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
-            r"^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$",
-            r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
-            r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
-            r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
+            BLOCKS.pattern,
             r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$"
             r"|<built-in .*_cuda_synchronize",
         )

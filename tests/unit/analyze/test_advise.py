@@ -15,7 +15,7 @@ from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import is_own
-from stepscope.trace.model import Device, Kind, Lane
+from stepscope.trace.model import Device, Kind, Lane, Source
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction
 from stepscope.trace.tfprof import Profile, ProfileNode
@@ -774,6 +774,52 @@ def job(make, late: dict[int, int], *, buckets: int = 1):
         "state": [3] * len(rows),
     }
     return make.build(events, tables={"collectives": tables})
+
+
+def meetings(make, arrivals, *, host: str = "", ring_ns: int = 0):
+    """Two ranks that meet in one exchange a step; each of a rank's ends comes so much after the other's."""
+    events = []
+    for step, arrived in enumerate(arrivals):
+        for rank, late in enumerate(arrived):
+            at = 2 * step * STEP
+            arrive, end = at + late, at + max(arrived) + 50_000 + rank * ring_ns
+            events += [
+                make.event(f"ProfilerStep#{step}", Kind.STEP, at, 2 * STEP, rank=rank, step=step),
+                make.event("aten::mm", Kind.HOST_OP, at + 100, late - 200, rank=rank),
+                make.event("gloo:all_reduce", Kind.COLLECTIVE, arrive, end - arrive, rank=rank, lane="gloo"),
+            ]
+    trace = make.build(events)
+    rows = [int(row) for row in trace.of_kind(Kind.COLLECTIVE)]
+    count = len(arrivals)
+    tables = {
+        "row": rows, "operation": ["all_reduce"] * len(rows), "group": ["world"] * len(rows),
+        "sequence": [step for _ in (0, 1) for step in range(count)], "state": [3] * len(rows),
+    }  # fmt: skip
+    made = make.build(events, tables={"collectives": tables})
+    sources = tuple(
+        Source(path=f"rank{n}.json", format="kineto", rank=n, events=9, host=host) for n in (0, 1)
+    )
+    return replace(made, sources=sources, clock="unix")
+
+
+EARLY, LATE = 100_000, 900_000
+
+
+def test_a_rank_is_accused_where_it_comes_last_more_often_than_by_chance(make) -> None:
+    always = meetings(make, [(EARLY, LATE)] * 6, host="a")
+    assert only(always, "slow-rank").place["rank"] == 1
+    in_turn = [(EARLY, 300_000), (300_000, EARLY)] * 3
+    by_chance = meetings(make, [*in_turn, (EARLY, 4 * LATE), (EARLY, 4 * LATE)], host="a")
+    assert not found(by_chance, "slow-rank"), "two long waits are most of all waiting"
+
+
+def test_ranks_of_one_host_are_compared_however_far_apart_they_leave_an_exchange(make) -> None:
+    """As those of Gloo's rings do."""
+    apart = {"arrivals": [(EARLY, LATE)] * 4, "ring_ns": 700_000}
+    assert only(meetings(make, **apart, host="a"), "slow-rank").place["rank"] == 1
+    elsewhere = meetings(make, **apart)
+    assert not found(elsewhere, "slow-rank")
+    assert "clocks that disagree" in missing(elsewhere, "slow-rank")
 
 
 def test_a_rank_that_the_others_wait_for(make) -> None:

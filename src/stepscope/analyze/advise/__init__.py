@@ -91,6 +91,7 @@ _NO_WAIT = {
     "step-variation",
     "accelerator-utilization",
     "busy-machine",
+    "between-steps",
 }
 """Rules that say nothing about what a step waited for: if only they could judge, much may still be to
 gain.
@@ -258,7 +259,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    return [one for one in _eager(findings) if not _explained(one, findings)]
+    return _long_step([one for one in _eager(findings) if not _explained(one, findings)])
 
 
 def _eager(findings: list[Finding]) -> list[Finding]:
@@ -321,6 +322,24 @@ def _explained(one: Finding, findings: list[Finding]) -> bool:
         return False
     cause = _VARYING.get(str(one.evidence.get("activity", "")))
     return any(other.rule == cause for other in findings)
+
+
+def _long_step(findings: list[Finding]) -> list[Finding]:
+    """Join what makes a step long with the finding about the line in which it does."""
+    varied = next((one for one in findings if one.rule == "step-variation"), None)
+    about = next((one for one in findings if varied is not None and _same_place(varied, one)), None)
+    if varied is None or about is None:
+        return findings
+    joined = replace(about, chain=[*about.chain, _short(varied)])
+    return [joined if one is about else one for one in findings if one is not varied]
+
+
+def _same_place(one: Finding, other: Finding) -> bool:
+    """Return whether another finding is about the same line, and about most of the time."""
+    if one is other or "line" not in one.place:
+        return False
+    same = all(one.place[key] == other.place.get(key) for key in ("file", "line"))
+    return same and (other.gain_ns or 0) >= steps.EXPLAINED * (one.gain_ns or 0)
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:

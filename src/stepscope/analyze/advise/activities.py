@@ -20,12 +20,18 @@ from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
-from stepscope.analyze.advise.workers import Workers, workers_of
+from stepscope.analyze.advise.workers import (
+    HAS_WORKERS,
+    MORE_WORKERS,
+    Workers,
+    has_workers,
+    workers_of,
+)
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.source_lines import Share, callers
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Kind, Trace, among
 
 
 @dataclass(frozen=True)
@@ -170,16 +176,17 @@ def _what(case: Case) -> str:
         return ", forward passes without gradients after the backward pass,"
     if "compilations" not in evidence:
         return ""
-    names = ", ".join(one["name"] for one in evidence.get("functions", [])[:1])
+    names = " and ".join(one["name"] for one in evidence.get("functions", [])[:2])
+    names += " and others" if len(evidence.get("functions", [])) > 2 else ""
     often = evidence["compilations"] / case.waited.count
     unit = "a step" if case.waited.marked else "in all"
     return f" {names + ' ' if names else ''}{'once' if often == 1 else f'{often:.2g} times'} {unit}"
 
 
 def _of_workers(case: Case) -> str:
-    """Return what to do if worker processes load the data; empty if none was seen."""
+    """Return what to do if worker processes load the data; empty if none is known."""
     if "workers" not in case.evidence:
-        return ""
+        return MORE_WORKERS if HAS_WORKERS in case.chain else ""
     evidence = case.evidence
     return Workers(evidence["workers"], evidence["fetch_ratio"], evidence["collate_ratio"]).remedy
 
@@ -192,10 +199,19 @@ def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
         without = ", ".join(str(waited.rank) for waited in looked[:8])
         if not named:
             return f"no event of data loading was recorded on rank {without}"
+    if rule.activity == Activity.COMPILING and not any(_told(waited) for waited in looked):
+        return "no operators, calls or Python stacks of the training thread"
     telling = rule.activity not in (Activity.LOADING, Activity.COMPILING)
     if telling and not named and not any(waited.has_stacks for waited in looked):
         return "no Python stacks, and no event has such a name"
     return ""
+
+
+def _told(waited: Waited) -> bool:
+    """Return whether anything that the training thread did was recorded, besides ranges of the program's."""
+    kinds = among(Kind.HOST_OP, Kind.RUNTIME_CALL, Kind.PYTHON_FRAME, Kind.DATA_LOADING, Kind.OTHER)
+    trace = waited.trace
+    return waited.has_stacks or bool((kinds[trace.kind] & (trace.lane == waited.lane)).any())
 
 
 def _spans(waited: Waited, activity: Activity) -> Spans:
@@ -246,6 +262,8 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
     evidence["events"] = longest(trace, rows)
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     chain = _chain(waited)
+    if workers is None and rule.activity == Activity.LOADING and has_workers(waited, spans):
+        chain = (*chain, HAS_WORKERS)
     if workers is not None:
         chain = (*chain, workers.said)
         evidence |= {
@@ -347,13 +365,13 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     found: dict[str, Any] = {
         "compilations": len(compiling), "steps_with": len(distinct(trace.step[compiling])),
     }  # fmt: skip
-    functions: dict[str, int] = {}
+    functions: dict[str, list[int]] = {}
     for row in compiling.tolist():
         if name := _function_around(trace, row):
-            functions[name] = functions.get(name, 0) + 1
+            functions.setdefault(name, []).append(int(trace.duration_ns[row]))
     if functions:
-        ordered = sorted(functions.items(), key=lambda item: -item[1])
-        found["functions"] = [{"name": name, "calls": count} for name, count in ordered[:3]]
+        ordered = sorted(functions.items(), key=lambda item: -sum(item[1]))
+        found["functions"] = [{"name": name, "calls": len(each)} for name, each in ordered[:3]]
     told = () if waited.sampled is None else waited.sampled.samples.compiled
     begin, end = int(waited.steps.start_ns.min()), int(waited.steps.end_ns.max())
     shapes = changed([(name, shapes) for when, name, shapes in told if begin <= when <= end])

@@ -12,7 +12,16 @@ import numpy as np
 
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of, whole_time
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told
+from stepscope.analyze.advise.finding import (
+    ONE_RUN_EACH,
+    WORTH,
+    Abstain,
+    Case,
+    Facts,
+    Finding,
+    judged,
+    lines_told,
+)
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.spans import Spans
@@ -24,7 +33,7 @@ UNUSUAL = 4
 step.
 """
 OF_THE_LOOP = 0.2
-"""Least share if no code of the user's runs in the gaps: the cost of a framework's own loop."""
+"""Least share if no code of the user's is known to run in the gaps: the cost of a framework's own loop."""
 MOST = 0.6
 """Share of the time between steps from which on one activity determines the rule of the finding."""
 _REMEDY = {
@@ -33,8 +42,6 @@ _REMEDY = {
     "keras": "do less in callbacks' on_train_batch_begin and on_train_batch_end, or every n batches; "
     "model.compile(steps_per_execution=…) calls them less often",
 }
-ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
-"""Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
 _OTHERWISE = "do it every n steps, or in parallel with the steps in a thread or process"
 
 
@@ -58,9 +65,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _has_own(case: Case) -> bool:
-    """Return whether the user's code runs there, besides what contains the steps, as far as is known."""
-    sampled = case.waited.sampled
-    return sampled is None or (case.line is not None and not sampled.is_around(case.line))
+    """Return whether the program's own code runs there, as far as is known, besides what contains the steps.
+
+    Otherwise the time is that of the framework's loop, or of the profiler: PyTorch's ``step`` ends the mark
+    of one step and begins that of the next.
+    """
+    waited = case.waited
+    if waited.sampled is not None:
+        return case.line is not None and not waited.sampled.is_around(case.line)
+    return case.line is not None or bool(len(case.rows))
 
 
 def _findings(
@@ -104,7 +117,8 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
 
 def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
     # What the loop waits for there, as for a loss that it shows, is the step's own work.
-    lane, own = waited.lane, gaps.minus(waited.executing)
+    lane = waited.lane
+    own = gaps.minus(waited.executing.union(waited.activities.spans(lane, Activity.PROFILING)))
     rule = _rule(waited, gaps, own)
     if rule is not None and rule.activity == Activity.EVALUATING:
         gaps = spans_of(waited, rule.activity).intersect(gaps)

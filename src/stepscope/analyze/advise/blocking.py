@@ -1,35 +1,41 @@
 """blocking-call: the training thread sleeps, or waits for a file, a lock or another process, in a step.
 
-Known where stacks were sampled: they say whether the thread could run.
+Known where stacks were sampled: they say whether the thread could run. Recorded frames show the calls of
+Python that do nothing but wait, such as ``time.sleep`` and locks.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from stepscope.analyze.activity import BLOCKS
 from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told
 from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.sampled import FEWEST
-from stepscope.analyze.spans import Spans
+from stepscope.analyze.source_lines import Share
+from stepscope.analyze.spans import Ints, Spans
 from stepscope.trace.model import Kind, among
 
 RULE = "blocking-call"
 LEAST = 0.05
 _EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
+_JOINS = re.compile(r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:join|_wait_for_tstate_lock)$")
 ONE_LINE = 0.5
 """Share of the waiting that one line of the user's must account for."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Replay the steps without the time in which one line of the user's waits for no device."""
-    looked = [waited for waited in facts.waited if waited.sampled is not None and len(waited.sampled.known)]
+    looked = [waited for waited in facts.waited if _tells(waited)]
     if not looked:
-        raise Abstain("no sampled stacks that tell whether the training thread could run")
+        raise Abstain("no stacks, recorded or sampled, that tell whether the training thread could run")
     yield from judged(
         RULE,
         map(_case, looked),
@@ -46,10 +52,25 @@ def check(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _tells(waited: Waited) -> bool:
+    """Return whether stacks say when the thread that runs the steps waited."""
+    if waited.sampled is not None:
+        return bool(len(waited.sampled.known))
+    return bool(len(_frames(waited)))
+
+
+def _frames(waited: Waited) -> Ints:
+    return np.flatnonzero(
+        (waited.trace.lane == waited.lane) & (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.lane >= 0)
+    )
+
+
 def _case(waited: Waited) -> Case | None:
-    sampled = waited.sampled
-    if sampled is None or sampled.lane != waited.lane:
+    if waited.sampled is None:
+        return _recorded(waited)
+    if waited.sampled.lane != waited.lane:
         return None
+    sampled = waited.sampled
     blocked = sampled.waiting.intersect(waited.spans).intersect(waited.dry).minus(_explained(waited))
     lines = sampled.lines(blocked)
     if not lines or lines[0].time_ns < ONE_LINE * blocked.measure_ns:
@@ -58,6 +79,33 @@ def _case(waited: Waited) -> Case | None:
     # let neither run, which the kernel does not always count as waiting for a processor.
     if lines[0].rows < FEWEST:
         return None
+    return _of(waited, blocked, lines)
+
+
+def _recorded(waited: Waited) -> Case | None:
+    """Return the time in the recorded calls of Python that only wait."""
+    trace, frames = waited.trace, _frames(waited)
+    rows = frames[named(trace, BLOCKS)[trace.name[frames]]]
+    blocked = rows_spans(trace, rows).intersect(waited.spans).intersect(waited.dry)
+    blocked = blocked.minus(_explained(waited)) if len(blocked) else blocked
+    lines = waited.lines(blocked) if len(blocked) else []
+    if not lines or lines[0].time_ns < ONE_LINE * blocked.measure_ns:
+        return None
+    return replace(_of(waited, blocked, lines), chain=_for_a_thread(waited, rows, blocked))
+
+
+def _for_a_thread(waited: Waited, rows: Ints, blocked: Spans) -> tuple[str, ...]:
+    """Return what is known of threads that the training thread waits for most of the time."""
+    trace = waited.trace
+    joins = rows_spans(trace, rows[named(trace, _JOINS)[trace.name[rows]]]).intersect(blocked)
+    beside = (trace.rank == waited.rank) & (trace.lane != waited.lane) & (trace.device < 0)
+    ran = rows_spans(trace, np.flatnonzero(beside)).intersect(joins)
+    if joins.measure_ns < ONE_LINE * blocked.measure_ns or len(ran):
+        return ()
+    return ("it waits for other threads to end, and nothing that they did was recorded",)
+
+
+def _of(waited: Waited, blocked: Spans, lines: list[Share]) -> Case:
     worth = waited.worth(host={waited.lane: blocked})
     evidence = {
         "waited_ns": round(worth.cost_ns / waited.count),
@@ -79,6 +127,10 @@ def _explained(waited: Waited) -> Spans:
 def _exchanging(waited: Waited) -> Spans:
     """Return the time in which stacks say that ranks wait for each other."""
     if waited.sampled is None:
-        return Spans.empty()
+        trace, frames = waited.trace, _frames(waited)
+        frames = frames[named(trace, _EXCHANGES)[trace.name[frames]]]
+        # One that began before a step may be a launcher's, around the whole program.
+        inside = waited.spans.within(trace.start_ns[frames], trace.start_ns[frames] + 1) > 0
+        return rows_spans(trace, frames[inside])
     of_stack = waited.sampled.of_frames(lambda text: 0 if _EXCHANGES.search(text) else -1)
     return waited.sampled.where_stack(of_stack == 0)

@@ -141,6 +141,8 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     least = LATE + BY_CHANCE / len(ranks)
     if not total or blamed[culprit] < least * total or lost < WORTH * wall:
         return
+    if not _beyond_chance(measured, culprit):
+        return
     ratio = lost / wall
     gain, gain_ratio, how = _without_lateness(
         trace, measured, clocks, ranks[culprit], (min(waited_ns.values()), wall)
@@ -195,6 +197,20 @@ def _without_lateness(
     return gain, gain / one.recorded_ns, "ranks"
 
 
+def _beyond_chance(measured: Waits, culprit: int) -> bool:
+    """Return whether a rank comes last more often than it may be by chance, where others wait noticeably.
+
+    Equal ranks have long waits, too: a few of them make up most of all waiting.
+    """
+    from stepscope.analyze.ranks.stragglers import chance_of_wins
+
+    used = measured.wait_ns.sum(axis=1) > measured.transfer_ns.max(axis=1)
+    last = int((used & (measured.last == culprit)).sum())
+    return chance_of_wins(last, int(used.sum()), 1 / len(measured.joint.ranks)) <= CHANCE
+
+
+CHANCE = 0.15
+"""Most likely that one of equal ranks comes last as often: three of three exchanges of two ranks tell."""
 LINE = 0.25
 """Least share of the time before its arrival that a line of the late rank must have to be named."""
 
@@ -219,6 +235,8 @@ def _waits(trace: Trace) -> tuple[Waits, Clocks] | None:
         return None
     clocks = align_clocks(trace, joint)
     measured = measure_waits(trace, joint, clocks)
+    if clocks.one_host:
+        return measured, clocks
     # A collective ends when all have come; ends that lie far apart are of clocks that nothing aligned.
     present = joint.row >= 0
     end = measured.arrival_ns + np.where(present, trace.duration_ns[joint.row], 0)

@@ -37,6 +37,9 @@ _HOW = {
 WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
 """Gains, as shares of the steps, from which on a finding is reported, is medium, is high."""
 
+ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
+"""Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
+
 
 @dataclass(frozen=True)
 class Finding:

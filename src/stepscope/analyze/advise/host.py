@@ -3,7 +3,8 @@
 It is one finding, named after what takes most of the host's time: ``launch-bound`` for launch calls,
 ``python-overhead`` for Python, otherwise ``host-bound``. If a device was recorded, only time in which no
 device worked counts: what the host does while a device is busy costs nothing, and a launch call that blocks
-because the device is busy is not a cost of launching.
+because the device is busy is not a cost of launching. On a host alone without stacks, the time in which the
+training thread runs no operator is all that is known: it may be Python, or a wait.
 """
 
 from __future__ import annotations
@@ -16,9 +17,20 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.busy import BUSY
-from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, top
+from stepscope.analyze.advise.callbacks import of_thread
+from stepscope.analyze.advise.finding import (
+    ONE_RUN_EACH,
+    WORTH,
+    Abstain,
+    Case,
+    Facts,
+    Finding,
+    judged,
+    lines_told,
+    top,
+)
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
-from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.phases import Phase, phases
@@ -70,8 +82,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     looked = [waited for waited in facts.waited if waited.lane >= 0]
     if not looked:
         raise Abstain("no operators of the host were recorded, so what the host did is not known")
-    if not any(waited.has_device for waited in looked) and not any(waited.has_stacks for waited in looked):
-        raise Abstain("no work on an accelerator that could wait for the host, and no Python stacks")
+    if not any(waited.has_device or waited.has_stacks or _has_operators(waited) for waited in looked):
+        raise Abstain(
+            "no work on an accelerator that could wait for the host, no operators of the training thread and "
+            "no Python stacks"
+        )
     for waited in looked:
         case = _case(facts, waited)
         least = WORTH if waited.has_device else max(_least_alone(waited, case) * _ran(waited), WORTH)
@@ -95,6 +110,17 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _say(rule: str, case: Case) -> str:
     device = case.waited.has_device
+    if "outside_ns" in case.evidence:
+        ranges = case.evidence.get("ranges", [])
+        within = (
+            f", {time(ranges[0]['total_ns'] / case.waited.count)} of it in {ranges[0]['name']}"
+            if ranges
+            else ""
+        )
+        return (
+            f"the training thread runs none of the framework's operators for {case.cost_text}{within}: what "
+            f"it did, Python or a wait, was not recorded; {case.free_text}"
+        )
     who = {
         "host-bound": "the device waits for the host",
         "launch-bound": "the device waits for launch calls",
@@ -123,7 +149,9 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
         frames = (facts.timeline.kind == Kind.PYTHON_FRAME) & (facts.timeline.lane == waited.lane)
         if frames.any():
             return _python_alone(facts, waited, parts.python)
-        return _python_sampled(waited, parts.other)
+        if waited.sampled is not None:
+            return _python_sampled(waited, parts.other)
+        return _outside_operators(waited, parts.other) if _has_operators(waited) else None
     if waited.graph is None:  # nothing tells what the device waited for
         return None
     worth = waited.worth(host=dict.fromkeys(waited.host_lanes, parts.all.intersect(waited.dry)))
@@ -227,6 +255,49 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     )
 
 
+def _has_operators(waited: Waited) -> bool:
+    """Return whether operators of the thread that runs the steps were recorded as they ran, one by one."""
+    trace = waited.trace
+    if trace.format in ONE_RUN_EACH:
+        return False  # the lanes are devices, not threads
+    return bool(((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)).any())
+
+
+def _outside_operators(waited: Waited, other: Spans) -> Case | None:
+    """Return the time in which the training thread ran no operator and waited for no other thread.
+
+    What it did is not known: of events, only the user's own ranges lie there.
+    """
+    trace, mine = waited.trace, waited.trace.rank == waited.rank
+    ranges = among(Kind.STEP, Kind.ANNOTATION, Kind.MODULE_SCOPE)[trace.kind]
+    here = mine & (trace.lane == waited.lane) & ~ranges
+    beside = mine & (trace.lane != waited.lane) & (trace.device < 0) & (trace.kind == Kind.HOST_OP)
+    exchanges = mine & among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]
+    ran = rows_spans(trace, np.flatnonzero(beside | exchanges))
+    left = other.minus(rows_spans(trace, np.flatnonzero(here)))
+    # Where other threads ran something during such a stretch, the thread may have waited for them.
+    alone = ran.within(left.start, left.end) < AWAITED * (left.end - left.start)
+    left = Spans.of(left.start[alone], left.end[alone]).minus(ran)
+    if not len(left):
+        return None
+    rows = np.flatnonzero(mine & (trace.lane == waited.lane) & (trace.kind == Kind.ANNOTATION))
+    found = _in_ranges(trace, rows, left) if len(rows) else []
+    evidence: dict[str, Any] = {
+        "outside_ns": round(left.measure_ns / waited.count),
+        "outside_ratio": left.measure_ns / waited.wall_ns,
+    }
+    if found and found[0]["total_ns"] >= MOST * left.measure_ns:
+        evidence["ranges"] = found
+    return Case(waited, waited.worth(host={waited.lane: left}), evidence, rule="host-bound")
+
+
+def _in_ranges(trace: Trace, rows: Ints, spans: Spans) -> list[dict[str, Any]]:
+    """Return the innermost ranges of a thread that hold some time, most time first."""
+    start, end, at = innermost(trace, rows, trace.lane[rows])
+    held = spans.within(start, end)
+    return [{"name": name, "total_ns": int(ns)} for name, ns in top(trace, rows[at], held)]
+
+
 SLOWED = "recording stacks slows Python down: confirm this without stacks"
 
 
@@ -317,7 +388,7 @@ def _in_functions(waited: Waited, mine: Ints) -> Spans:
 
 def _not_its_own(waited: Waited, lanes: list[int]) -> Spans:
     """Return the time that another rule is about, or in which all launching threads waited."""
-    busy = waited.activities.spans(waited.lane)
+    busy = waited.activities.spans(waited.lane).union(of_thread(waited))
     waits = waited.activities.waiting(waited.lane)
     trace = waited.trace
     others = np.flatnonzero(
@@ -371,6 +442,12 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
             f"find out what {case.evidence['one_call']} waits for: the first use of a device, of a library "
             "or of memory can take this long; if these are the first steps, record later ones before "
             "anything else"
+        )
+    if "outside_ns" in case.evidence:
+        where = next((one["name"] for one in case.evidence.get("ranges", [])), "there")
+        runs = f"{where} does" if where != "there" else "runs there"
+        return (
+            f"find out what {runs}, and do less of it in the steps, or ahead of time in a thread or process"
         )
     if _untraced(case):
         return "look in the timeline at what surrounds the time for which nothing was recorded"

@@ -22,9 +22,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.units import time
-from stepscope.analyze.windows import NO_STEP, Windows
+from stepscope.analyze.windows import NO_STEP, Windows, ranks
 from stepscope.trace.model import Kind, among
 
 RULE = "step-variation"
@@ -56,34 +57,71 @@ def check(facts: Facts) -> Iterator[Finding]:
     found = gathered(varied, "lost_ratio", of=len(every))
     worst = found.worst
     waited = next(one for one in facts.waited if one.rank == worst["rank"])
-    cause = worst.get("cause")
-    step = worst["longest"][0]["step"]
+    line = _line(waited, worst)
+    steps = [one["step"] for one in worst["longest"]]
     yield Finding(
         RULE,
         graded(worst["lost_ratio"], medium=MEDIUM, high=HIGH),
-        f"{found.label}step {step} takes {time(worst['max_ns'])}, {worst['excess_ratio']:.0%} more than "
-        f"the median of "
-        f"{worst['steps']} steps"
-        + (f"; {cause} makes {time(worst['cause_ns'])} of the difference" if cause else ""),
+        (found.label or _alone(waited)) + _say(worst, line),
         {**worst, **found.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
-        f"find out what {'step ' + str(step)} did that others did not"
-        + (
-            ""
-            if cause
-            else ": input, checkpoints, garbage collection, recompilation, other programs on the machine"
-        ),
+        _action(worst, line),
         cost_ns=round(worst["lost_ns"]),
         cost_ratio=worst["lost_ratio"],
         gain_ns=round(worst["lost_ns"]),
         gain_ratio=worst["lost_ratio"],
         gain_from="bound",
-        place=place_of(waited, None),
-        events=events_of(waited.trace, _marks(waited, [one["step"] for one in worst["longest"]])),
-        command=f"stepscope profile op {quoted(facts)} -step {step} -order_by micros",
+        place=place_of(waited, line),
+        events=events_of(waited.trace, _marks(waited, steps)),
+        command=f"stepscope profile op {quoted(facts)} -step {steps[0]} -order_by micros",
         withdrawn=f"no step is {LIMIT:.0%} longer than the median, or together they lose less than "
         f"{WORTH:.0%}",
     )
+
+
+def _alone(waited: Waited) -> str:
+    """Return the name of a rank that is judged alone, empty where there is only one."""
+    return f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
+
+
+def _say(worst: dict[str, Any], line: Share | None) -> str:
+    longest, others = worst["longest"][0], worst["longer_steps"] - 1
+    told = (
+        f"step {longest['step']} takes {time(worst['max_ns'])}, {worst['excess_ratio']:.0%} more than the "
+        f"median of {worst['steps']} steps"
+    )
+    if "cause" in worst:
+        told += f"; {worst['cause']} makes {time(worst['cause_ns'])} of the difference"
+    if line is not None:
+        told += f", in {line.line}" if "cause" in worst else f"; most of the difference is in {line.line}"
+    if others:
+        told += f"; {others} more {'are' if others > 1 else 'is'} over {LIMIT:.0%} longer than the median"
+    return told
+
+
+def _action(worst: dict[str, Any], line: Share | None) -> str:
+    last = worst["longest"][: min(worst["longer_steps"], len(worst["longest"]))]
+    numbers = ", ".join(str(one["step"]) for one in last)
+    what = f"find out what step{'s' * (len(last) > 1)} {numbers} did that others did not"
+    if line is not None:
+        return f"{what}, in {line.line}"
+    if "cause" in worst:
+        return what
+    return f"{what}: input, checkpoints, garbage collection, recompilation, other programs on the machine"
+
+
+def _line(waited: Waited, found: dict[str, Any]) -> Share | None:
+    """Return the line of the user's own code that makes up most of what the longest step takes more."""
+    steps = waited.steps
+    longest = steps.number == found["longest"][0]["step"]
+    within = Spans.of(steps.start_ns[longest], steps.end_ns[longest])
+    elsewhere = {one.line: one.time_ns for one in waited.lines(waited.spans.minus(within))}
+    usual = max(len(steps) - 1, 1)
+    for one in waited.lines(within):
+        more = one.time_ns - elsewhere.get(one.line, 0) / usual
+        if more >= EXPLAINED * (found["max_ns"] - found["median_ns"]):
+            return one
+    return None
 
 
 def _evidence(waited: Waited) -> dict[str, Any] | None:
@@ -112,6 +150,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         "excess_ratio": float(durations.max() / middle - 1),
         "lost_ns": lost,
         "lost_ratio": lost / float(durations.mean()),
+        "longer_steps": int((durations >= (1 + LIMIT) * middle).sum()),
         "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
     return found | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)

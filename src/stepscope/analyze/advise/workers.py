@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import rows_spans
+from stepscope.analyze.named import named
 from stepscope.analyze.spans import Spans
 from stepscope.trace.distinct import distinct
 
 FETCH, COLLATE = "fetch (loader worker)", "collate (loader worker)"
 """Names of workers' spans in captures; fetching includes collating."""
 MOSTLY = 0.5
+HAS_WORKERS = "the loader already has worker processes"
+MORE_WORKERS = (
+    "more workers (DataLoader(num_workers=…), prefetch_factor=…), persistent_workers=True where they start "
+    "anew each epoch; make the dataset's own code and collate_fn cheaper"
+)
+_OF_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter\b")
+"""PyTorch's iterator of a loader with ``num_workers`` > 0."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,13 @@ def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
     trace, whole = waited.trace, waiting.measure_ns
     shares = [rows_spans(trace, rows).intersect(waiting).measure_ns / whole for rows in (fetch, collate)]
     return Workers(len(distinct(trace.lane[fetch])), *shares)
+
+
+def has_workers(waited: Waited, waiting: Spans) -> bool:
+    """Return whether what the training thread waited for in some time comes from worker processes."""
+    trace = waited.trace
+    rows = np.flatnonzero(named(trace, _OF_WORKERS)[trace.name] & (trace.lane == waited.lane))
+    return bool(waiting.within(trace.start_ns[rows], trace.end_ns[rows]).any())
 
 
 def _rows(waited: Waited, name: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
