@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations
 
 from stepscope.events.columns import MOST_TAGS
 from stepscope.events.status import counted
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
+from stepscope.store.writers import Writer, finite, tags_of
 
 FAILED = ("callback", "hook")
 """Reasons that count failures of what was called, not points."""
 TORN_SECONDS = 60.0
 """Seconds after which an incomplete last record is a problem while the end of its run is not recorded."""
+
+
+OVERLAP_SECONDS = 10.0
+"""Seconds for which two processes record the same series until they are taken for two jobs.
+
+A job that is started again may begin before the last process of the one before has ended.
+"""
+OWN = "stepscope/"
+"""Beginning of the tags that a run records by itself."""
+MOST_WRITERS = 64
+"""Writers of one run that are compared with each other."""
+SAID = 4
+"""Processes that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +39,9 @@ class Problem:
 
     Attributes:
         kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
-            unreadable unrecorded failed unlisted refused`` or ``cache``. ``failed`` is code that was called
-            at steps, a callback or a hook: no point is lost by itself, but what it records is missing.
+            unreadable unrecorded failed overlap unlisted refused`` or ``cache``. ``failed`` is code that was
+            called at steps, a callback or a hook: no point is lost by itself, but what it records is missing.
+            ``overlap`` is several jobs in one directory.
         count: How many of them, or how many bytes.
         file: The path, None if it concerns no single file.
         text: One sentence.
@@ -109,6 +126,43 @@ def cut(source: FollowedFile) -> tuple[int, str]:
             missing = max(written - os.stat(source.path).st_size, 0)  # noqa: PTH116  as all of a listing
     there = counted(missing, "byte is", "bytes are")
     return missing, f"{there} missing at its end: it was cut, or not all of it was copied"
+
+
+def overlap(writers: Sequence[Writer]) -> list[Problem]:
+    """Return that processes which take themselves for the same rank recorded the same series at one time.
+
+    A hard-coded directory in a sweep does that, or launching single processes where one job was meant.
+    """
+    spans: dict[tuple[object, ...], tuple[float, float, set[str]]] = {}
+    for writer in writers[:MOST_WRITERS] if len(writers) > 1 else ():
+        for source in writer.sources:
+            info = source.said
+            if info is None or info.started is None or not info.recorded:
+                continue
+            process = (info.role, info.rank, info.host, info.pid_namespace, info.pid)
+            begin, end, tags = spans.get(process, (info.started, 0.0, set()))
+            tags |= {tag for tag in tags_of(source) if not tag.startswith(OWN)}
+            spans[process] = min(begin, info.started), max(end, finite(source.last_wall, 0.0)), tags
+    meeting = {
+        process
+        for pair in combinations(spans, 2)
+        if pair[0][:2] == pair[1][:2] and _meet(*(spans[process] for process in pair))
+        for process in pair
+    }
+    if not meeting:
+        return []
+    names = [f"process {pid} on {host}" for _, _, host, _, pid in sorted(meeting, key=str)]
+    named = ", ".join(names[:SAID]) + ", …" * (len(names) > SAID)
+    text = (
+        f"{len(names)} processes recorded the same series at the same time, by their clocks ({named}): give "
+        "each job a directory of its own, or create the run where each process knows its rank"
+    )
+    return [Problem("overlap", len(meeting), None, text)]
+
+
+def _meet(one: tuple[float, float, set[str]], other: tuple[float, float, set[str]]) -> bool:
+    together = min(one[1], other[1]) - max(one[0], other[0])
+    return together > OVERLAP_SECONDS and not one[2].isdisjoint(other[2])
 
 
 def unrecorded(info: RunInfo) -> list[Problem]:

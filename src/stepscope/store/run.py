@@ -18,7 +18,7 @@ from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
-from stepscope.store.problems import Problem, problems_of, unrecorded
+from stepscope.store.problems import Problem, overlap, problems_of, unrecorded
 from stepscope.store.records import RecordSeries, RecordTag, joined
 from stepscope.store.series import Series, series_of, superseded_from
 from stepscope.store.source import AttemptPart
@@ -271,7 +271,7 @@ class StoredRun:
         found = [
             problem for source in self.files.sources.values() for problem in problems_of(source, now=now)
         ]
-        return found + unrecorded(self.info)
+        return found + overlap(self.files.writers) + unrecorded(self.info)
 
     @property
     def first_wall(self) -> float | None:

@@ -1,0 +1,59 @@
+"""Several jobs that record into one directory at the same time are told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from stepscope.store.info import RunInfo
+from stepscope.store.problems import MOST_WRITERS, overlap
+
+
+def writer(pid, begin, end, *, tags=("loss", "stepscope/queued_bytes"), rank=0, role="chief", recorded=True):
+    info = RunInfo(recorded=recorded, role=role, rank=rank, host="node", pid=pid, started=begin)
+    part = SimpleNamespace(tags=dict.fromkeys(tags))
+    return SimpleNamespace(sources=[SimpleNamespace(said=info, last_wall=end, parts=[part])])
+
+
+def test_two_jobs_in_one_directory_are_named():
+    [problem] = overlap([writer(7, 0.0, 100.0), writer(8, 50.0, 200.0), writer(9, 300.0, 400.0)])
+    assert (problem.kind, problem.count, problem.file) == ("overlap", 2, None)
+    assert "2 processes recorded the same series at the same time" in problem.text
+    assert "(process 7 on node, process 8 on node)" in problem.text
+
+
+def test_of_many_processes_some_are_named():
+    [problem] = overlap([writer(pid, 0.0, 100.0) for pid in range(1, MOST_WRITERS + 9)])
+    assert problem.count == MOST_WRITERS
+    assert "process 4 on node" not in problem.text
+    assert ", …)" in problem.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        writer(8, 100.0, 200.0),  # after the first had ended
+        writer(8, 95.0, 200.0),  # a little before: started again
+        writer(8, 50.0, 200.0, rank=1),
+        writer(8, 50.0, 200.0, role="evaluator"),
+        writer(8, 50.0, 200.0, tags=("accuracy", "stepscope/queued_bytes")),
+        writer(7, 50.0, 200.0),  # two writers of one process
+        writer(8, 50.0, 200.0, recorded=False),
+        writer(8, 50.0, float("nan")),
+    ],
+)
+def test_what_may_be_side_by_side_is_no_problem(other):
+    assert overlap([writer(7, 0.0, 100.0), other]) == []
+
+
+def test_the_parts_of_one_process_are_one():
+    halves = [writer(7, 0.0, 20.0), writer(7, 0.0, 100.0)]
+    assert overlap([*halves, writer(8, 100.0, 200.0)]) == []
+    assert overlap([*halves, writer(8, 60.0, 200.0)])[0].count == 2
+
+
+def test_a_writer_that_says_nothing_of_its_start_is_left_out():
+    silent = writer(8, 50.0, 200.0)
+    silent.sources[0].said = None
+    assert overlap([writer(7, 0.0, 100.0), silent]) == []
