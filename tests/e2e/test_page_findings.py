@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -112,9 +113,37 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
         run.scalar("loss", 2.0)
     page.get_by_text("second has started").wait_for()
     assert "first" in state.inner_text()
+    assert {line["run"] for line in watched.charts()["loss"]["lines"]} == {"first"}
     page.get_by_role("button", name="Show all 2 runs").click()
     page.get_by_role("rowheader", name="second").wait_for()
     writer.close()
+
+
+def test_runs_that_were_there_before_the_page_have_not_started_since(tmp_path, serve, watch):
+    """A server that nobody asks looks seldom: where reading takes long, its first answer is of before they began."""
+    log_dir = tmp_path / "log"
+    with ss.Run(log_dir / "first") as run:
+        run.scalar("loss", 1.0)
+    watched = watch(serve(log_dir, "--no-cache"))
+    page = watched.page
+    with page.expect_response(
+        lambda answer: "/changes" in answer.url and '"first"' in answer.text()
+    ) as known:
+        watched.open("#/overview")
+    before = known.value.json()
+    for name in ("second", "third"):
+        with ss.Run(log_dir / name) as run:
+            run.scalar("loss", 2.0)
+    page.get_by_text("2 more runs have started while this page shows first").wait_for()
+    page.goto("about:blank")
+    page.route(
+        "**/changes*",
+        lambda route: route.fulfill(json={**before, "time": time.time(), "loading": None}),
+        times=1,
+    )
+    watched.open("#/overview")
+    page.get_by_role("rowheader", name="third").wait_for()
+    assert page.get_by_text("while this page shows").count() == 0
 
 
 GOES_ON = """

@@ -1,5 +1,5 @@
 /** The configuration of runs: one flat list of keys, and what differs between runs. */
-import { typed } from "../format/number";
+import { rounded, typed } from "../format/number";
 
 /** Nested objects as dotted keys; lists stay values. */
 export function flatten(config: Record<string, unknown>, prefix = ""): Record<string, unknown> {
@@ -22,6 +22,15 @@ export function configText(value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "True" : "False";
   return JSON.stringify(value);
+}
+
+/** Most digits of a number in a table: sampled ones have sixteen. */
+const DIGITS = 5;
+
+/** A config value for a column of a table: of a number that was sampled the first digits. */
+export function configBrief(value: unknown): string {
+  const sampled = typeof value === "number" && Number.isFinite(value) && !Number.isInteger(value);
+  return configText(sampled ? rounded(value, DIGITS) : value);
 }
 
 export interface Difference {
@@ -60,7 +69,7 @@ function differenceOf(key: string, flats: Record<string, unknown>[]): Difference
 /** The values on one line: a range for many numbers, a list otherwise. */
 export function differenceText(difference: Difference): string {
   const { values, numeric } = difference;
-  if (numeric && values.length > 3) return `${configText(values[0])} … ${configText(values.at(-1))}`;
+  if (numeric && values.length > 3) return `${configBrief(values[0])} … ${configBrief(values.at(-1))}`;
   const shown = values.slice(0, 3).map(configText).join(", ");
   return values.length > 3 ? `${shown}, …` : shown;
 }

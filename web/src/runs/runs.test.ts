@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Changes, Chart } from "../server/api";
 import { EMPTY, applyChanges, byName, linesOf } from "./catalog";
-import { configText, differenceText, differences, flatten } from "./config";
+import { configBrief, configText, differenceText, differences, flatten } from "./config";
 import { facts } from "./facts";
 import { runOf } from "./fixtures";
 import { order } from "./order";
@@ -88,6 +88,10 @@ describe("config", () => {
     const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");
     expect(only!.missing).toBe(1);
   });
+  it("shows the first digits of what was sampled, and others whole", () =>
+    expect(
+      [0.0812330284380135, 2.4599999999999998e-5, 0.1, 123456, 3e-4, "0.123456789"].map(configBrief),
+    ).toEqual(["0.081233", "2.46e-5", "0.1", "123,456", "3e-4", "0.123456789"]));
   it("writes values as Python does", () =>
     expect([true, null, "x", [1, "a"], 100000].map(configText)).toEqual([
       "True",
@@ -135,6 +139,31 @@ describe("charts", () => {
     ]);
     expect(picked.map(({ id }) => id)).toEqual(["loss", "accuracy", "train/learning_rate", "zebra"]);
   });
+  it("are those that people record where no name says how it learns", () => {
+    const own = [chart("speed/step_time"), chart("metrics/top1"), chart("objective")];
+    expect(keyCharts(own).map(({ id }) => id)).toEqual(["metrics/top1", "objective", "speed/step_time"]);
+    expect(rankingChart(own)!.id).toBe("metrics/top1");
+    expect(keyCharts([...own, chart("loss")]).map(({ id }) => id)[1]).toBe("speed/step_time");
+  });
+  it("are losses also where that is the name of their group", () => {
+    const gan = [chart("speed/step_time"), chart("images"), chart("loss/generator")];
+    expect(keyCharts(gan)[0]!.id).toBe("loss/generator");
+    expect(rankingChart(gan)!.id).toBe("loss/generator");
+  });
+  it.each([
+    "rollout/ep_rew_mean",
+    "charts/episodic_return",
+    "eval/mean_reward",
+    "env_runners/episode_return_mean",
+    "reward",
+  ])("rank agents by %s, not by a loss", (name) => {
+    const all = [chart("loss", "train/loss", "eval/loss"), chart("train/value_loss"), chart(name)];
+    expect(rankingChart(all)!.id).toBe(name);
+    expect(keyCharts(all)[0]!.id).toBe(name);
+  });
+  it.each(["rewards/chosen", "rewards/margins", "reward_model/lr"])("do not rank by %s", (name) =>
+    expect(rankingChart([chart(name), chart("loss")])!.id).toBe("loss"),
+  );
   it("rank by an evaluated loss", () =>
     expect(rankingChart([chart("aux_loss"), chart("loss", "train/loss", "eval/loss")])!.id).toBe("loss"));
   it("go into sections, own cost last", () => {

@@ -11,6 +11,7 @@ import { ownChart } from "../series/own";
 import { rankingChart } from "../series/pick";
 import { Poller, linkOf, type Answered, type Link } from "../server/poll";
 import { parseQuery } from "../runs/query";
+import { byRecorded } from "../runs/recorded";
 import { readPalette, type Palette } from "../theme/palette";
 import { keepArrangement, withArrangement } from "./arrangement";
 import { keptPlaces } from "./places";
@@ -21,6 +22,8 @@ type Dirty = Record<string, readonly string[]>;
 
 const REPLACE_MS = 250;
 const UNDO_STEPS = 50;
+/** Seconds in which a page that was just opened finds what a server knew nothing of yet. */
+const SETTLING_S = 15;
 
 class App {
   view = $state.raw<View>(readHash(location.hash));
@@ -61,8 +64,11 @@ class App {
     this.grouping !== null && this.grouping.error === null && this.view.charts.band !== "each",
   );
   differing = $derived(differences(this.matching.map((family) => family.main.config)));
+  /** The charts of the runs in view, those first that most of these have. */
+  recorded = $derived(byRecorded(this.catalog.charts, this.matching));
   metric = $derived(
     this.catalog.charts.find((chart) => chart.id === this.view.runs.metric) ??
+      rankingChart(this.recorded.common) ??
       rankingChart(this.catalog.charts),
   );
   /** The place of every run among all that were ever seen, from which its colour follows. */
@@ -99,6 +105,8 @@ class App {
   readonly #opened = location.hash;
   #cursor: string | null = null;
   #offset = 0;
+  /** The server's time of the first answer. */
+  #since = 0;
   #replacing: ReturnType<typeof setTimeout> | undefined;
   #undo: View[] = [];
 
@@ -200,6 +208,7 @@ class App {
     this.now = changes.time;
     const before = this.catalog;
     const first = this.answers === 0;
+    if (first) this.#since = changes.time;
     if (
       first ||
       changes.reset ||
@@ -235,7 +244,14 @@ class App {
     const run = this.watched?.run ?? alone!;
     const others = this.matching.map(({ name }) => name).filter((name) => name !== run);
     if (others.length === this.matching.length) this.watched = null;
-    else if (others.length) this.watched = { run, since: others };
+    else if (others.length && !(this.watched === null && this.#wereThere(others)))
+      this.watched = { run, since: others };
+  }
+
+  /** Whether runs were there when the page was opened, and were only found since: a server that nobody asks looks seldom. */
+  #wereThere(names: readonly string[]): boolean {
+    const started = names.map((name) => this.catalog.runs.get(name)?.started ?? this.#since);
+    return this.now - this.#since < SETTLING_S && started.every((each) => each < this.#since);
   }
 
   #refused(error: unknown): never {
@@ -259,6 +275,7 @@ class App {
 
   #shown(): readonly Family[] {
     const { solo, hidden } = this.view.runs;
+    if (this.watched && this.single && this.view.page === "overview") return [this.single];
     const soloed = solo === null ? undefined : this.matching.find((family) => family.name === solo);
     if (soloed) return [soloed];
     if (!hidden.length) return this.matching;

@@ -1,15 +1,21 @@
 /** The two sides that are compared, and what can be done with them. */
 import { slotStroke } from "../theme/colour";
+import { recordedBy } from "../runs/catalog";
 import { runsQuery, sideOf, toggled, type SideName } from "../runs/sides";
 import { strokeColour } from "../theme/palette";
 import { app } from "./app.svelte";
 
 class Compare {
-  /** The queries of the sides: those of the address, else the baseline or first run and the one after it. */
+  /**
+   * The queries of the sides: those of the address, else the baseline or first run and the one after it. Of runs of
+   * different programs those are taken first that have the metric by which runs are ranked: others share nothing.
+   */
   queries = $derived.by((): Record<SideName, string> => {
     const { baseline, selected } = app.view.runs;
     const { sideA, sideB } = app.view.compare;
-    const names = app.matching.map((family) => family.name);
+    const { metric } = app;
+    const ranked = metric ? app.matching.filter((family) => recordedBy(metric, [family])) : [];
+    const names = [...new Set([...ranked, ...app.matching].map((family) => family.name))];
     const first = [baseline, ...names].find((name) => name !== null && names.includes(name));
     const second = [selected, ...names].find(
       (name) => name !== null && name !== first && names.includes(name),
