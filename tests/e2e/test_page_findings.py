@@ -120,7 +120,7 @@ def test_the_run_that_is_watched_stays_when_another_begins(tmp_path, serve, watc
 
 
 def test_runs_that_were_there_before_the_page_have_not_started_since(tmp_path, serve, watch):
-    """A server that nobody asks looks seldom: where reading takes long, its first answer is of before they began."""
+    """A server that nobody asks looks seldom: its first answer may be of before they began."""
     log_dir = tmp_path / "log"
     with ss.Run(log_dir / "first") as run:
         run.scalar("loss", 1.0)

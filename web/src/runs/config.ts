@@ -28,9 +28,9 @@ export function configText(value: unknown): string {
 const DIGITS = 5;
 
 /** A config value for a column of a table: of a number that was sampled the first digits. */
-export function configBrief(value: unknown): string {
+export function configBrief(value: unknown, digits = DIGITS): string {
   const sampled = typeof value === "number" && Number.isFinite(value) && !Number.isInteger(value);
-  return configText(sampled ? rounded(value, DIGITS) : value);
+  return configText(sampled ? rounded(value, digits) : value);
 }
 
 export interface Difference {
@@ -69,7 +69,7 @@ function differenceOf(key: string, flats: Record<string, unknown>[]): Difference
 /** The values on one line: a range for many numbers, a list otherwise. */
 export function differenceText(difference: Difference): string {
   const { values, numeric } = difference;
-  if (numeric && values.length > 3) return `${configBrief(values[0])} … ${configBrief(values.at(-1))}`;
+  if (numeric && values.length > 3) return `${configBrief(values[0], 3)} … ${configBrief(values.at(-1), 3)}`;
   const shown = values.slice(0, 3).map(configText).join(", ");
   return values.length > 3 ? `${shown}, …` : shown;
 }

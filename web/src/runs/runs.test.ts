@@ -88,6 +88,11 @@ describe("config", () => {
     const [only] = differences([{ a: 1 }, { a: 2 }, { b: 1 }, {}]).filter(({ key }) => key === "a");
     expect(only!.missing).toBe(1);
   });
+  it("gives many numbers as a range, with as many digits as tell what it is", () => {
+    const rates = [1.0204437e-5, 0.0012345678, 0.05, 0.09238891];
+    const [found] = differences(rates.map((lr) => ({ lr })));
+    expect(differenceText(found!)).toBe("1.02e-5 … 0.0924");
+  });
   it("shows the first digits of what was sampled, and others whole", () =>
     expect(
       [0.0812330284380135, 2.4599999999999998e-5, 0.1, 123456, 3e-4, "0.123456789"].map(configBrief),
