@@ -95,7 +95,9 @@ describe("config", () => {
   });
   it("shows the first digits of what was sampled, and others whole", () =>
     expect(
-      [0.0812330284380135, 2.4599999999999998e-5, 0.1, 123456, 3e-4, "0.123456789"].map(configBrief),
+      [0.0812330284380135, 2.4599999999999998e-5, 0.1, 123456, 3e-4, "0.123456789"].map((value) =>
+        configBrief(value),
+      ),
     ).toEqual(["0.081233", "2.46e-5", "0.1", "123,456", "3e-4", "0.123456789"]));
   it("writes values as Python does", () =>
     expect([true, null, "x", [1, "a"], 100000].map(configText)).toEqual([
