@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
@@ -52,6 +53,7 @@ TAGS = (
     "content_md5",
     "blob_id",
     "LastModified",
+    "Last-Modified",
     "updated",
     "last_modified",
     "mtime",
@@ -185,10 +187,12 @@ class Copied:
     Attributes:
         size: Its bytes, up to the first gap.
         tag: Changes when its one object was rewritten; empty for a file in pieces.
+        modified_ns: When the newest object was written; 0 if the store does not say.
     """
 
     objects: dict[Piece, tuple[str, int]] = field(default_factory=dict)
     tag: str = ""
+    modified_ns: int = 0
 
     @property
     def size(self) -> int:
@@ -244,6 +248,7 @@ class Mirror:
         self._address, self._options, self.url = url, dict(options or {}), shown(url)
         self._system = Remote(url, self._options)
         self._root = self._system.root
+        self._of_web = scheme(url) in ("http", "https")
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
         self._wanted, self.file = wanted, ""
@@ -317,7 +322,28 @@ class Mirror:
         if not found and not self._system.exists(self._root):
             raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
         self._system.invalidate_cache()  # what is asked of a single file is not to be answered from a listing
-        return found
+        return self._with_sizes(found)
+
+    def _with_sizes(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return the objects with the size of each that may be read: listings of web servers have none."""
+        unknown = [
+            path
+            for path, facts in found.items()
+            if facts.get("size") is None and (self._wanted(path) or is_recording(path))
+        ]
+        if not unknown:
+            return found
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
+            told = dict(zip(unknown, pool.map(self._facts, unknown), strict=True))
+        return {path: told.get(path, facts) for path, facts in found.items() if told.get(path, facts)}
+
+    def _facts(self, path: str) -> dict[str, Any]:
+        """Return what the store says of a file; nothing where it is gone or its length is not told."""
+        try:
+            facts = self._system.info(path)
+        except FileNotFoundError:
+            return {}
+        return facts if facts.get("size") is not None else {}
 
     def _race(self) -> dict[str, dict[str, Any]]:
         whole, walk = _in_thread(self._find), None
@@ -374,6 +400,8 @@ class Mirror:
             size = int(facts.get("size") or 0)
             piece = (parse_piece(last) if wanted else None) or Piece(last, 0, size)
             name = f"{folder}/{piece.name}".removeprefix(self._root).lstrip("/")
+            if self._of_web:
+                name = unquote(name)
             try:
                 local = inside(self.folder, name)
             except LogDirectoryError:
@@ -384,6 +412,7 @@ class Mirror:
                 continue
             each = files.setdefault(local, Copied())
             each.objects[piece] = (path, size)
+            each.modified_ns = max(each.modified_ns, _modified_ns(facts))
             if piece.name == last:
                 each.tag = _tag(facts)
         self.elsewhere = elsewhere
@@ -455,20 +484,28 @@ class Mirror:
     # --- copying ------------------------------------------------------------------------------------
 
     def _copy(self, local: Path, each: Copied) -> None:
+        """Bring a copy up to date; it is as old as the store says, or a run that ended would seem to run."""
         local.parent.mkdir(parents=True, exist_ok=True)
+        if self._brings(local, each) and each.modified_ns:
+            os.utime(local, ns=(each.modified_ns, each.modified_ns))
+
+    def _brings(self, local: Path, each: Copied) -> bool:
         have, size = local.stat().st_size if local.exists() else -1, each.size
         if not grows(local.name):
-            if have != size or self._tags.get(str(local)) != each.tag:
-                self._replace(local, each, size)
+            old = have != size or self._tags.get(str(local)) != each.tag
         elif have > size:
-            if self._has_shrunk(each, have):
-                self._replace(local, each, size)
+            old = self._has_shrunk(each, have)
         elif local.name.endswith(MARKER):
             local.touch()
+            return False
         elif have < size:
             self._append(local, each, max(have, 0), size)
-        elif each.tag and self._tags.get(str(local), "") not in ("", each.tag):
-            self._replace(local, each, size)  # as of a program that makes room for all before it copies
+            return True
+        else:  # some programs make room for all of a file before they copy it
+            old = bool(each.tag) and self._tags.get(str(local), "") not in ("", each.tag)
+        if old:
+            self._replace(local, each, size)
+        return old
 
     def _append(self, local: Path, each: Copied, have: int, size: int) -> None:
         back = min(have, OVERLAP_BYTES)
@@ -542,16 +579,24 @@ def _modified_ns(facts: Mapping[str, Any]) -> int:
 
     Stores know the second; the digits below a millisecond tell versions of the same second apart.
     """
-    for name in ("LastModified", "last_modified", "updated", "mtime", "created"):
+    for name in ("LastModified", "Last-Modified", "last_modified", "updated", "mtime", "created"):
         found = facts.get(name)
         if isinstance(found, str):
             with suppress(ValueError):
-                found = datetime.fromisoformat(found.replace("Z", "+00:00"))
+                found = (
+                    _http_date(found) if "-" in name else datetime.fromisoformat(found.replace("Z", "+00:00"))
+                )
         if isinstance(found, datetime):
             found = found.timestamp()
         if isinstance(found, int | float) and found > 0:
             return int(found * 1000) * 1_000_000 + zlib.crc32(_tag(facts).encode()) % 1_000_000
     return 0
+
+
+def _http_date(text: str) -> datetime:
+    from email.utils import parsedate_to_datetime  # 30 ms, for web servers alone
+
+    return parsedate_to_datetime(text)
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
+import http.server
+import os
 import shutil
+import threading
 
 import fsspec
 import pytest
@@ -117,6 +122,50 @@ def test_a_rewritten_file_that_could_not_be_fetched_is_fetched_at_the_next_look(
     monkeypatch.setattr(type(remote), "cat_file", real)
     log.refresh()
     assert [each.name for each in embeddings_of(log, "a")] == ["two"]
+
+
+def test_a_copy_is_as_old_as_the_store_says(make, remote):
+    """What was written long ago does not run because it was copied just now."""
+    file = make.line("a", "loss", range(10))
+    upload(make, remote)
+    remote.store[f"/bucket/runs/a/{file.name}"].created = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    run = store.open("memory://bucket/runs").run("a")
+    assert run.state == "ended"
+    assert run.written == pytest.approx(
+        datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp(), abs=0.01
+    )
+
+
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """Lists a directory as a page with links, and says of no file there how long it is."""
+
+    def log_message(self, *_):
+        """Print nothing."""
+
+
+@pytest.fixture
+def web(make):
+    """The address of a web server of the log directory, which knows no ranges of bytes."""
+    handler = functools.partial(Pages, directory=str(make.root))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_web_server_is_read_and_followed(make, web):
+    """Its listings say no lengths, and it answers with whole files where a part was asked for."""
+    file = make.line("sp ace", "loss", range(100))
+    os.utime(file, (1.7e9, 1.7e9))
+    (make.root / "notes.txt").write_text("read")
+    log = store.open(web)
+    [run] = log.runs()
+    assert (run.name, run.num_points(), run.state, run.problems) == ("sp ace", 100, "ended", [])
+    make.points(file, "loss", [(100, 200, 1)])
+    log.refresh()
+    assert run.num_points() == 101
 
 
 @pytest.mark.parametrize(
