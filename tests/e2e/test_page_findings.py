@@ -93,7 +93,7 @@ def test_findings_are_asked_for_once(runs, serve_long, watch):
     page.on("request", lambda request: asked.append(request.url))
     watched.open("#/overview?q=run:saturated")
     page.get_by_role("complementary", name="What is wrong with saturated").wait_for()
-    page.get_by_role("region", name="Findings").get_by_text("most severe first").wait_for()
+    page.get_by_role("region", name="Findings").get_by_role("link", name="Since step").first.wait_for()
     watched.wait(
         "() => performance.getEntriesByType('resource').some((one) => one.name.includes('/captures?'))"
     )

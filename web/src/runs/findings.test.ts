@@ -47,6 +47,8 @@ test("when it was is said once", () => {
     "rank 2 holds 3 others up in data: 5 ms of each step",
   );
   expect(said("since step 1,200 a step takes 9 ms")).toBe("a step takes 9 ms");
+  expect(said("the loss is NaN at step 1200, first on rank 1")).toBe("the loss is NaN, first on rank 1");
+  expect(said("the loss rose from 0.5 at step 1,100 to 2")).toBe("the loss rose from 0.5 at step 1,100 to 2");
   expect(said("slow from step 1,200 to 1,264: 5 ms", { closed_step: 1264 })).toBe("slow: 5 ms");
   for (const other of ["since step 1,200,000", "since step 12,001", "since step 1,2001", "since 1,200 steps"])
     expect(said(other)).toBe(other);

@@ -47,7 +47,7 @@ export function lowered(text: string): string {
 export function summaryOf({ summary, since_step, closed_step }: RunFinding): string {
   const when =
     closed_step === null
-      ? `since step ${fixed(since_step, 0)}`
+      ? `(?:since|at) step (?:${since_step}|${fixed(since_step, 0)})`
       : `from step ${fixed(since_step, 0)} to ${fixed(closed_step, 0)}`;
   // Step 60 is not in "since step 600", nor step 6 in "since step 6,000".
   return spaced(summary.replace(new RegExp(`(^| )${when}(?![,.]?\\d)`, "i"), "").trim());
