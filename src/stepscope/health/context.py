@@ -28,6 +28,10 @@ MOST = 100_000
 """Changes of learning rates that are kept."""
 BEGINS = ("loss", "gradient_norm", "learning_rate")
 """Roles of series that begin again with another fold, stage or task."""
+JUMPED = 0.2
+"""Rise of a loss, as a share of the points before it, with which a new part of it comes in."""
+SLOW = 10
+"""Factor of ``STEADY`` for rounds: those of active learning begin anew, those of federated learning go on."""
 FIRST = 3
 """Points at the beginning of a series to which a restarted one is compared."""
 LAST = 8
@@ -51,6 +55,7 @@ class History:
     means: list[float] = field(default_factory=list)
     count: int = 0
     first: float = inf
+    block: int = BLOCK
     _part: list[float] = field(default_factory=list)
 
     def take(self, chunk: Chunk) -> None:
@@ -62,7 +67,7 @@ class History:
         begin = 0
         while begin < len(values):
             # By the points before the block: so the blocks do not depend on the portions.
-            left = max(BLOCK, (self.count - len(self._part)) // BLOCKS) - len(self._part)
+            left = max(self.block, (self.count - len(self._part)) // BLOCKS) - len(self._part)
             end = min(len(values), begin + left)
             self._part += values[begin:end]
             self.count += end - begin
@@ -95,6 +100,25 @@ class History:
         errors = [0.0 if len(each) < 3 else standard_error(each) for each in (before, recent)]
         noise = float(np.hypot(errors[0], errors[1]))
         return gain > max(3 * noise, 0.01 * abs(float(before.mean())))
+
+    def falls_within(self, since: float, until: float) -> bool | None:
+        """Return whether the second half of a stretch is lower than the first; None if it is too short."""
+        means = np.array(self.means[bisect_left(self.walls, since) + 1 : bisect_left(self.walls, until)])
+        if len(means) < 4:
+            return None
+        first, second = np.array_split(means, 2)
+        noise = float(np.hypot(first.std(), second.std())) / len(second) ** 0.5
+        return float(first.mean() - second.mean()) > max(2 * noise, 0.01 * abs(float(first.mean())))
+
+    def newest(self, until: float) -> float | None:
+        """Return the mean of the last block that ended before a time."""
+        end = bisect_left(self.walls, until)
+        return self.means[end - 1] if end else None
+
+    def is_known(self, since: float, until: float) -> bool:
+        """Return whether there are blocks before and after a time."""
+        begin = bisect_left(self.walls, since)
+        return begin > 0 and bisect_left(self.walls, until) - begin > 1
 
 
 @dataclass
@@ -130,6 +154,7 @@ class Beginning:
     first: list[float] = field(default_factory=list)
     last: list[float] = field(default_factory=list)
     settings: int = 0
+    parts: int = 0
 
     def take(self, values: Floats) -> None:
         """Take further values."""
@@ -165,6 +190,10 @@ class Context:
         self._held: dict[Stream, tuple[list[float], list[float]]] = {}
         self._settings: dict[Stream, tuple[float, int, int]] = {}
         self._changes: list[float] = []
+        self._parts: dict[Stream, History] = {}
+        self._active: dict[Stream, bool] = {}
+        self._joined: list[float] = []
+        """When another part of the loss was first recorded, or was first other than 0."""
         self._beginnings: dict[Stream, Beginning] = {}
         self._begun: dict[Stream, list[float]] = {}
         self._cuts: dict[Stream, list[tuple[int, bool]]] = {}
@@ -187,12 +216,16 @@ class Context:
         self._cuts = {}
         changed = [wall for chunk in batch.of(("setting",)) for wall in self._set(chunk)]
         self._changes += sorted(changed)
+        joined = [wall for chunk in batch.of(("part_loss",)) for wall in self._join(chunk)]
+        self._joined += sorted(joined)
         for chunk in batch.of(BEGINS):
             self._begin(chunk)
         for chunk in batch.chunks:
             stream = chunk.stream
             if stream.role == "loss":
                 self._losses.setdefault(stream, History()).take(chunk)
+            elif stream.role == "part_loss" and stream.split != "eval":
+                self._parts.setdefault(stream, History(block=BLOCK // 2)).take(chunk)
             elif stream.role == "metric":
                 self._metrics.setdefault(stream, History()).take(chunk)
             elif stream.role == "learning_rate":
@@ -215,10 +248,34 @@ class Context:
         found = []
         for index in np.flatnonzero(values != np.concatenate([[last], values[:-1]])).tolist():
             changes += 1
-            counts = changes <= FREE and float(values[index]).is_integer()
-            if np.isfinite(values[index]) and (counts or count + index >= STEADY * changes):
+            slow = chunk.stream.tag.lower().endswith("round")
+            counts = changes <= FREE and float(values[index]).is_integer() and not slow
+            steady = STEADY * (SLOW if slow else 1) * changes
+            if np.isfinite(values[index]) and (counts or count + index >= steady):
                 found.append(float(walls[index]))
         self._settings[chunk.stream] = float(values[-1]), count + len(values), changes
+        return found
+
+    def _join(self, chunk: Chunk) -> list[float]:
+        """Return when a part of the training loss came in."""
+        stream = chunk.stream
+        if stream.split == "eval" or self._active.get(stream):
+            return []
+        active = np.flatnonzero(np.isfinite(chunk.values) & (chunk.values != 0))
+        self._active[stream] = len(active) > 0
+        return [float(chunk.walls[active[0]])] if len(active) else []
+
+    def _raised(self, begun: Beginning, chunk: Chunk) -> list[int]:
+        """Return where another part of the loss came in and raised a series."""
+        values, walls, found = np.concatenate([begun.last, chunk.values]), chunk.walls, []
+        while begun.parts < len(self._joined) and self._joined[begun.parts] <= walls[-1]:
+            index = int(np.searchsorted(walls, self._joined[begun.parts]))
+            begun.parts += 1
+            end = len(begun.last) + index
+            before = values[max(0, end - LAST) : end]
+            usual = float(np.median(before)) if len(before) >= LAST // 2 else inf
+            if values[end] > usual + JUMPED * abs(usual):
+                found.append(index)
         return found
 
     def _begin(self, chunk: Chunk) -> None:
@@ -227,18 +284,24 @@ class Context:
         begun = self._beginnings.get(stream)
         if begun is None:
             begun = self._beginnings[stream] = Beginning(
-                int(steps[0]), int(steps[0]), settings=bisect_right(self._changes, float(walls[0]))
+                int(steps[0]),
+                int(steps[0]),
+                settings=bisect_right(self._changes, float(walls[0])),
+                parts=bisect_right(self._joined, float(walls[0])),
             )
         cuts: dict[int, bool] = {}
         while begun.settings < len(self._changes) and self._changes[begun.settings] <= walls[-1]:
             cuts[int(np.searchsorted(walls, self._changes[begun.settings]))] = False
             begun.settings += 1
+        if stream.role != "learning_rate":
+            cuts.update((index, False) for index in self._raised(begun, chunk))
         back = np.flatnonzero(steps < np.concatenate([[begun.last_step], steps[:-1]]))
         done = 0
         for index in back[steps[back] <= begun.step].tolist():
             begun.take(values[done:index])
             done = index
-            if begun.is_again(float(values[index])):
+            # A rate that is tried from the first step on need not be near the one before.
+            if stream.role == "learning_rate" or begun.is_again(float(values[index])):
                 cuts[index] = True
                 begun.first, begun.last = [], []
         begun.take(values[done:])
@@ -326,6 +389,21 @@ class Context:
     def rises(self, run: str, since: float, until: float) -> bool:
         """Return whether the main training loss rose after a time, more clearly than noise explains."""
         return any(history.improves(since, until, falls=False) for history in self._trained(run))
+
+    def weights_alone(self, run: str, since: float, until: float) -> bool:
+        """Return whether several parts of the loss are recorded, and none rose after a time."""
+        parts = [h for s, h in self._parts.items() if s.run == run and h.is_known(since, until)]
+        return len(parts) > 1 and not any(each.improves(since, until, falls=False) for each in parts)
+
+    def stands(self, run: str, since: float, until: float) -> bool:
+        """Return whether a training loss is known in a stretch of time, and none fell in it."""
+        told = [history.falls_within(since, until) for history in self._trained(run)]
+        return False in told and True not in told
+
+    def is_zero(self, run: str, wall: float) -> bool:
+        """Return whether the newest block of a training loss before a time is 0, or none is recorded."""
+        newest = [h.newest(wall) for h in self._trained(run)]
+        return all(value is None or value == 0 for value in newest)
 
     def _trained(self, run: str) -> list[History]:
         return [

@@ -165,7 +165,7 @@ TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
 _SETTING = re.compile(
     r"(?:\w+[_-])?(?:fold|stage|phase|curriculum|task|level|difficulty|seq_?len(?:gth)?|sequence_length"
     r"|context_length|resolution|image_size|batch_size|sparsity|pruned|mask_ratio|domain|dataset|unfrozen"
-    r"|weight)(?:[_-]?(?:id|idx|index|number|no))?|(?:loss_)?weights?_\w+|lambda_\w+",
+    r"|weight|trial|subject|candidate|round)(?:[_-]?(?:id|idx|index|number|no))?|(?:loss_)?weights?_\w+|lambda_\w+",
     re.IGNORECASE,
 )
 """Endings of the names of settings that a person changes, and which change what is trained."""

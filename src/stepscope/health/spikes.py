@@ -22,8 +22,21 @@ LOCAL = 8
 """Number of points before a value with whose median it is compared: few, so that a trend does not count."""
 FEWEST = 32
 """Comparisons before the first limit."""
+REPEATED = 4
+"""Single spikes at equal distances that are no chance."""
+UNEQUAL = 0.02
+"""Share by which these distances may differ."""
+FAR = 3.0
+"""Multiple of the points before it that such a spike has to reach."""
 LEAP = 3.0
 """Factor over the largest of the three previous points that makes a leap."""
+
+
+REPEATED_ACTION = (
+    "look at what these steps have in common: a shard or a batch that comes again with each epoch, the last "
+    "and smallest batch of an epoch, a step that also evaluates or saves; if it is a task of its own, record "
+    "its loss separately"
+)
 
 
 class _Distances(NamedTuple):
@@ -56,16 +69,28 @@ class Spikes(StreamWatch):
         least: Turns the first values into the smallest distance that makes sense.
         what: The series in words.
         leaps: Whether the value must also be far above the three before it.
+        repeats: Whether to report single values that do not open the gate but come again at equal distances.
     """
 
     def __init__(
-        self, rule: Rule, gate: AlarmGate, least: Callable[[float], float], what: str, *, leaps: bool = False
+        self,
+        rule: Rule,
+        gate: AlarmGate,
+        least: Callable[[float], float],
+        what: str,
+        *,
+        leaps: bool = False,
+        repeats: bool = False,
     ) -> None:
         self._rule, self._gate, self._least, self._what, self._leaps = rule, gate, least, what, leaps
         self._before, self._steps = Ring(LOCAL), Ring(LOCAL)
         self._apart, self._factors = Ring(rule.limit("window")), Ring(rule.limit("window"))
         self._limit = self._factor = inf
         self._level: float | None = None
+        self._repeats = repeats
+        self._singles: list[tuple[int, int]] = []
+        """Numbers and steps of the newest single spikes."""
+        self._period = 0
 
     def take(self, chunk: Chunk) -> None:
         """Judge points; those that are not finite belong to another rule."""
@@ -120,8 +145,44 @@ class Spikes(StreamWatch):
                 self._rule.close(At.row(chunk, at))
             else:
                 self._tell(chunk, at, float(distances.middle[at]))
+        if self._repeats and (self._period or bad.any()):
+            values = chunk.values[rows]
+            far = bad & (values > FAR * distances.middle[rows])
+            self._repeat(chunk, rows.start, far, distances)
         self._apart.push(np.minimum(apart, self._limit))
         self._factors.push(np.minimum(factors[known], self._factor))
+
+    def _repeat(self, chunk: Chunk, begin: int, far: NDArray[np.bool_], distances: _Distances) -> None:
+        """Look for single spikes at equal distances, as of a bad shard that comes again with each epoch."""
+        count = self._apart.count
+        over = self._singles[-1][0] + 2 * self._period - count if self._period else len(far)
+        if over < len(far):
+            self._rule.close(At.row(chunk, begin + max(over, 0)), about="repeated")
+            self._period = 0
+        for index in np.flatnonzero(far).tolist():
+            at = begin + index
+            self._singles = [*self._singles, (count + index, int(chunk.steps[at]))][-REPEATED:]
+            between = np.diff([place for place, _ in self._singles])
+            apart = float(between.mean()) if len(between) else 0.0
+            equal = len(between) == REPEATED - 1 and np.ptp(between) <= max(1.0, UNEQUAL * apart)
+            if self._period or not equal or apart < 2 * LOCAL:
+                continue
+            self._period = round(apart)
+            self._tell_repeated(chunk, at, float(distances.middle[at]))
+
+    def _tell_repeated(self, chunk: Chunk, index: int, middle: float) -> None:
+        value, steps = float(chunk.values[index]), [step for _, step in self._singles]
+        every = round((max(steps) - min(steps)) / (REPEATED - 1))
+        self._rule.open(
+            At.row(chunk, index, min(steps)),
+            f"single points of {self._what} rise far above the others every {every:,} steps, at last to "
+            f"{number(value)}; the median of the {LOCAL} points before is {number(middle)}",
+            {"value": value, "median": middle, "every_n_steps": every},
+            severity="low",
+            about="repeated",
+            since_step=min(steps),
+            action=REPEATED_ACTION,
+        )
 
     def _tell(self, chunk: Chunk, index: int, middle: float) -> None:
         value, now = float(chunk.values[index]), int(chunk.steps[index])

@@ -26,7 +26,7 @@ def of(rule, series):
     return [each for each in findings(series) if each.rule == rule]
 
 
-# --- loss scales ----------------------------------------------------------------------------------------
+# --- loss scales -------------------------------------------------------------------------------------------
 
 
 def halved(start, times, count=400, every_n=1):
@@ -62,7 +62,7 @@ def test_a_loss_scale_that_collapses_is_told(scale, step, text):
     assert finding.summary.endswith(text)
 
 
-# --- values that are not finite ---------------------------------------------------------------------------
+# --- values that are not finite ----------------------------------------------------------------------------
 
 EMPTY = np.where(np.random.default_rng(0).random(1200) < 0.2, NAN, 0.3)
 
@@ -113,7 +113,7 @@ def test_a_part_is_severe_where_no_training_loss_is_recorded():
     assert (finding.severity, finding.summary) == ("high", "loss/generator is infinite at step 30")
 
 
-# --- losses that rise again -------------------------------------------------------------------------------
+# --- losses that rise again --------------------------------------------------------------------------------
 
 RARE = np.arange(120)
 EPOCHS = np.arange(40)
@@ -307,7 +307,7 @@ def test_a_model_that_is_trained_further_falls_by_little():
     assert (finding.severity, "only" in finding.summary) == ("medium", False)
 
 
-# --- what names mean --------------------------------------------------------------------------------------
+# --- what names mean ---------------------------------------------------------------------------------------
 
 CLIMBS = np.where(STEPS < 600, falling(), falling()[600] * np.exp(np.minimum((STEPS - 600) / 60, 6)))
 
@@ -385,7 +385,7 @@ def test_an_evaluation_is_known_by_a_word_in_the_middle_of_its_name():
     assert "loss-not-decreasing" in found({"train/loss": falling(), "avg_loss": diverges})
 
 
-# --- memory -------------------------------------------------------------------------------------------------
+# --- memory ------------------------------------------------------------------------------------------------
 
 MIB = 2.0**20
 SAMPLES = np.arange(6000)
@@ -431,3 +431,151 @@ def test_a_leak_is_told_once_while_it_lasts_and_is_over_once_it_is_mended():
     assert finding.is_open
     [finding] = of("memory-creep", in_use(1024 + 5.0 * np.minimum(SAMPLES, 1000) + noise(6000, 2)))
     assert 5 * 1000 < finding.closed_step < 5 * 1200
+
+
+# --- parts of a loss, and what is set by hand --------------------------------------------------------------
+
+PART = 0.2 + 1.5 * np.exp(-STEPS / 100) + noise(1200, 0.02)
+LATE = np.where(STEPS < 800, 0.0, 1.8 * np.exp(-(STEPS - 800) / 200) + np.abs(noise(1200, 0.03)))
+JOINING = {
+    "recorded from then on": (STEPS[800:], LATE[800:], START + STEPS[800:]),
+    "recorded as 0 before": LATE,
+}
+RAISED = {"loss-spike", "loss-not-decreasing"}
+
+
+@pytest.mark.parametrize("weight", [1, 20])
+@pytest.mark.parametrize("name", JOINING)
+def test_a_task_that_starts_late_raises_the_loss_and_is_no_fault(name, weight):
+    parts = {"train/loss_a": PART, "train/loss_b": JOINING[name]}
+    total = {"train/loss": PART + weight * LATE}
+    assert not RAISED & set(found({**total, **parts}))
+    assert set(found(total)) & RAISED
+
+
+@pytest.mark.parametrize("begins", [400, 796, 1100])
+def test_a_part_that_comes_in_at_another_time_explains_no_spike(begins):
+    spiked = PART + np.where((STEPS >= 800) & (STEPS < 804), 4.0, 0)
+    part = STEPS[begins:], np.full(1200 - begins, 0.1), START + STEPS[begins:]
+    assert "loss-spike" in found({"train/loss": spiked, "train/loss_b": part})
+
+
+def test_a_stage_with_another_part_that_diverges_is_told():
+    diverges = LATE * np.exp(np.maximum(STEPS - 900, 0) / 60.0)
+    parts = {"train/loss_a": PART, "train/loss_b": diverges}
+    assert "loss-not-decreasing" in found({"train/loss": PART + diverges, **parts})
+
+
+@pytest.mark.parametrize("part", [0.5 + noise(1200, 0.02), 0.5 * np.exp(np.maximum(STEPS - 800, 0) / 150)])
+def test_a_rise_in_which_no_part_took_part_is_told_as_such(part):
+    weight = np.minimum(1, np.maximum(STEPS - 800, 0) / 300) * 4
+    series = {"train/loss": PART + weight * part, "train/loss_a": PART, "train/loss_b": part}
+    [finding] = of("loss-not-decreasing", series)
+    steady = part[-1] < 1
+    assert (finding.severity == "medium" and "none of its recorded parts rose" in finding.summary) == steady
+    [finding] = of("loss-not-decreasing", {"train/loss": PART + weight * part})
+    assert "parts" not in finding.summary
+
+
+def tried(rates):
+    """A search over learning rates in one run, from step 0 each."""
+    steps = np.tile(np.arange(300), len(rates))
+    walls = START + np.arange(len(steps))
+    loss = np.concatenate([falling(300, over=200 / (1 + at), seed=at) for at in range(len(rates))])
+    return {"train/loss": (steps, loss, walls), "lr": (steps, np.repeat(rates, 300), walls)}
+
+
+def test_a_search_over_learning_rates_is_no_jump_of_one():
+    assert found(tried([1e-4, 1e-2, 1e-1, 1.0])) == []
+    rates = tried([1e-4, 1e-2])
+    rates["lr"] = np.arange(600), rates["lr"][1], rates["lr"][2]  # steps go on: one training
+    assert "learning-rate" in found(rates)
+
+
+@pytest.mark.parametrize(
+    ("tag", "each", "told"), [("trial", 250, False), ("round", 250, False), ("round", 20, True)]
+)
+def test_what_begins_anew_is_recorded_by_its_name(tag, each, told):
+    """Trials and rounds of active learning begin anew; short rounds, as of federated learning, do not."""
+    at = np.arange(1000)
+    loss = (0.1 + 2.2 * np.exp(-(at % 250) / 30)) * (1 + noise(1000, 0.05))
+    assert ("loss-spike" in found({"train/loss": loss, tag: at // each})) == told
+
+
+# --- gradients of 0 ----------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_is_lost_is_told_while_the_loss_does_not_fall():
+    stops = np.concatenate(
+        [falling(700, over=400), np.full(500, falling(700, over=400)[-1]) + noise(500, 0.03)]
+    )
+    norm = np.where(STEPS < 700, 1 + noise(1200, 0.1), 0.0)
+    [finding] = of("vanishing-gradient", {"train/loss": stops, "train/grad_norm": norm})
+    assert (finding.step, finding.since, finding.severity) == (739, 700, "high")
+    assert "float16" in finding.action
+    back = np.where(STEPS < 900, norm, 1.0)
+    [finding] = of("vanishing-gradient", {"train/loss": stops, "train/grad_norm": back})
+    assert finding.closed_step == 904
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        {"train/loss": np.maximum(falling(to=-0.3, scale=0), 0)},  # a margin that is kept
+        {"train/loss": falling(over=400)},  # computed after the gradients were cleared
+        {"train/loss": 0.5 + noise(1200, 0.02), "rollout/return": STEPS},
+        {},
+    ],
+)
+def test_a_gradient_of_0_is_no_fault_where_nothing_is_left_to_learn_or_all_is_learnt(series):
+    for norm in (np.zeros(1200), np.where(STEPS < 300, 1.0, 0.0)):
+        assert "vanishing-gradient" not in found({**series, "train/grad_norm": norm})
+
+
+# --- spikes that come again, and few evaluations -----------------------------------------------------------
+
+
+def single(steps, height=9.0):
+    return np.where(np.isin(STEPS, steps), height, falling())
+
+
+def test_single_spikes_at_equal_distances_are_told_quietly():
+    [finding] = of("loss-spike", {"train/loss": single(range(350, 1200, 100))})
+    assert (finding.step, finding.since, finding.severity) == (650, 350, "low")
+    assert "every 100 steps" in finding.summary
+    [finding] = of("loss-spike", {"train/loss": single(range(350, 700, 100))})
+    assert finding.closed_step == 850
+
+
+@pytest.mark.parametrize("steps", [(350, 450, 550), (350, 450, 580, 650), (500,), range(350, 366, 5)])
+def test_single_spikes_at_other_distances_are_left_alone(steps):
+    assert not any("every" in each.summary for each in of("loss-spike", {"train/loss": single(steps)}))
+
+
+def tuned(*evaluations, to=0.01):
+    train = to + np.exp(-STEPS / 150)
+    return {"train/loss": train[: 200 * len(evaluations)], "eval/loss": every(200, evaluations)}
+
+
+def test_a_fine_tuning_of_few_epochs_overfits_where_its_evaluation_rises_by_much():
+    [finding] = of("overfitting", tuned(1.0, 1.3, 1.7, 2.1, 2.4))
+    assert (finding.step, finding.since) == (999, 199)
+    assert finding.summary.startswith(
+        "the evaluation loss rose from 1 at step 199 to 2.4, while the training loss fell"
+    )
+    [finding] = of("overfitting", tuned(2.0, 1.0, 1.2, 1.4, 1.6, 1.9, 2.2, 2.5))
+    assert finding.since == 399
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        tuned(1.0, 1.1, 1.2, 1.3, 1.4),  # by less than half
+        tuned(1.0, 1.3, 1.25, 2.1, 2.4),  # not all the time
+        tuned(1.0, 1.3, 1.7, 2.1),
+        tuned(9.0, 0.1, 0.2, 0.3, 0.4, 0.5),  # little of what was learnt
+        tuned(1.0, 1.3, 1.7, 2.1, 2.4, to=9.0),  # the training does not fall
+    ],
+)
+def test_few_evaluations_that_show_less_are_left_alone(series):
+    assert "overfitting" not in found(series)

@@ -114,6 +114,7 @@ class _Start(StreamWatch):
         self._first: Block | None = None
         self._fell = self._burst = False
         self._above, self._above_from, self._level = 0, 0, inf
+        self._above_wall = -inf
         self._climb = Climb()
         self._warm: float | None = None
         self._warmed = 0
@@ -260,7 +261,7 @@ class _Start(StreamWatch):
             # One that is not finite after such a point goes on with it.
             self._above = self._above + 1 if value > limit or (self._above and value != value) else 0
             if self._above == 1:
-                self._above_from = int(chunk.steps[index])
+                self._above_from, self._above_wall = int(chunk.steps[index]), float(chunk.walls[index])
             if self._above == BLOWN and not self._gate.is_open:
                 self._gate.see(True)
                 self._level = first.mean
@@ -271,7 +272,8 @@ class _Start(StreamWatch):
                 )
                 evidence = {"first_mean": first.mean, "value": value}
                 since = min(self._above_from, at.step)
-                self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since)
+                text, severity = told_of_rise(self._rule, at, text, self._above_wall)
+                self._rule.open(at, text, evidence, severity=severity, since_step=since)
 
     def _severe(self, at: At) -> Severity:
         return severity_of_rise(self._rule, at)
@@ -310,6 +312,7 @@ class _Start(StreamWatch):
             self._level = self._climb.limit
             evidence = {"lowest": lowest, "lowest_step": lowest_step, "mean": block.mean}
             since_step = min(self._climb.onset, at.step)
+            text, _ = told_of_rise(self._rule, at, text, self._climb.since)
             self._rule.open(at, text, evidence, severity="medium", since_step=since_step)
             return
         change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= self._level))
@@ -320,8 +323,10 @@ class _Start(StreamWatch):
             text = f"the loss rose to {number(block.mean)}; it began at {number(first.mean)}"
             evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
             # What lies far above needs two blocks, all else as many as are looked at.
-            since_step = min(self._recent[0 if high else -2].first_step, at.step)
-            self._rule.open(at, text, evidence, severity=self._severe(at), since_step=since_step)
+            begun = self._recent[0 if high else -2]
+            text, severity = told_of_rise(self._rule, at, text, begun.wall)
+            since_step = min(begun.first_step, at.step)
+            self._rule.open(at, text, evidence, severity=severity, since_step=since_step)
 
 
 class _Few(StreamWatch):
@@ -362,12 +367,24 @@ class _Few(StreamWatch):
         since = min(rise.since, at.step)
         if rise.lowest_step is None:
             text = f"the loss rose to {number(rise.level)}; it began at {number(rise.before)}"
-            severity: Severity = severity_of_rise(self._rule, at)
+            severity = severity_of_rise(self._rule, at)
         else:
             level, before = number(rise.level), number(rise.before)
             text = f"the loss rose from {before} at step {rise.lowest_step} to {level}"
             severity = "medium"
+        text, most = told_of_rise(self._rule, at, text, self._points.low_wall)
+        severity = "medium" if most == "medium" else severity
         self._rule.open(at, text, evidence, severity=severity, since_step=since)
+
+
+def told_of_rise(rule: Rule, at: At, text: str, since: float) -> tuple[str, Severity]:
+    """Return the sentence on a rise since a time, and its severity.
+
+    Where no recorded part of the loss rose, a weight may have changed, or a part that is not recorded.
+    """
+    if rule.context.weights_alone(at.stream.run, since, at.wall):
+        return f"{text}; none of its recorded parts rose: their weights, or another part, did", "medium"
+    return text, severity_of_rise(rule, at)
 
 
 def may_be_maximized(tag: str) -> bool:

@@ -17,13 +17,16 @@ class LossSpike(PerStream):
     formula = (
         "L - m > the limit that the tail of the last window such distances passes once in 1e7 points, in "
         "values and in logarithms; m is the median of the 8 points before; and L > ratio * m; and L - m > "
-        "level_ratio * the first level; all of this twice within 8 points"
+        "level_ratio * the first level; all of this twice within 8 points; or 4 times at equal distances of "
+        "at least 16 points, with L > 3 * m (then low)"
     )
     source = (
         "OLMo-core StabilityMonitor and llm-foundry KillLossSpike (6 sigma of 128); the fitted tail: "
         "Pickands 1975"
     )
-    window = "at the second such value within 8 points, from the 41st point on"
+    window = (
+        "at the second such value within 8 points, from the 41st point on; at the fourth that comes again"
+    )
     chance = "below 1e-7 a point if the tail falls off exponentially"
     fewest = "41 points"
     roles = ("loss",)
@@ -42,4 +45,4 @@ class LossSpike(PerStream):
         """Return what judges a series."""
         gate = AlarmGate(opens=self.limit("opens"), within=self.limit("within"), closes=self.limit("calm"))
         least = self.limits["level_ratio"]
-        return Spikes(self, gate, lambda level: least * level, "the loss")
+        return Spikes(self, gate, lambda level: least * level, "the loss", repeats=True)

@@ -18,6 +18,14 @@ MOST = 512
 FEWEST = 8
 SINCE = 5
 """Evaluations after the best one."""
+FEW = 4
+"""Evaluations after the best, each worse than the one before, that are enough for a large rise."""
+LARGE = 0.5
+"""Share of the best by which so few must have risen."""
+LOST = 0.25
+"""Share of what was learnt that so few must have lost again."""
+HALVED = 0.5
+"""Share of its value at the best evaluation to which the training loss must have fallen meanwhile."""
 
 
 @dataclass
@@ -52,15 +60,20 @@ class Overfitting(Evaluated):
         "best), z * their noise, back * the largest rise that was undone later), and p of the Mann-Kendall "
         "test for a rise since the best, with the effective number of points, < p, and L_eval > L_train + "
         "gap * |L_train|, and L_train is below its value at the best; best: the lowest median of 3 in a row; "
-        "noise: from differences of neighbours; once a run"
+        "noise: from differences of neighbours; or the 4 evaluations after the lowest each above the one "
+        "before, by half of the lowest, a quarter of what was learnt and z * their noise in all, while "
+        "L_train fell to half; once a run"
     )
     source = (
         "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
         "Rao 1998"
     )
-    window = "at the seventh evaluation or so after the best, from the eighth on"
+    window = (
+        "at the seventh evaluation or so after the best, from the eighth on; at the fourth after the best "
+        "where it rose by much"
+    )
     chance = "below 1e-3 a run, from noise without memory (p at its smallest, z 4)"
-    fewest = "8 evaluations, 7 of them after the best"
+    fewest = "8 evaluations, 7 of them after the best; 5 for a large rise"
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
     defaults = thresholds(gap=0.1, rise=0.25, learnt=0.03, z=4, back=2.0, p=1e-3)
     action = (
@@ -85,6 +98,7 @@ class Overfitting(Evaluated):
         state.trains = [*state.trains, train][-MOST:]
         state.steps = [*state.steps, at.step][-MOST:]
         if len(state.values) < FEWEST:
+            self._few(state, at, value, train)
             return
         self.judged()
         values = np.array(state.values)
@@ -104,6 +118,27 @@ class Overfitting(Evaluated):
         )
         here = At(at.stream, at.step, at.wall, min(step, at.step))
         evidence = {"eval": value, "best_eval": float(middles[best]), "best_step": step, "train": train}
+        self.open(here, text, evidence, since_step=min(step, at.step))
+
+    def _few(self, state: _OverfittingState, at: At, value: float, train: float) -> None:
+        """Judge the first evaluations, as of a fine-tuning of some epochs."""
+        values = np.array(state.values)
+        best = int(np.argmin(values))
+        if state.done or len(values) - 1 - best < FEW:
+            return
+        limits, least, then = self.limits, float(values[best]), state.trains[best]
+        rise = max(LARGE * abs(least), LOST * (state.start - least), limits["z"] * step_noise(values))
+        learnt = train < then - (1 - HALVED) * abs(then) and value - train > limits["gap"] * abs(train)
+        if not learnt or value - least <= rise or (np.diff(values[best:]) <= 0).any():
+            return
+        state.is_open = state.done = True
+        step = state.steps[best]
+        text = (
+            f"the evaluation loss rose from {number(least)} at step {step} to {number(value)}, "
+            f"while the training loss fell from {number(then)} to {number(train)}"
+        )
+        here = At(at.stream, at.step, at.wall, min(step, at.step))
+        evidence = {"eval": value, "best_eval": least, "best_step": step, "train": train}
         self.open(here, text, evidence, since_step=min(step, at.step))
 
     def _rose(self, state: _OverfittingState, values: Floats, middles: Floats, best: int) -> bool:
