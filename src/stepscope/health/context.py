@@ -108,7 +108,7 @@ class History:
             return None
         first, second = np.array_split(means, 2)
         noise = float(np.hypot(first.std(), second.std())) / len(second) ** 0.5
-        return float(first.mean() - second.mean()) > max(2 * noise, 0.01 * abs(float(first.mean())))
+        return bool(first.mean() - second.mean() > max(2 * noise, 0.01 * abs(float(first.mean()))))
 
     def newest(self, until: float) -> float | None:
         """Return the mean of the last block that ended before a time."""
