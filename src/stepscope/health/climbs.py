@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.health.blocks import Block
-from stepscope.health.noise import rise_chance
+from stepscope.health.noise import rise_chance, taken_back
 from stepscope.health.ring import median
 
 CLIMB = 8
@@ -22,6 +22,8 @@ CLEAR = 0.25
 """Rise, as a share of the lowest value, below which no share of what was learnt counts."""
 ONSET = 0.1
 """Share of a rise below which it has not begun."""
+BACK = 2.0
+"""Multiple of the largest rise that was undone again, as within epochs that are sorted, which counts."""
 KEPT = 512
 FEW = 5
 """Points of a series of few points whose median counts as its level."""
@@ -55,6 +57,7 @@ class Climb:
         self._begun: list[tuple[float, int]] = []
         self._path: deque[tuple[float, int]] = deque(maxlen=KEPT)
         """Means and last steps of the blocks since the lowest."""
+        self._means: deque[float] = deque(maxlen=KEPT)
 
     def see(self, block: Block) -> bool:
         """Take a block; return whether the loss climbs: 8 rises by chance are rarer than 1 in 40,000."""
@@ -68,7 +71,9 @@ class Climb:
             self.lowest, self.lowest_step = mean, block.step
             self._path.clear()
         self._path.append((mean, block.step))
-        return len(self.rising) == CLIMB and mean > self.limit
+        self._means.append(mean)
+        climbs = len(self.rising) == CLIMB and mean > self.limit
+        return climbs and mean - self.lowest > BACK * taken_back(np.array(self._means))
 
     @property
     def limit(self) -> float:
@@ -114,6 +119,7 @@ class FewPoints:
         self._recent: deque[tuple[float, int]] = deque(maxlen=FEW)
         self._path: deque[tuple[float, int]] = deque(maxlen=KEPT)
         """The points since the lowest level."""
+        self._levels: deque[float] = deque(maxlen=KEPT)
         self._lowest, self._lowest_step = inf, 0
         self._above: int | None = None
         self._high = 0
@@ -142,6 +148,7 @@ class FewPoints:
             self._first.append(value)
             return None
         level, top = self.level, max(self._first)
+        self._levels.append(level)
         if level < self._lowest:
             self._lowest, self._lowest_step = level, sorted(self._recent)[FEW // 2][1]
             self.low_wall = wall
@@ -162,7 +169,7 @@ class FewPoints:
         if level <= limit or min(value for value, _ in self._recent) <= self._lowest:
             return None
         values = np.array([value for value, _ in self._path])[-64:]
-        if rise_chance(values) >= CHANCE:
+        if rise_chance(values) >= CHANCE or level - self._lowest <= BACK * taken_back(np.array(self._levels)):
             return None
         low = self._lowest + ONSET * (level - self._lowest)
         since = next((step for value, step in reversed(self._path) if value <= low), self._lowest_step)

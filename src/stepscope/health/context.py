@@ -41,6 +41,10 @@ FREE = 16
 """Changes of an integer that need no points in between: it may be recorded only when it changes."""
 ERRORS = ("error", "errors", "mae", "mse", "rmse", "mape", "smape", "wer", "cer", "ppl", "perplexity", "fid")
 """Words in the names of metrics of which less is better."""
+MOVES = 4
+"""Values of a setting that show where it goes."""
+MOVED = 0.1
+"""Share of its largest value by which it must have changed."""
 STILL = 3
 """Points of a series that show that it stays the same."""
 WORSE = 0.02
@@ -189,6 +193,7 @@ class Context:
         self._weights: dict[Stream, Signs] = {}
         self._held: dict[Stream, tuple[list[float], list[float]]] = {}
         self._settings: dict[Stream, tuple[float, int, int]] = {}
+        self._set_to: dict[Stream, tuple[list[float], list[float]]] = {}
         self._changes: list[float] = []
         self._parts: dict[Stream, History] = {}
         self._active: dict[Stream, bool] = {}
@@ -230,6 +235,8 @@ class Context:
                 self._metrics.setdefault(stream, History()).take(chunk)
             elif stream.role == "learning_rate":
                 self._note(self._rates, chunk)
+            elif stream.role == "setting":
+                self._note(self._set_to, chunk)
             elif stream.role == "gradient_norm":
                 self._gradients.setdefault(stream, Signs(0.0)).take(chunk)
             elif stream.role == "weight_norm":
@@ -394,6 +401,18 @@ class Context:
         """Return whether several parts of the loss are recorded, and none rose after a time."""
         parts = [h for s, h in self._parts.items() if s.run == run and h.is_known(since, until)]
         return len(parts) > 1 and not any(each.improves(since, until, falls=False) for each in parts)
+
+    def moved(self, run: str, since: float, until: float) -> tuple[str, float, float] | None:
+        """Return a setting that went one way from a time on, with its values then and now, or None."""
+        for stream, (walls, values) in self._set_to.items():
+            begin, end = bisect_right(walls, since) - 1, bisect_left(walls, until)
+            within = np.array(values[max(begin, 0) : end])
+            if stream.run != run or len(within) < MOVES:
+                continue
+            steps, whole = np.diff(within), float(within[-1] - within[0])
+            if (steps * whole > 0).all() and abs(whole) > MOVED * float(np.abs(within).max()):
+                return stream.tag, float(within[0]), float(within[-1])
+        return None
 
     def stands(self, run: str, since: float, until: float) -> bool:
         """Return whether a training loss is known in a stretch of time, and none fell in it."""

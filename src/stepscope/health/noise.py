@@ -107,6 +107,13 @@ def rising(values: Floats) -> Floats:
     return np.repeat([mean for mean, _ in pools], [count for _, count in pools])
 
 
+def taken_back(values: Floats) -> float:
+    """Return the largest rise that was followed by an equal fall; 0 if there was none."""
+    rose = values - np.minimum.accumulate(values)
+    fell = values - np.minimum.accumulate(values[::-1])[::-1]
+    return float(np.minimum(rose, fell).max())
+
+
 def trailing_median(values: Floats, size: int) -> Floats:
     """Return for each value from the ``size``-th on the median of the ``size`` values before it."""
     windows = np.lib.stride_tricks.sliding_window_view(values[:-1], size)

@@ -117,7 +117,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"gradients/(?:global/)?clipped_(?:l2_)?norm", "clipped_norm"),
     (r"gradients/(?:global/)?(?:clipped_ratio|clip_fraction)", "clipped"),
     (r"gradients/(?:global/)?(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
-    (r"(?:.*/)?(?:loss_scale|grad_scale|scaler/scale|amp_scale)", "loss_scale"),
+    (r"(?:.*/)?(?:loss[_ -]scale|grad_scale|scaler/scale|amp_scale)", "loss_scale"),
     (r"(?:gradients|amp)/(?:.*/)?skipped(?:_steps)?", "skipped"),
     (r"gradients/(?P<layer>.+)/(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
     (r"gradients/(?P<layer>.+)/(?:l2_)?(?:norm|rms)", "layer_gradient"),
@@ -165,16 +165,22 @@ TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
 _SETTING = re.compile(
     r"(?:\w+[_-])?(?:fold|stage|phase|curriculum|task|level|difficulty|seq_?len(?:gth)?|sequence_length"
     r"|context_length|resolution|image_size|batch_size|sparsity|pruned|mask_ratio|domain|dataset|unfrozen"
-    r"|weight|trial|subject|candidate|round)(?:[_-]?(?:id|idx|index|number|no))?|(?:loss_)?weights?_\w+|lambda_\w+",
+    r"|weight|trial|subject|candidate|round|teacher_forcing(?:_ratio|_prob)?|sampling_prob"
+    r"|temperature|tau|beta|noise(?:_level|_std|_scale)?|strength|magnitude)(?:[_-]?(?:id|idx|index|number|no))?"
+    r"|(?:loss_)?weights?_\w+|lambda_\w+",
     re.IGNORECASE,
 )
 """Endings of the names of settings that a person changes, and which change what is trained."""
+_ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:ilon)?", re.IGNORECASE)
+"""Sizes of attacks, which are settings, unlike other things called epsilon."""
 _LOSS = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
     r"|losses?/(?:total|loss|all)",
     re.IGNORECASE,
 )
+_BETWEEN = re.compile(r"[_\- ]")
+"""What separates words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
 
 
@@ -193,7 +199,11 @@ def meaning_of(tag: str) -> Meaning | None:
     if _PART.search(tag):
         return Meaning("part_loss", split_of(tag))
     path, _, end = tag.replace(".", "/").rpartition("/")
-    named = _SETTING.fullmatch(end) or (path.rpartition("/")[2].lower() == "curriculum")
+    named = (
+        _SETTING.fullmatch(_BETWEEN.sub("_", end))
+        or _ATTACK.fullmatch(tag)
+        or (path.rpartition("/")[2].lower() == "curriculum")
+    )
     return Meaning("setting") if named and not tag.startswith(MEASURED) else None
 
 
@@ -209,7 +219,7 @@ def scale_of(tag: str, role: str) -> float:
 def split_of(tag: str) -> Split | None:
     """Return the part of the data that a word in the tag names."""
     for part in tag.lower().split("/"):
-        words = part.split("_")
+        words = _BETWEEN.split(part)
         for word in (part, words[0], words[-1], *words[1:-1]):
             if word in SPLITS:
                 return SPLITS[word]
@@ -222,7 +232,7 @@ def without_split(tag: str) -> str:
     for part in tag.split("/"):
         if part.lower() in SPLITS:
             continue
-        words = part.split("_")
+        words = _BETWEEN.split(part)
         kept = [word for word in words if word.lower() not in SPLITS]
         parts.append("_".join(kept) if kept else part)
     return "/".join(parts)

@@ -661,7 +661,10 @@ def test_a_rank_diverges_by_a_fifth_in_two_blocks_of_fifty_steps(apart, ranks, t
     assert diverging(apart, ranks=ranks, steps=99) == []
     if told == 1:
         assert (found[0].rank, found[0].first_step, found[0].is_open) == (1, 50, True)
-        assert found[0].summary == "ranks/loss of rank 1 is 1.21 on average, the median rank's 1"
+        assert (
+            found[0].summary
+            == "ranks/loss of rank 1 is 1.21 on average, the median rank's 1, from the first steps on"
+        )
 
 
 @pytest.mark.parametrize(("good", "closed"), [(99, False), (100, True)])

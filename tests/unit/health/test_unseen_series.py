@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.health_series import START, findings, found, noise
 
+from stepscope.health import Monitor
+
 STEPS = np.arange(1200)
 NAN, INF = float("nan"), float("inf")
 
@@ -60,6 +62,20 @@ def test_a_loss_scale_that_collapses_is_told(scale, step, text):
     [finding] = of("loss-scale", {"train/loss_scale": scale})
     assert finding.step == step
     assert finding.summary.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("skipped", "told"),
+    [
+        (np.minimum(STEPS, 22), []),  # the search from 2^38 down
+        (np.minimum(STEPS // 10, 22), []),  # one in ten
+        (np.minimum(STEPS, 90), [164]),  # none of 64 halves fits
+        (np.minimum(STEPS, 22) + np.clip(STEPS - 300, 0, 30), [322]),
+        (STEPS // 3, [100]),
+    ],
+)
+def test_steps_that_the_search_for_a_first_scale_skips_are_no_collapse(skipped, told):
+    assert [each.step for each in of("loss-scale", {"gradients/skipped_steps": skipped})] == told
 
 
 # --- values that are not finite ----------------------------------------------------------------------------
@@ -143,7 +159,7 @@ RISES = {
         3049,
         3049,
         3249,
-        "it began at 2.1",
+        "first 5 points is 2.1",
     ),
     "by epochs": (
         "epoch_loss",
@@ -156,7 +172,7 @@ RISES = {
         14,
         18,
         22,
-        "it began at 1.7",
+        "first 5 points is 1.7",
     ),
     "below zero": (
         "train/loss",
@@ -253,6 +269,48 @@ def test_a_loss_that_does_not_rise_is_left_alone(name):
     assert "loss-not-decreasing" not in found(CALM[name])
 
 
+def test_a_loss_that_fell_too_steeply_to_be_noise_is_known_to_have_fallen():
+    """Every tenth step of a language model: its first points are all different."""
+    at = np.arange(300)
+    loss = np.where(at < 200, 2.8 + 8 * np.exp(-at / 10), 11.5) + noise(300, 0.05)
+    [finding] = of("loss-not-decreasing", {"lm loss": every(10, loss)})
+    assert (finding.severity, finding.since) == ("high", 2009)
+    assert "first 20 points" in finding.summary
+
+
+@pytest.mark.parametrize(("grows", "told"), [(1.5, 1), (0.0, 0)])
+def test_epochs_that_are_sorted_are_told_once_at_most(grows, told):
+    """By length: the loss rises within each epoch, and begins below it again."""
+    at = np.arange(2400)
+    loss = (0.3 + 2 * np.exp(-at / 150)) * (1 + grows * (at % 200) / 200) + noise(2400, 0.03)
+    assert found({"train/loss": loss}).count("loss-not-decreasing") == told
+    diverges = np.where(at < 2000, loss, loss[2000] * np.exp(np.maximum(at - 2000, 0) / 60))
+    assert found({"train/loss": diverges}).count("loss-not-decreasing") == told + 1
+
+
+SCHEDULE = np.clip((STEPS - 300) / 600, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("tag", "values", "words"),
+    [
+        ("teacher_forcing_ratio", 1 - SCHEDULE, "teacher_forcing_ratio went from 0."),
+        ("train/temperature", 4 - 3 * SCHEDULE, "train/temperature went from "),
+        ("noise_level", SCHEDULE, "noise_level went from 0."),
+        ("attack/epsilon", SCHEDULE, "attack/epsilon went from 0."),
+        ("privacy/epsilon", SCHEDULE, None),
+        ("lr", np.full(1200, 1e-3), None),
+        ("temperature", 1 + noise(1200, 0.1), None),  # which is learnt, and wanders
+    ],
+)
+def test_a_setting_that_moves_as_the_loss_rises_is_named(tag, values, words):
+    loss = falling(over=60) + 1.5 * SCHEDULE
+    [finding] = of("loss-not-decreasing", {"train/loss": loss, tag: values})
+    assert finding.severity == ("low" if words else "medium")
+    assert ("meanwhile" in finding.summary) == (words is not None)
+    assert (words or "") in finding.summary
+
+
 def test_a_rise_that_is_over_is_closed():
     loss = np.where((RARE < 60) | (RARE >= 80), FELL, 9.0)
     [finding] = of("loss-not-decreasing", {"train/loss": rare(loss)})
@@ -305,6 +363,12 @@ def test_a_model_that_is_trained_further_falls_by_little():
     assert finding.severity == "medium"
     [finding] = of("loss-not-decreasing", {**series, "train/loss": 2.3 + noise(1000, 0.04)})
     assert (finding.severity, "only" in finding.summary) == ("medium", False)
+
+
+def test_a_loss_of_0_from_the_first_step_on_never_changes():
+    [finding] = of("loss-not-decreasing", {"train/loss": np.zeros(300), "lr": np.full(300, 1e-3)})
+    assert finding.summary.endswith("it never changes")
+    assert found({"train/loss": np.zeros(300), "reward": np.arange(300.0)}) == []
 
 
 # --- what names mean ---------------------------------------------------------------------------------------
@@ -377,6 +441,18 @@ def test_a_metric_that_improves_explains_a_loss_that_stands_still(tag, better):
     metric = 0.5 + 0.3 * better * (1 - np.exp(-np.arange(60) / 10))
     assert "loss-not-decreasing" not in found({**series, tag: every(20, metric)})
     assert "loss-not-decreasing" in found({**series, tag: every(20, metric[::-1])})
+
+
+@pytest.mark.parametrize("tag", ["lm loss", "lm-loss-training/lm loss", "Training Loss", "total-loss"])
+def test_a_loss_may_have_blanks_and_hyphens_in_its_name(tag):
+    assert "loss-not-decreasing" in found({tag: CLIMBS})
+
+
+@pytest.mark.parametrize(
+    "tag", ["lm loss validation", "Validation Loss", "val-loss", "aux loss", "lm loss scale"]
+)
+def test_other_losses_with_blanks_and_hyphens_are_no_training_loss(tag):
+    assert "loss-not-decreasing" not in found({tag: CLIMBS})
 
 
 def test_an_evaluation_is_known_by_a_word_in_the_middle_of_its_name():
@@ -579,3 +655,55 @@ def test_a_fine_tuning_of_few_epochs_overfits_where_its_evaluation_rises_by_much
 )
 def test_few_evaluations_that_show_less_are_left_alone(series):
     assert "overfitting" not in found(series)
+
+
+# --- ranks -------------------------------------------------------------------------------------------------
+
+
+def of_ranks(*losses):
+    monitor = Monitor()
+    for rank, loss in enumerate(losses):
+        monitor.take("ranks/loss", STEPS, loss, START + STEPS, rank=rank)
+    monitor.finish()
+    return [each for each in monitor.verdict.findings if each.rule == "rank-divergence"]
+
+
+def test_only_the_last_stage_of_a_pipeline_has_a_loss():
+    zeros = [np.zeros(1200)] * 3
+    assert of_ranks(*zeros, falling()) == []
+    assert of_ranks(*zeros, falling(seed=1), falling(seed=2), falling(seed=3)) == []
+    lost = np.where(STEPS < 600, falling(seed=4), 0.0)
+    [finding] = of_ranks(*zeros, falling(seed=1), falling(seed=2), lost)
+    assert (finding.rank, finding.values["mean"]) == (5, 0.0)
+
+
+@pytest.mark.parametrize(("begins", "told"), [(0, True), (600, False)])
+def test_a_rank_that_was_apart_from_the_beginning_is_said_to_have_been(begins, told):
+    apart = falling(seed=3) * (1.0 + (begins <= STEPS))
+    [finding] = of_ranks(falling(seed=0), falling(seed=1), falling(seed=2), apart)
+    assert finding.rank == 3
+    assert finding.summary.endswith(", from the first steps on") == told
+
+
+def test_of_two_ranks_each_is_compared_with_the_other():
+    low, high = of_ranks(np.full(1200, 0.3), np.where(STEPS < 600, 0.3, 0.9))
+    assert low.summary == "ranks/loss of rank 0 is 0.3 on average, that of the other 0.9"
+    assert high.summary == "ranks/loss of rank 1 is 0.9 on average, that of the other 0.3"
+
+
+# --- layers that are trained from some step on -------------------------------------------------------------
+
+
+def test_a_layer_that_begins_to_move_is_no_longer_said_to_stay_the_same():
+    """Of a head whose task starts late nothing but the norm is recorded before; then its updates are."""
+    early, late = np.arange(0, 400, 10), np.arange(400, 800, 10)
+    both = np.r_[early, late]
+    norm = np.r_[np.full(40, 3.0), np.linspace(3.1, 4, 40)]
+    series = {
+        "weights/head.weight/norm": (both, norm, START + both),
+        "updates/head.weight/weight_ratio": (late, np.full(40, 1e-3), START + late + 0.1),
+    }
+    [finding] = of("unchanged-tensor", series)
+    assert (finding.since, finding.closed_step) == (10, 400)
+    still = {**series, "updates/head.weight/weight_ratio": (late, np.zeros(40), START + late + 0.1)}
+    assert of("unchanged-tensor", still)[0].is_open

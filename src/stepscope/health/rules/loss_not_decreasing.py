@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.climbs import CLIMB, FEW, Climb, FewPoints, Rise
-from stepscope.health.finding import Severity, number
+from stepscope.health.finding import SEVERITIES, Severity, number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, standard_error, step_noise
 from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, finite, thresholds
@@ -197,15 +197,17 @@ class _Start(StreamWatch):
             evidence = {"first": values[0], "largest": values[:BLOCK].max(), "mean": after}
             self._rule.open(at, text, evidence, since_step=at.first_step)
             return
-        if before - after > max(3 * error, margin):
+        # A steep fall makes its own points alike, and the errors of their means large.
+        falls = before - after > 3 * step_noise(values) * sqrt(1 / len(start) + 1 / len(later))
+        below = falls and later.max() < values[:FEW].min()
+        if before - after > (margin if below else max(3 * error, margin)):
             self._fell, self._early = True, []
             self._rule.judged()
             self._rule.close(at)
             return
-        # A steep fall makes its own points alike, and the errors of their means large.
-        falls = before - after > 3 * step_noise(values) * sqrt(1 / len(start) + 1 / len(later))
         stuck = None if falls else idle_rate(self._rule, at)
-        if (before - after + 2 * error >= margin and stuck is None) or self._rule.context.gains(block.wall):
+        moves = before - after + 2 * error >= margin and values.min() < values.max()
+        if (moves and stuck is None) or self._rule.context.gains(block.wall):
             return
         self._rule.judged()
         found = stuck or self._sign(at, values, (after - before) / error if error > 0 else inf)
@@ -268,7 +270,7 @@ class _Start(StreamWatch):
                 at = At.row(chunk, index, first.first_step)
                 text = (
                     f"the loss has been above {number(limit)} for {BLOWN} points in a row, {number(BURST)} "
-                    f"times {number(first.mean)}, where it began"
+                    f"times the mean of its first {BLOCK} points, {number(first.mean)}"
                 )
                 evidence = {"first_mean": first.mean, "value": value}
                 since = min(self._above_from, at.step)
@@ -312,15 +314,19 @@ class _Start(StreamWatch):
             self._level = self._climb.limit
             evidence = {"lowest": lowest, "lowest_step": lowest_step, "mean": block.mean}
             since_step = min(self._climb.onset, at.step)
-            text, _ = told_of_rise(self._rule, at, text, self._climb.since)
-            self._rule.open(at, text, evidence, severity="medium", since_step=since_step)
+            text, most = told_of_rise(self._rule, at, text, self._climb.since)
+            severity: Severity = "low" if most == "low" else "medium"
+            self._rule.open(at, text, evidence, severity=severity, since_step=since_step)
             return
         change = self._gate.see(bool(high or far if not self._gate.is_open else block.mean >= self._level))
         if change == "close":
             self._rule.close(at)
         elif change == "open":
             self._level = first.mean
-            text = f"the loss rose to {number(block.mean)}; it began at {number(first.mean)}"
+            text = (
+                f"the loss rose to {number(block.mean)}; the mean of its first {BLOCK} points is "
+                f"{number(first.mean)}"
+            )
             evidence = {"first_mean": first.mean, "mean": block.mean, "standard_error": error}
             # What lies far above needs two blocks, all else as many as are looked at.
             begun = self._recent[0 if high else -2]
@@ -366,22 +372,30 @@ class _Few(StreamWatch):
         evidence = {"value": rise.level, "before": rise.before}
         since = min(rise.since, at.step)
         if rise.lowest_step is None:
-            text = f"the loss rose to {number(rise.level)}; it began at {number(rise.before)}"
+            text = (
+                f"the loss rose to {number(rise.level)}; the median of its first {FEW} points is "
+                f"{number(rise.before)}"
+            )
             severity = severity_of_rise(self._rule, at)
         else:
             level, before = number(rise.level), number(rise.before)
             text = f"the loss rose from {before} at step {rise.lowest_step} to {level}"
             severity = "medium"
         text, most = told_of_rise(self._rule, at, text, self._points.low_wall)
-        severity = "medium" if most == "medium" else severity
+        severity = max(most, severity, key=SEVERITIES.index)
         self._rule.open(at, text, evidence, severity=severity, since_step=since)
 
 
 def told_of_rise(rule: Rule, at: At, text: str, since: float) -> tuple[str, Severity]:
     """Return the sentence on a rise since a time, and its severity.
 
-    Where no recorded part of the loss rose, a weight may have changed, or a part that is not recorded.
+    A setting that went one way meanwhile makes it less severe. Where no recorded part of the loss rose, a
+    weight may have changed, or a part that is not recorded.
     """
+    moved = rule.context.moved(at.stream.run, since, at.wall)
+    if moved is not None:
+        tag, before, now = moved
+        return f"{text}; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
     if rule.context.weights_alone(at.stream.run, since, at.wall):
         return f"{text}; none of its recorded parts rose: their weights, or another part, did", "medium"
     return text, severity_of_rise(rule, at)

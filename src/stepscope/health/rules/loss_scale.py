@@ -12,6 +12,8 @@ from stepscope.health.series import Stream
 
 SETTLED = 10
 """Points without a fall after which a scaler has found its first scale."""
+LONGEST = 64
+"""Most steps of such a search: halves of 2^64 are none any more."""
 HALVES = 2.02
 """Largest factor by which a search lowers the scale in a step, and what single precision adds to it."""
 
@@ -28,7 +30,8 @@ class LossScale(PerStream):
     severity = "high"
     formula = (
         "scale < its largest / fall, once the search at the beginning is over, which at most halves it per "
-        "step, or scale < 1; or skipped steps > ratio of the last 100 steps or more"
+        "step, or scale < 1; or skipped steps > ratio of the last 100 steps or more, not counting those of "
+        "that search"
     )
     source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
     window = "at the first such scale; for skipped steps within 200 steps"
@@ -98,6 +101,17 @@ class _Skipped(StreamWatch):
     def __init__(self, rule: Rule) -> None:
         self._rule, self._gate = rule, AlarmGate(closes=1)
         self._last: tuple[int, float] | None = None
+        self._first: tuple[int, float] | None = None
+        """Step and count at the first point; None once the scaler has found its first scale."""
+
+    def _searches(self, step: int, value: float) -> bool:
+        """Return whether every step has been skipped so far, as while a first scale is looked for."""
+        if self._first is None:
+            return False
+        steps, skipped = step - self._first[0], value - self._first[1]
+        if steps and (skipped < steps or steps > LONGEST):
+            self._first = None
+        return self._first is not None
 
     def take(self, chunk: Chunk) -> None:
         rule = self._rule
@@ -105,6 +119,9 @@ class _Skipped(StreamWatch):
             if not isfinite(value):
                 continue
             if self._last is None or step < self._last[0] or value < self._last[1]:
+                self._last = step, value
+                self._first = self._first or (step, value)
+            if self._searches(step, value):
                 self._last = step, value
             steps = step - self._last[0]
             if steps < rule.limits["steps"]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
-from stepscope.health.noise import Floats, rise_chance, step_noise
+from stepscope.health.noise import Floats, rise_chance, step_noise, taken_back
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -150,10 +150,3 @@ class Overfitting(Evaluated):
         clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
         learnt = train < then and recent - train > limits["gap"] * abs(train)
         return bool(clear and learnt and rise_chance(values[best + 1 :][-64:]) < limits["p"])
-
-
-def taken_back(values: Floats) -> float:
-    """Return the largest rise that was followed by an equal fall; 0 if there was none."""
-    rose = values - np.minimum.accumulate(values)
-    fell = values - np.minimum.accumulate(values[::-1])[::-1]
-    return float(np.minimum(rose, fell).max())

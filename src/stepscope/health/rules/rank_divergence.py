@@ -35,12 +35,16 @@ class _Job:
     Attributes:
         blocks: By the number of the block of steps, the sums of each rank.
         newest: By rank, the number of the block that its newest point is in.
+        first: Number of the first block in which ranks were compared.
+        losing: Ranks that ever had a loss other than 0.
     """
 
     blocks: dict[int, dict[Stream, _RankBlock]] = field(default_factory=dict)
     newest: dict[Stream, int] = field(default_factory=dict)
     gates: dict[Stream, AlarmGate] = field(default_factory=dict)
     judged: int = -1
+    first: int | None = None
+    losing: set[Stream] = field(default_factory=set)
 
 
 class RankDivergence(Rule):
@@ -51,7 +55,8 @@ class RankDivergence(Rule):
     severity = "high"
     formula = (
         "|mean of a rank - median of the ranks' means| > max(ratio * |median|, z standard errors) over a "
-        "block of steps, two blocks in a row; or a rank is not finite where most are"
+        "block of steps, two blocks in a row, not counting ranks that never had a loss other than 0; or a "
+        "rank is not finite where most are"
     )
     source = "Megatron-LM's rerun machine and nvidia-resiliency-ext compare steps for this; over blocks: ours"
     window = "within 150 steps, once the others have recorded them too"
@@ -102,40 +107,50 @@ class RankDivergence(Rule):
             ranks = job.blocks.pop(place)
             if len(ranks) > 1 and place > job.judged:
                 job.judged = place
-                self._judge(job, ranks, at)
+                self._judge(job, place, ranks, at)
 
-    def _judge(self, job: _Job, ranks: dict[Stream, _RankBlock], at: At) -> None:
+    def _judge(self, job: _Job, place: int, ranks: dict[Stream, _RankBlock], at: At) -> None:
         self._together = are_together(ranks)
         if self._together:
             self.judged()
-        means = {stream: block.total / block.count for stream, block in ranks.items() if block.count}
+        job.losing |= {stream for stream, block in ranks.items() if block.squares > 0}
+        # Of a pipeline only the last stage has a loss; the others record 0.
+        means = {
+            stream: block.total / block.count
+            for stream, block in ranks.items()
+            if block.count and (stream in job.losing or not job.losing)
+        }
+        if job.first is None and len(means) > 1:
+            job.first = place
         ordered = sorted(means.values())
         middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else 0.0
         others_finite = sum(not block.bad for block in ranks.values()) * 2 >= len(ranks)
         for stream, block in ranks.items():
-            mean = means.get(stream, inf)
+            mean = means.get(stream, middle if block.count else inf)
             noise = error_of(block) if block.count else 0.0
             limit = max(self.limits["ratio"] * abs(middle), self.limits["z"] * noise)
             nonfinite = block.bad > 0 and others_finite
-            far = abs(mean - middle) * (2 if len(ranks) == 2 else 1) > limit
+            far = abs(mean - middle) * (2 if len(means) == 2 else 1) > limit
             bad = nonfinite or (not block.bad and self._together and far)
             gate = job.gates.setdefault(
                 stream, AlarmGate(opens=self.limit("blocks"), closes=self.limit("blocks"))
             )
-            change = gate.see(bad)
+            change = gate.see(bad, place)
             here = At(stream, at.step, at.wall, min(block.first_step, at.step))
             if change == "close":
                 self.close(here)
             elif change == "open":
-                self._tell(here, block, mean, middle, limit)
+                others = "that of the other" if len(means) == 2 else "the median rank's"
+                usual = 2 * middle - mean if len(means) == 2 else middle
+                begins = ", from the first steps on" if gate.since == job.first else ""
+                text = f"is {number(mean)} on average, {others} {number(usual)}{begins}"
+                self._tell(here, block, text, {"mean": mean, "median": middle, "limit": limit})
 
-    def _tell(self, at: At, block: _RankBlock, mean: float, middle: float, limit: float) -> None:
-        rank, tag = at.stream.rank, at.stream.tag
+    def _tell(self, at: At, block: _RankBlock, text: str, values: dict[str, float]) -> None:
         if block.bad:
-            text = f"{tag} of rank {rank} is not finite in {block.bad} of its last steps; on the others it is"
-        else:
-            text = f"{tag} of rank {rank} is {number(mean)} on average, the median rank's {number(middle)}"
-        self.open(at, text, {"mean": mean, "median": middle, "limit": limit, "nonfinite": block.bad})
+            text = f"is not finite in {block.bad} of its last steps; on the others it is"
+        of_rank = f"{at.stream.tag} of rank {at.stream.rank}"
+        self.open(at, f"{of_rank} {text}", {**values, "nonfinite": block.bad})
 
     @property
     def missing(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 
@@ -88,7 +89,7 @@ class UnchangedTensor(Rule):
             place = stream.run, stream.rank
             if stream.role == "learning_rate":
                 self._rates[place] = value
-            elif self._rates.get(place) != 0.0 and self._is_best(stream):
+            elif self._rates.get(place) != 0.0 and self._is_best(At(stream, step, wall, step)):
                 self._judge(At(stream, step, wall, step), value)
         for chunk in () if varied else rates:
             self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
@@ -169,10 +170,15 @@ class UnchangedTensor(Rule):
         best = self._best.get((stream.run, stream.rank, stream.layer))
         return best is None or stream.role == "learning_rate" or RANKING[stream.role] >= RANKING[best.role]
 
-    def _is_best(self, stream: Stream) -> bool:
+    def _is_best(self, at: At) -> bool:
+        """Return whether a series shows best if its layer moves; what another one showed is then over."""
+        stream = at.stream
         place = stream.run, stream.rank, stream.layer
         best = self._best.setdefault(place, stream)
         if best != stream and RANKING[stream.role] > RANKING[best.role]:
+            gate, _ = self._gates.pop(best, (None, []))
+            if gate is not None and gate.is_open:
+                self.close(replace(at, stream=best))
             self._best[place] = best = stream
         return best == stream
 
