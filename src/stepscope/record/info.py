@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from stepscope.events import hparams
 from stepscope.events.messages import DataClass, Event, Metadata, Summary, Tensor, Value
-from stepscope.events.pid_namespace import pid_namespace
+from stepscope.events.processes import own_start_ticks, pid_namespace
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
@@ -106,6 +106,7 @@ class AttemptInfo:
                 "host": self.host,
                 "pid": os.getpid(),
                 "pid_namespace": pid_namespace(),
+                "start_ticks": own_start_ticks(os.getpid()),
                 "python": platform.python_version(),
                 "command": self.command,
                 "started": self.started,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
 from stepscope.events.framing import frame, unfinished
-from stepscope.events.pid_namespace import pid_namespace
+from stepscope.events.processes import own_start_ticks, pid_namespace
 from stepscope.events.telemetry import (
     FACTS,
     HAS_LOSS,
@@ -381,6 +381,7 @@ class Telemetry:
             host=socket.gethostname(),
             pid=os.getpid(),
             pid_namespace=pid_namespace(),
+            start_ticks=own_start_ticks(os.getpid()),
             started=self.started,
             loss=self.loss_tag,
             devices=device_names(),

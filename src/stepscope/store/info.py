@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from stepscope.events.pid_namespace import pid_namespace
+from stepscope.events.processes import pid_namespace, process_stat
 
 GONE_SECONDS = 3.0
 """Seconds to wait after a process has gone, until readers see what it wrote about its end."""
@@ -32,7 +33,8 @@ class RunInfo:
     Attributes:
         recorded: Whether the run was recorded by Stepscope; otherwise everything here is inferred.
         labels: The user's words about the run.
-        pid_namespace: Where ``pid`` is the number of its process (``events/pid_namespace.py``).
+        pid_namespace: Where ``pid`` is the number of its process (``events/processes.py``).
+        start_ticks: When that process started, in clock ticks since its machine booted.
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
         log_bytes: Sizes of its event files when it ended, by name.
@@ -51,6 +53,7 @@ class RunInfo:
     host: str | None = None
     pid: int | None = None
     pid_namespace: str | None = None
+    start_ticks: int | None = None
     python: str | None = None
     command: str | None = None
     started: float | None = None
@@ -86,7 +89,10 @@ def parse_info(text: bytes) -> RunInfo | None:
             name: get(name, str)
             for name in ("status", "reason", "role", "host", "pid_namespace", "python", "command", "version")
         },
-        **{name: get(name, int) for name in ("attempt", "rank", "world_size", "total_steps", "pid")},
+        **{
+            name: get(name, int)
+            for name in ("attempt", "rank", "world_size", "total_steps", "pid", "start_ticks")
+        },
         **{name: get(name, int, float) for name in ("started", "ended")},
         config=get("config", dict) or {},
         labels=tuple(str(label) for label in get("tags", list) or ()),
@@ -134,12 +140,16 @@ def process_alive(info: RunInfo) -> bool | None:
     """
     if info.pid is None or info.pid <= 0 or not _is_here(info):
         return None
-    try:
-        os.kill(info.pid, 0)
-    except ProcessLookupError:
+    with suppress(PermissionError):  # it exists and belongs to somebody else
+        try:
+            os.kill(info.pid, 0)
+        except ProcessLookupError:
+            return False
+    stat = process_stat(info.pid)
+    if stat is not None and stat.is_dead:
         return False
-    except OSError:
-        return True  # it exists and belongs to somebody else
+    if stat is not None and info.start_ticks is not None:
+        return stat.start_ticks == info.start_ticks
     began = process_began(info.pid)
     return began is None or info.started is None or began < info.started + 1
 
@@ -179,10 +189,12 @@ class ProcessWatch:
 
 def process_began(pid: int) -> float | None:
     """Return when a process started, seconds since the epoch; None if the system does not say."""
+    stat = process_stat(pid)
+    if stat is None:
+        return None
     try:
-        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         lines = Path("/proc/stat").read_text().splitlines()
         boot = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-        return boot + ticks / os.sysconf("SC_CLK_TCK")
+        return boot + stat.start_ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, StopIteration):
         return None

@@ -395,11 +395,12 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
         return ended["status"], reason if isinstance(reason, str) else None
     quiet = now - (file.seen.st_mtime if file.seen else 0.0)
     started = file.facts.get("started")
-    namespace = file.facts.get("pid_namespace")
+    namespace, ticks = file.facts.get("pid_namespace"), file.facts.get("start_ticks")
     info = RunInfo(
         host=file.facts.get("host"),
         pid=file.name.pid,
         pid_namespace=namespace if isinstance(namespace, str) else None,
+        start_ticks=ticks if isinstance(ticks, int) else None,
         started=started if isinstance(started, int | float) else None,
     )
     alive = process_alive(info) if "host" in file.facts else None

@@ -454,8 +454,8 @@ def test_what_a_run_says_about_itself(real, infos):
     assert last["schema"] == 1
     assert set(last) == {
         "schema", "version", "status", "reason", "attempt", "rank", "world_size", "role", "config", "tags",
-        "total_steps", "host", "pid", "pid_namespace", "python", "command", "started", "ended", "frameworks",
-        "problems", "log_bytes",
+        "total_steps", "host", "pid", "pid_namespace", "start_ticks", "python", "command", "started", "ended",
+        "frameworks", "problems", "log_bytes",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from stepscope.events.pid_namespace import pid_namespace
+from stepscope.events.processes import own_start_ticks, pid_namespace
 from stepscope.store.info import RunInfo, age, parse_info, process_alive, process_began, state_of
 
 
@@ -27,6 +27,7 @@ def test_every_fact_is_taken():
         "host": "h",
         "pid": 7,
         "pid_namespace": "boot pid:[1]",
+        "start_ticks": 4711,
         "python": "3.11",
         "command": "train.py",
         "started": 1.5,
@@ -138,6 +139,25 @@ def test_a_process_is_looked_for_only_where_its_number_means_it():
     assert process_alive(RunInfo(host=host, pid=2**22 - 1, pid_namespace=elsewhere)) is None
     assert process_alive(RunInfo(host="renamed", pid=pid, pid_namespace=here)) is True
     assert process_alive(RunInfo(host="renamed", pid=2**22 - 1, pid_namespace=here)) is False
+
+
+def test_a_process_whose_clock_was_set_is_still_the_same():
+    host, pid, ticks = os.uname().nodename, os.getpid(), own_start_ticks(os.getpid())
+    if ticks is None:
+        pytest.skip("this system does not tell when a process began")
+    set_back = RunInfo(host=host, pid=pid, started=time.time() - 50 * 60 * 60)
+    assert process_alive(set_back) is False  # all that a run without ticks can say
+    assert process_alive(replace(set_back, start_ticks=ticks)) is True
+    assert process_alive(RunInfo(host=host, pid=pid, started=time.time(), start_ticks=ticks - 1)) is False
+
+
+def test_a_process_that_nobody_has_waited_for_is_dead():
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    info = RunInfo(host=os.uname().nodename, pid=process.pid, started=time.time())
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its number is not free yet
+    assert process_alive(info) is (own_start_ticks(os.getpid()) is None)
+    process.communicate()
 
 
 def test_where_namespaces_are_not_told_the_name_of_the_host_decides(monkeypatch):
