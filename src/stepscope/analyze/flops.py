@@ -282,7 +282,12 @@ def _attention_backward(place: int) -> Callable[[Shapes, list[Any]], Work]:
 _UNTOLD = ("aten::cudnn_convolution_backward", "aten::mkldnn_convolution_backward", "aten::_grouped_mm")
 """Counted operators without a formula: old names, and shapes that do not tell the work."""
 
-_CAUSAL = {"flash": (4, 11), "efficient": (6, 11), "cudnn": (6, 14)}
+_CAUSAL = {
+    "flash_attention": (4, 11),
+    "efficient_attention": (6, 11),
+    "cudnn_attention": (6, 14),
+    "flash_attention_for_cpu": (4, 7),
+}
 """Place of the argument ``is_causal`` of each attention and of its gradient."""
 
 FORMULAS: dict[str, Callable[[Shapes, list[Any]], Work]] = {
@@ -295,12 +300,9 @@ FORMULAS: dict[str, Callable[[Shapes, list[Any]], Work]] = {
     "aten::baddbmm": lambda shapes, _: product(shapes[1], shapes[2]),
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
+    **{f"aten::_scaled_dot_product_{kind}": _attention(forward) for kind, (forward, _) in _CAUSAL.items()},
     **{
-        f"aten::_scaled_dot_product_{kind}_attention": _attention(forward)
-        for kind, (forward, _) in _CAUSAL.items()
-    },
-    **{
-        f"aten::_scaled_dot_product_{kind}_attention_backward": _attention_backward(backward)
+        f"aten::_scaled_dot_product_{kind}_backward": _attention_backward(backward)
         for kind, (_, backward) in _CAUSAL.items()
     },
 }

@@ -442,7 +442,7 @@ def _allocations(document: Document, rows: Array) -> dict[str, Array]:
             values[place[where[inside]]] = found[inside]
         return values
 
-    size = column("Bytes", 0)
+    size, reserved = column("Bytes", 0), column("Total Reserved")
     on_device = column("Device Type", 0) != 0
     return {
         "device": np.where(on_device, np.maximum(column("Device Id"), 0), -1),
@@ -450,7 +450,8 @@ def _allocations(document: Document, rows: Array) -> dict[str, Array]:
         "address": column("Addr", 0).view(np.uint64),
         "bytes": size,
         "allocated_bytes": column("Total Allocated"),
-        "reserved_bytes": column("Total Reserved"),
+        # The allocator of the host reserves nothing, and 0 is written.
+        "reserved_bytes": np.where(on_device | (reserved > 0), reserved, -1),
     }
 
 

@@ -241,3 +241,18 @@ def test_a_long_step_that_another_finding_explains_by_its_line_is_told_with_it(m
     (one,) = (one for one in advise(Facts(trace)).findings if one.gain_ns)
     assert one.rule == "blocking-call"
     assert one.chain[0].startswith("step 5 takes 3.00 ms, 200% more than the median of 7 steps; ")
+
+
+@pytest.mark.parametrize(("ran", "said"), [(500_000, False), (200_000, True)])
+def test_a_frame_in_which_xla_runs_for_most_of_the_time_waits_for_it(make, ran: int, said: bool) -> None:
+    """``block_until_ready`` has no frame: its caller seems to run Python meanwhile."""
+
+    def content(step, at):
+        return [
+            make.event("PjitFunction(update)", Kind.HOST_OP, at + 1_000, 50_000),
+            make.event("$train.py:7 step", Kind.PYTHON_FRAME, at + 500, 900_000),
+            make.event("fusion.1", Kind.HOST_OP, at + 60_000, ran, lane="tf_XLAEigen/1"),
+        ]
+
+    trace = trace_of(make, content, recorded=STACKS, format="xplane")
+    assert bool(found(trace, "python-overhead")) == said

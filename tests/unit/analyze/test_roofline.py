@@ -131,13 +131,19 @@ def test_work_that_cannot_be_told_leaves_utilisation_open(make):
 
 
 @pytest.mark.parametrize(
-    ("kind", "place", "back"), [("flash", 4, 11), ("efficient", 6, 11), ("cudnn", 6, 14)]
+    ("kind", "place", "back"),
+    [
+        ("flash_attention", 4, 11),
+        ("efficient_attention", 6, 11),
+        ("cudnn_attention", 6, 14),
+        ("flash_attention_for_cpu", 4, 7),
+    ],
 )
 def test_causal_attention_does_half_of_the_work(kind, place, back):
     from stepscope.analyze.flops import FORMULAS
 
     shape = [2, 4, 128, 64]
-    names = [f"aten::_scaled_dot_product_{kind}_attention{end}" for end in ("", "_backward")]
+    names = [f"aten::_scaled_dot_product_{kind}{end}" for end in ("", "_backward")]
     for name, at, shapes in zip(names, (place, back), ([shape] * 3, [shape] * 4), strict=True):
         whole, half = (FORMULAS[name](shapes, [""] * at + [causal]).flops for causal in ("False", "True"))
         assert half / whole == (128 * 129 / 2) / 128**2

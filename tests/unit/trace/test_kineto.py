@@ -251,6 +251,15 @@ def test_memory_events(load):
     assert [trace.strings[int(n)] for n in trace.marks.name] == ["other mark"]
 
 
+@pytest.mark.parametrize(("device", "reserved", "read"), [(0, 0, -1), (0, 9, 9), (1, 0, 0), (1, 9, 9)])
+def test_an_allocator_of_the_host_that_writes_0_reserves_nothing_that_was_recorded(
+    load, device, reserved, read
+):
+    args = {"Device Type": device, "Device Id": device - 1, "Bytes": 8, "Total Reserved": reserved}
+    mark = {"ph": "i", "s": "t", "name": "[memory]", "pid": 100, "tid": 100, "ts": 11, "args": args}
+    assert load([op("aten::empty", 10, 5), mark]).memory.reserved_bytes.tolist() == [read]
+
+
 def test_collectives(load):
     nccl = {
         "Collective name": "_allgather_base",

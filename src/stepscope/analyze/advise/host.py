@@ -148,7 +148,7 @@ def _case(facts: Facts, waited: Waited) -> Case | None:
     if not waited.has_device:
         frames = (facts.timeline.kind == Kind.PYTHON_FRAME) & (facts.timeline.lane == waited.lane)
         if frames.any():
-            return _python_alone(facts, waited, parts.python)
+            return _python_alone(facts, waited, parts.python.minus(_awaiting(waited)))
         if waited.sampled is not None:
             return _python_sampled(waited, parts.other)
         return _outside_operators(waited, parts.other) if _has_operators(waited) else None
@@ -230,6 +230,21 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         chain,
         "python-overhead",
     )
+
+
+def _awaiting(waited: Waited) -> Spans:
+    """Return the time in one place for most of which XLA's or TensorFlow's threads ran something.
+
+    A call in C that waits for them, such as ``block_until_ready``, has no frame of its own.
+    """
+    trace, executing = waited.trace, waited.executing
+    if not len(executing):
+        return executing
+    rows = np.flatnonzero(trace.lane == waited.lane)
+    start, end, at = innermost(trace, rows, trace.lane[rows])
+    awaits = trace.kind[rows[at]] == Kind.PYTHON_FRAME
+    awaits &= executing.within(start, end) >= MOST * (end - start)
+    return Spans.of(start[awaits], end[awaits])
 
 
 def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
