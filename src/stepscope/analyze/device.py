@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from stepscope.trace.model import Kind, Trace, among
 COMPUTE = (Kind.KERNEL,)
 COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
 COPY = (Kind.MEMCPY, Kind.MEMSET)
+EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
+"""Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
 
 
 @dataclass(frozen=True, slots=True)

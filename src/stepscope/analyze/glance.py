@@ -7,6 +7,7 @@ unknown is missing, with the reason next to it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Any
@@ -16,9 +17,10 @@ import numpy as np
 from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
+from stepscope.analyze.device import EXECUTORS
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.spans import Ints, Times
+from stepscope.analyze.spans import Ints, Spans, Times
 from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
@@ -83,11 +85,15 @@ def step_facts(facts: Facts) -> dict[str, Any]:
         values = [value for step in whole.steps if (value := step.parts_ns[part]) is not None]
         if values:
             parts.append({"part": part, **spread(values), "ratio": whole.ratio(part)})
-    numbers = sorted({step.step for step in whole.steps if step.step >= 0})
+    # Several recordings of a rank may number their steps alike.
+    times = Counter((step.step, step.rank) for step in whole.steps if step.step >= 0)
+    most: dict[int, int] = {}
+    for (number, _), count in times.items():
+        most[number] = max(count, most.get(number, 0))
     return {
         "steps": {
-            "numbers": numbers,
-            "count": len(numbers),
+            "numbers": sorted(most),
+            "count": sum(most.values()),
             "ranks": len({step.rank for step in whole.steps}),
             **spread(walls),
         },
@@ -142,23 +148,42 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
     for row, ns in zip(pieces.row[elsewhere].tolist(), pieces.duration_ns[elsewhere].tolist(), strict=True):
         yield _own_time(trace.name_of(row)), "host_gap", ns, 1
     between &= ~elsewhere
-    begin, end, innermost_row = trace.derived(f"innermost on lane {lane}", lambda: _innermost_on(trace, lane))
-    at, which = pieces.start_ns[between], pieces.bound[between]
-    until = at + pieces.duration_ns[between]
-    first, last = np.searchsorted(end, at, side="right"), np.searchsorted(begin, until, side="left")
-    count = np.maximum(last - first, 0)
-    of_piece = np.repeat(np.arange(len(at)), count)
-    place = np.arange(len(of_piece)) - np.repeat(np.cumsum(count) - count, count) + first[of_piece]
-    covered = np.minimum(end[place], until[of_piece]) - np.maximum(begin[place], at[of_piece])
-    of_row = trace.name[innermost_row[place]]
-    for number in distinct(of_row).tolist():
-        mine = of_row == number
-        yield _own_time(trace.strings[number]), "host_gap", int(covered[mine].sum()), int(mine.sum())
-    rest = until - at - np.bincount(of_piece, covered, len(at)).astype(np.int64)
-    for number in distinct(which).tolist():
-        mine = (which == number) & (rest > 0)
-        if mine.any():
-            yield "", BOUNDS[number], int(rest[mine].sum()), int(mine.sum())
+    for bound in _BETWEEN:
+        mine = between & (pieces.bound == BOUNDS.index(bound))
+        left = Spans.of(pieces.start_ns[mine], pieces.start_ns[mine] + pieces.duration_ns[mine])
+        # A host that is XLA's device waits there for what it runs; else the thread's own events tell.
+        for kind, stretches in (("host", _executed(facts, path.rank)), ("host_gap", _on_lane(trace, lane))):
+            begin, end, row = stretches
+            first, last = np.searchsorted(end, path.start_ns), np.searchsorted(begin, path.end_ns)
+            begin, end, row = begin[first:last], end[first:last], row[first:last]
+            covered = left.within(begin, end)
+            for number in distinct(trace.name[row[covered > 0]]).tolist():
+                told = covered[trace.name[row] == number]
+                yield _own_time(trace.strings[number]), kind, int(told.sum()), int((told > 0).sum())
+            left = left.minus(Spans.of(begin, end))
+        if len(left):
+            yield "", bound, left.measure_ns, len(left)
+
+
+def _executed(facts: Facts, rank: int) -> tuple[Times, Times, Ints]:
+    """Return start, end and row of what XLA's or TensorFlow's threads ran where a host is their device."""
+    trace, tree = facts.timeline, facts.step_tree
+
+    def found() -> tuple[Times, Times, Ints]:
+        lanes = [n for n, lane in enumerate(trace.lanes) if EXECUTORS.search(lane.thread or "")]
+        mine = np.isin(trace.lane[tree.row], lanes) & (trace.rank[tree.row] == rank)
+        mine &= trace.kind[tree.row] == Kind.HOST_OP
+        work = trace.device_work()
+        rows = np.flatnonzero(mine) if not (trace.rank[work] == rank).any() else np.zeros(0, np.int64)
+        rows = rows[np.argsort(tree.start_ns[rows], kind="stable")]
+        return tree.start_ns[rows], tree.end_ns[rows], tree.row[rows]
+
+    return trace.derived(f"executed on rank {rank}", found)
+
+
+def _on_lane(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
+    """Return start, end and row of the stretches in which an event of a lane is the innermost."""
+    return trace.derived(f"innermost on lane {lane}", lambda: _innermost_on(trace, lane))
 
 
 def _own_time(name: str) -> str:
@@ -169,7 +194,6 @@ def _own_time(name: str) -> str:
 
 
 def _innermost_on(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
-    """Return start, end and row of the stretches in which an event of a lane is the innermost."""
     rows = np.flatnonzero((trace.lane == lane) & (trace.kind != Kind.STEP) & (trace.duration_ns > 0))
     begin, end, place = innermost(trace, rows, trace.lane[rows])
     return begin, end, rows[place]

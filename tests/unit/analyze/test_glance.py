@@ -27,6 +27,24 @@ def test_the_first_step_counts(facts):
     assert (found["steps"]["count"], found["steps"]["ranks"]) == (2, 1)
 
 
+def test_steps_that_two_recordings_of_a_rank_number_alike_are_two(make):
+    e, kind = make.event, make.Kind
+
+    def marks(rank, starts):
+        return [
+            each
+            for step, start in starts
+            for each in (
+                e(f"s{step}", kind.STEP, start, 100, step=step, rank=rank),
+                e("op", kind.HOST_OP, start + 5, 90, rank=rank),
+            )
+        ]
+
+    facts = Facts(make.build(marks(0, [(1, 0), (2, 100), (1, 5000)]) + marks(1, [(1, 0), (2, 100)])))
+    found = step_facts(facts)["steps"]
+    assert (found["numbers"], found["count"], found["ranks"]) == ([1, 2], 3, 2)
+
+
 def test_what_steps_waited_for_longest_comes_first(facts):
     found = waited_for(facts)
     named = [(each["name"], each["ns"]) for each in found if each["name"] in ("long", "short")]
@@ -65,3 +83,19 @@ def test_a_gap_of_another_thread_keeps_the_name_of_what_lay_around_it_there(make
     ]
     names = {one["name"] for one in waited_for(Facts(make.build(events)))}
     assert {"forward", "MmBackward0", "AddBackward0", "last"} <= names
+
+
+def test_what_a_host_waits_for_while_xla_runs_is_what_it_runs(make):
+    """Nothing says so but the threads of XLA: ``block_until_ready`` has no event of its own."""
+    e, kind = make.event, make.Kind
+    events = [
+        e("train", kind.STEP, 0, 1000, step=0),
+        e("$train.py:7 step", kind.PYTHON_FRAME, 1, 998),
+        e("PjitFunction(update)", kind.HOST_OP, 10, 90),
+        e("fusion.1", kind.HOST_OP, 110, 600, lane="tf_XLAEigen/1"),
+        e("DevicePut", kind.HOST_OP, 900, 90),
+    ]
+    found = {(one["name"], one["bound"]): one["ns"] for one in waited_for(Facts(make.build(events)))}
+    assert found["fusion.1", "host"] == 600
+    assert found["$train.py:7 step", "host_gap"] == pytest.approx(209, abs=10)
+    assert sum(found.values()) == 990

@@ -56,7 +56,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 _REMEDIES = {
     "jax": "put the step under one jax.jit, and jax.lax.scan or jax.vmap in place of Python loops",
-    "keras": "model.compile(run_eagerly=False, jit_compile=True); run_eagerly is for debugging",
+    "keras": "model.compile(run_eagerly=False, jit_compile=True), as run_eagerly is for debugging; put a "
+    "loop of your own into one tf.function or jax.jit",
     "tensorflow": "put the step into one tf.function; tf.config.run_functions_eagerly(False)",
     "torch": "torch.compile the step",
     "python": "put the step into one compiled function",

@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.analyze.activity import WRAPPERS, Activities, Activity
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
-from stepscope.analyze.device import rows_spans
+from stepscope.analyze.device import EXECUTORS, rows_spans
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.analyze.sampled import Sampled
@@ -22,10 +22,6 @@ from stepscope.analyze.windows import NO_STEP, Windows
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
-
-_EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
-"""Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
-
 
 AHEAD = 0.1
 """Share of the time from the first step to the last in which XLA's threads ran anything: below it the steps
@@ -235,7 +231,7 @@ class Waited:
         return [
             n
             for n, lane in enumerate(self.trace.lanes)
-            if lane.rank == self.rank and _EXECUTORS.search(lane.thread)
+            if lane.rank == self.rank and EXECUTORS.search(lane.thread)
         ]
 
     @cached_property
