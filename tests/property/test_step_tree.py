@@ -92,7 +92,7 @@ def slowly(trace, tree, at):
     loading = mine[trace.kind[mine] == Kind.DATA_LOADING]
     loading = loading[np.isin(trace.lane[loading], loading_lanes(trace, mine))]
     if not has_device:  # an operator that holds loading waits for it
-        computing = computing[~np.isin(computing, holders(trace, loading))]
+        computing = computing[~np.isin(computing, holders(trace, loading[trace.duration_ns[loading] > 0]))]
     order = [
         ("backward", computing[phase[computing] == Phase.BACKWARD]),
         ("forward", computing[phase[computing] == Phase.FORWARD]),

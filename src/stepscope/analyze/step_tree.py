@@ -188,13 +188,15 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     framed = among(*_FRAMES)[kind]
     own[host & ~framed] = _BUSY_ELSEWHERE
     own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
-    loading = kind == Kind.DATA_LOADING
-    loading &= host & np.isin(trace.lane[rows], loading_lanes(trace, np.flatnonzero(trace.rank == rank)))
+    everything = np.flatnonzero(trace.rank == rank)
+    lanes = loading_lanes(trace, everything)
+    loading = (kind == Kind.DATA_LOADING) & host & np.isin(trace.lane[rows], lanes)
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
         computes = host & (kind == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)
         # The operator that takes an element from a pipeline only waits for it.
-        computes &= ~around(trace, rows[loading])[rows]
+        loads = (trace.kind[everything] == Kind.DATA_LOADING) & (trace.duration_ns[everything] > 0)
+        computes &= ~around(trace, everything[loads & np.isin(trace.lane[everything], lanes)])[rows]
     own[computes] = _OF_PHASE[phase.phase[rows[computes]]]
     own[among(*COMMUNICATION)[kind]] = _COMMUNICATION
     own[among(*COPY)[kind]] = _COPY

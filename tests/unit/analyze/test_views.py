@@ -424,3 +424,27 @@ def test_memory_that_was_not_recorded_is_said(trace: Trace) -> None:
     assert "memory not recorded" in view("op", trace, ViewOptions(select=("bytes",))).text
     with pytest.raises(EmptyTraceError, match="what used memory"):
         memory_report(trace)
+
+
+@pytest.mark.parametrize("ranks", [(0,), (0, 1)])
+def test_steps_that_two_recordings_of_a_rank_number_alike_count_each(make, ranks) -> None:
+    """As those of two runs of one script in one directory do: the mean is of all of them."""
+    events = []
+    for rank in ranks:
+        for step, at, long in ((1, 0, 40), (2, 100, 50), (1, 9000, 60), (2, 9100, 90)):
+            events += [
+                make.event(f"ProfilerStep#{step}", Kind.STEP, at, 100, step=step, rank=rank),
+                make.event("aten::mm", Kind.HOST_OP, at, long, rank=rank),
+            ]
+    trace = make.build(events)
+    answer = view("op", trace, ViewOptions(order_by="micros"))
+    assert "over 4 profiled steps" in answer.label
+    row = next(line for line in answer.as_dict()["rows"] if line["name"] == "aten::mm")
+    told = [row[key] for key in ("step_ns", "step_min_ns", "step_median_ns", "step_max_ns")]
+    assert told == [60, 40, 55, 90]
+    (row,) = (
+        line
+        for line in view("op", trace, ViewOptions(order_by="micros", step=1)).as_dict()["rows"]
+        if line["name"] == "aten::mm"
+    )
+    assert row["step_ns"] == 50

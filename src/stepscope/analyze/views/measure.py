@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,7 +156,12 @@ class _Counted:
     ranks: Ints
     """Ranks that marked any; one 0 if there is one rank."""
     used: Ints
-    """Of each counted window the place of its number, times the ranks, plus the place of its rank."""
+    """Of each counted window the place of its number, times the ranks, plus the place of its rank; that times
+    ``turns``, plus which of a rank's steps with this number it is."""
+    turns: int = 1
+    """Most steps of one rank with one number: several recordings may number theirs alike."""
+    turn_of: Callable[[Ints, Ints, Ints], Ints] | None = None
+    """Returns which of them are in progress at times, by rank, number and time; None if ``turns`` is 1."""
 
     @property
     def marked(self) -> bool:
@@ -171,6 +176,8 @@ class _Counted:
         if len(self.ranks) > 1:
             rank = np.minimum(np.searchsorted(self.ranks, every.rank), len(self.ranks) - 1)
         wanted = step * len(self.ranks) + rank
+        if self.turn_of is not None:
+            wanted = wanted * self.turns + self.turn_of(every.rank, every.number, every.start_ns)
         place = np.minimum(np.searchsorted(self.used, wanted), len(self.used) - 1)
         found = (self.numbers[step] == every.number) & (self.used[place] == wanted)
         if len(self.ranks) > 1:
@@ -194,17 +201,48 @@ def _counted(trace: Trace, step: int) -> _Counted:
         found, rank = numbered(trace.rank[marked])
         ranks = found.astype(np.int64)
         used, inside = numbered(place * len(ranks) + rank)
+    turns, turn_of = _turns(trace)
+    if turn_of is not None:
+        turn = turn_of(trace.rank[marked], trace.step[marked], trace.start_ns[marked])
+        used, inside = numbered(used[inside] * turns + turn)
+    each = len(ranks) * turns
     if step >= 0:
-        wanted = numbers[used // len(ranks)] == step
+        wanted = numbers[used // each] == step
         inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]
         used = used[wanted]
     window = np.full(len(trace), -1, np.int32)
     window[marked] = inside
-    steps = len(distinct(used // len(ranks)))
+    steps = len(distinct(used // each * turns + used % turns))
     count = f"{steps} profiled step{'s' * (steps != 1)}"
     what = f"mean per step over {count}" if step < 0 else f"step {step}"
     label = what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
-    return _Counted(window, len(used), label, numbers, ranks, used)
+    return _Counted(window, len(used), label, numbers, ranks, used, turns, turn_of)
+
+
+def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None]:
+    """Return how many steps of one rank have one number at most, and what tells which of them it is."""
+    steps = trace.steps
+    rank, number, start = (np.asarray(each, np.int64) for each in (steps.rank, steps.number, steps.start_ns))
+    _, count = np.unique(np.stack((rank, number)), axis=1, return_counts=True)
+    turns = int(count.max(initial=1))
+    if turns == 1:
+        return 1, None
+
+    def turn_of(ranks: Ints, numbers: Ints, times: Ints) -> Ints:
+        """Return the number of steps with this rank and number that had begun by a time, less one."""
+        every = [np.concatenate(each) for each in ((rank, ranks), (number, numbers), (start, times))]
+        asked = np.arange(len(every[0])) >= len(rank)
+        order = np.lexsort((asked, every[2], every[1], every[0]))
+        begun = np.cumsum(~asked[order])
+        first = np.ones(len(order), bool)
+        first[1:] = (np.diff(every[0][order]) != 0) | (np.diff(every[1][order]) != 0)
+        before: Ints = begun[first] - ~asked[order][first]
+        turn = np.empty(len(order), np.int64)
+        turn[order] = begun - before[np.cumsum(first) - 1] - 1
+        found: Ints = np.maximum(turn[len(rank) :], 0)
+        return found
+
+    return turns, turn_of
 
 
 def _listed(numbers: Ints) -> str:
