@@ -511,10 +511,11 @@ class Mirror:
         back = min(have, OVERLAP_BYTES)
         if (piece := covering(each.objects, have - back)) is None or piece.end <= have:
             back = 0  # the copy ends where an object does, and a piece is never written anew
+        at = have - back
+        # The first read comes before the file is made: one that the store refuses is missing, and not empty.
+        data = self._read(each, at, min(size, at + PIECE_BYTES)) if size else b""
         with local.open("a+b") as file:
-            at = have - back
             while at < size:
-                data = self._read(each, at, min(size, at + PIECE_BYTES))
                 if at < have:
                     file.seek(at)
                     if file.read(back) != data[:back]:
@@ -522,6 +523,8 @@ class Mirror:
                     at, data = have, data[back:]
                 file.write(data)
                 at += len(data)
+                if at < size:
+                    data = self._read(each, at, min(size, at + PIECE_BYTES))
         if at < size:
             self._replace(local, each, size)
 

@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise
     with opened as log:
         if not log.runs():
+            check_readable(log, arguments.log_dir)
             raise NoEventFilesError(
                 "no event files: found none with 'tfevents' in its name, in this directory or below",
                 hint=here or "pass the directory that a run writes to, or one above it",
@@ -69,6 +70,17 @@ def run(arguments: argparse.Namespace) -> None:
             complain(each)
         for wait in waits:
             complain(line(wait))
+
+
+def check_readable(log: Log, path: str) -> None:
+    """Raise LogDirectoryError if no run was found because something could not be read."""
+    unread = [problem for problem in log.problems if problem.kind in ("unread", "unlisted", "store")]
+    if unread:
+        raise LogDirectoryError(
+            f"no run can be read: {unread[0].text}",
+            hint="check permissions and credentials, and try again; what was read is kept",
+            path=unread[0].file or shown(path),
+        )
 
 
 def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli import health
+from stepscope.cli.ls import check_readable
 from stepscope.cli.output import json_text, say
 from stepscope.errors import NoEventFilesError, UsageError
 
@@ -80,6 +81,7 @@ def run(
     begun, watcher = clock(), RunsWatcher(arguments)
     with store.open(arguments.path, cache=False) as log:
         if not log.runs():
+            check_readable(log, arguments.path)
             raise NoEventFilesError(
                 "no event files to watch",
                 hint="pass the directory that a run writes to",

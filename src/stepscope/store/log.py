@@ -176,9 +176,12 @@ class Log:
     @staticmethod
     def _store_problems(mirror: Mirror) -> list[Problem]:
         """Return what the store did not deliver at the last look; earlier data is shown."""
+        names: dict[str, list[str]] = {}
+        for name, error in mirror.unread.items():
+            names.setdefault(error, []).append(name)
         found = [
-            Problem("unread", 1, name, f"not read from the store now: {error}")
-            for name, error in mirror.unread.items()
+            Problem("unread", len(some), some[0], f"{_not_read(len(some))}: {error}")
+            for error, some in names.items()
         ]
         if mirror.error:
             found.append(Problem("store", 1, mirror.url, f"the store does not answer now: {mirror.error}"))
@@ -340,6 +343,10 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
     if load:
         log.refresh()
     return log
+
+
+def _not_read(files: int) -> str:
+    return "not read from the store now" if files == 1 else f"{files:,} files are not read from the store now"
 
 
 def directory_error(path: Path, error: OSError) -> LogDirectoryError:

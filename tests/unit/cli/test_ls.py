@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
@@ -84,6 +86,23 @@ def test_no_event_files(tmp_path, capsys):
     assert cli.main(["ls", str(tmp_path)]) == 1
     assert "no event files" in (err := capsys.readouterr().err)
     assert "hint:" in err
+
+
+@pytest.mark.parametrize("command", ["ls", "watch"])
+def test_runs_that_cannot_be_read_are_not_said_to_be_missing(tmp_path, capsys, monkeypatch, command):
+    (tmp_path / "run").mkdir()
+    real = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("run"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    assert cli.main([command, str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "no run can be read: cannot be listed: Permission denied" in err
+    assert "no event files" not in err
 
 
 def test_no_directory(tmp_path, capsys):

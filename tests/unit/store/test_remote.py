@@ -124,6 +124,30 @@ def test_a_rewritten_file_that_could_not_be_fetched_is_fetched_at_the_next_look(
     assert [each.name for each in embeddings_of(log, "a")] == ["two"]
 
 
+def test_files_that_the_store_refuses_are_missing_and_not_empty(make, remote, monkeypatch):
+    make.line("a", "loss", range(10))
+    make.line("b", "loss", range(10))
+    make.line("c", "loss", range(10))
+    upload(make, remote)
+    real = type(remote).cat_file
+
+    def expired(self, path, **options):
+        if "/a/" in path:
+            return real(self, path, **options)
+        raise PermissionError("The token has expired")
+
+    monkeypatch.setattr(type(remote), "cat_file", expired)
+    log = store.open("memory://bucket/runs")
+    assert [run.name for run in log.runs()] == ["a"]
+    [problem] = log.problems
+    assert (problem.kind, problem.count) == ("unread", 2)
+    assert problem.text == "2 files are not read from the store now: The token has expired"
+    monkeypatch.setattr(type(remote), "cat_file", real)
+    log.refresh()
+    assert [run.num_points() for run in log.runs()] == [10, 10, 10]
+    assert log.problems == []
+
+
 def test_a_copy_is_as_old_as_the_store_says(make, remote):
     """What was written long ago does not run because it was copied just now."""
     file = make.line("a", "loss", range(10))
