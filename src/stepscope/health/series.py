@@ -180,7 +180,7 @@ _LOSS = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"[_\- ]")
-"""What separates words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
+"""The separators of words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Beginning, Context, History, lower_is_better
+from stepscope.health.context import Context, History, lower_is_better
+from stepscope.health.restarts import Beginning
 from stepscope.health.series import stream_of
 
 

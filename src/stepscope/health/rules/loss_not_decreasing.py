@@ -120,7 +120,7 @@ class _Start(StreamWatch):
         self._warmed = 0
         self._resumed = False
         self._head: list[Chunk] = []
-        """What came before the first block is judged."""
+        """The points before the first block, until that is judged."""
         self._few: _Few | None = None
 
     def follow(self, other: StreamWatch) -> None:
@@ -392,7 +392,7 @@ def told_of_rise(rule: Rule, at: At, text: str, since: float) -> tuple[str, Seve
     A setting that went one way meanwhile makes it less severe. Where no recorded part of the loss rose, a
     weight may have changed, or a part that is not recorded.
     """
-    moved = rule.context.moved(at.stream.run, since, at.wall)
+    moved = rule.context.restarts.moved(at.stream.run, since, at.wall)
     if moved is not None:
         tag, before, now = moved
         return f"{text}; {tag} went from {number(before)} to {number(now)} meanwhile", "low"
