@@ -18,6 +18,7 @@ from stepscope.analyze.source_lines import is_own
         "$pjit.py:211 _cpp_pjit",
         "$optimizer.py:227 _update_step",
         "$context.py:2293 executing_eagerly",
+        "$fromnumeric.py:2080 _shape_dispatcher",
     ],
 )
 def test_a_file_of_a_library_is_not_the_users(frame: str) -> None:
