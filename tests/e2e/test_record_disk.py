@@ -274,7 +274,7 @@ def test_a_read_only_directory(read_only):
         """,
     )
     assert told.count("cannot write the run: Permission denied") == 1
-    assert "hint: free space or make the directory writable" in told
+    assert "hint: make the directory writable; what waits" in told
     assert f"file: {read_only}/run" in told
     assert list(read_only.iterdir()) == []
 

@@ -37,7 +37,13 @@ def directory(log_dir: object) -> str:
             f"log_dir must be a path, got {shown(str(path))}: no file can have such a name",
             hint="name a directory of its own for each run, as in Run('runs/first')",
         )
-    return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  links unresolved
+    try:
+        return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  links unresolved
+    except FileNotFoundError:
+        raise UsageError(
+            f"log_dir is relative, got {shown(str(path))}, to a working directory that was deleted",
+            hint="pass an absolute path, or start where a directory is",
+        ) from None
 
 
 def _encodes(path: str) -> bool:

@@ -405,8 +405,19 @@ def directory_error(directory: str, error: OSError) -> LogDirectoryError:
 
 
 _REMEDY = "free space or make the directory writable"
+_FULL = "free space (df says how much there is, df -i how many files may be made)"
+_WRITABLE = "make the directory writable"
+_IN_THE_WAY = "something that is no directory is in the way: move it, or name another directory"
 _HANDLES = "close files, or allow more of them with ulimit -n"
 _REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: "free space, or ask for a larger quota: quota -s says how much is used",
+    errno.EACCES: _WRITABLE,
+    errno.EPERM: _WRITABLE,
+    errno.EROFS: "mount the file system so that it can be written",
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.ENAMETOOLONG: "name the directory more shortly",
     errno.EMFILE: _HANDLES,
     errno.ENFILE: _HANDLES,
     errno.EIO: "look at the disk: its driver says more in dmesg",

@@ -9,7 +9,8 @@ import types
 import numpy as np
 import pytest
 
-from stepscope.record.config import MAX_ITEMS, MAX_TEXT, SCRUBBED, flat, plain
+from stepscope.errors import UsageError
+from stepscope.record.config import MAX_ITEMS, MAX_TEXT, SCRUBBED, directory, flat, plain
 
 
 @dataclasses.dataclass
@@ -114,3 +115,12 @@ def test_a_repr_that_raises_is_no_problem():
 )
 def test_flat_parameters(config, found):
     assert flat(config) == found
+
+
+def test_a_relative_path_where_the_working_directory_was_deleted_is_a_mistake(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="a working directory that was deleted"):
+        directory("runs/first")
+    assert directory(tmp_path / "run") == str(tmp_path / "run")

@@ -231,8 +231,13 @@ def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.ENOSPC, "free space or make the directory writable; "),
-        (errno.EACCES, "free space or make the directory writable; "),
+        (errno.ENOSPC, "df -i how many files may be made); what waits is then written"),
+        (errno.EDQUOT, "quota -s"),
+        (errno.EACCES, "make the directory writable; "),
+        (errno.EROFS, "mount the file system so that it can be written"),
+        (errno.EEXIST, "something that is no directory is in the way"),
+        (errno.ENAMETOOLONG, "name the directory more shortly"),
+        (errno.ENOENT, "free space or make the directory writable; "),
         (errno.EMFILE, "ulimit -n"),
         (errno.ESTALE, "mount the file system anew"),
     ],
