@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(only=next((word for word in words if word in COMMANDS), None))
+    meant = _meant(words)
+    if meant:
+        parser.error(meant)
     arguments = parser.parse_args(words)
     if arguments.command is None:
         parser.print_help()
@@ -54,6 +57,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and arguments.command in READS_PROFILES:
         return _apart(arguments)
     return _done(arguments)
+
+
+def _meant(words: Sequence[str]) -> str:
+    """Return what somebody may have meant whose first word is no command, empty where it is one."""
+    first = words[0] if words else ""
+    if first in ("", *COMMANDS) or (first.startswith("-") and not first.startswith("--logdir")):
+        return ""
+    from difflib import get_close_matches
+    from pathlib import Path
+
+    from stepscope.urls import is_url, shown
+
+    if first.startswith("--logdir"):
+        place = first.partition("=")[2] or " ".join(words[1:2]) or "DIRECTORY"
+        return f"no option --logdir; to show a log directory: stepscope serve {shown(place)}"
+    near = get_close_matches(first, COMMANDS, n=1)
+    if is_url(first) or Path(first).is_dir():
+        hint = f"to show a log directory: stepscope serve {shown(first)}"
+    elif Path(first).exists():
+        hint = f"to look at a profile: stepscope glance {first}"
+    else:
+        hint = f"did you mean {near[0]}?" if near else f"the commands: {', '.join(COMMANDS)}"
+    return f"no command {shown(first)!r}; {hint}"
 
 
 def _apart(arguments: argparse.Namespace) -> int:

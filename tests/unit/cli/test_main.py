@@ -73,3 +73,35 @@ def test_every_command_has_an_answer_for_programs(command):
     [commands] = [action.choices for action in parser._actions if action.dest == "command"]
     options = {option for action in commands[command]._actions for option in action.option_strings}
     assert ("--json" in options) == (command != "top"), "top draws on the terminal until it is left"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["logs"], "no command 'logs'; to show a log directory: stepscope serve logs"),
+        (["s3://bucket/runs"], "to show a log directory: stepscope serve s3://bucket/runs"),
+        (["--logdir", "runs"], "to show a log directory: stepscope serve runs"),
+        (["--logdir=runs", "--port", "1"], "to show a log directory: stepscope serve runs"),
+        (["trace.json"], "to look at a profile: stepscope glance trace.json"),
+        (["serv", "logs"], "did you mean serve?"),
+        (["xyzzy"], "the commands: serve, share, top, "),
+    ],
+)
+def test_who_names_no_command_is_told_which_it_may_be(words, meant, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "trace.json").write_text("{}")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert meant in capsys.readouterr().err
+
+
+def test_commands_and_options_are_taken_as_they_are(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ls").mkdir()  # a directory of that name is no reason to misunderstand a command
+    assert cli.main(["ls", str(tmp_path)]) in (0, 1)
+    assert "no command" not in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
