@@ -258,7 +258,7 @@ class Mirror:
         self.elsewhere: dict[str, Elsewhere] = {}
         self._fetched: dict[str, str] = {}
         self._fetching = threading.Lock()
-        self._walks = False
+        self._walks = self._looked = False
         self._tags: dict[str, str] = _read_tags(self.folder.parent / FACTS)
         self._update()
 
@@ -285,6 +285,7 @@ class Mirror:
             }
             self._tags = {**self._fetched, **self._copied_tags(files, copies)}
             _write_tags(self.folder.parent / FACTS, self._tags)
+            self._looked = True
         except LogDirectoryError:
             raise
         except Exception as error:  # noqa: BLE001  each driver has errors of its own
@@ -484,9 +485,13 @@ class Mirror:
     # --- copying ------------------------------------------------------------------------------------
 
     def _copy(self, local: Path, each: Copied) -> None:
-        """Bring a copy up to date; it is as old as the store says, or a run that ended would seem to run."""
+        """Bring a copy up to date; it is as old as the store says, or a run that ended would seem to run.
+
+        What grows from one look to the next is written now, whatever the clock of the store says.
+        """
         local.parent.mkdir(parents=True, exist_ok=True)
-        if self._brings(local, each) and each.modified_ns:
+        is_seen = self._looked and local.exists()
+        if self._brings(local, each) and each.modified_ns and not is_seen:
             os.utime(local, ns=(each.modified_ns, each.modified_ns))
 
     def _brings(self, local: Path, each: Copied) -> bool:

@@ -153,11 +153,17 @@ def test_a_copy_is_as_old_as_the_store_says(make, remote):
     file = make.line("a", "loss", range(10))
     upload(make, remote)
     remote.store[f"/bucket/runs/a/{file.name}"].created = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-    run = store.open("memory://bucket/runs").run("a")
+    log = store.open("memory://bucket/runs")
+    run = log.run("a")
     assert run.state == "ended"
     assert run.written == pytest.approx(
         datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp(), abs=0.01
     )
+    make.points(file, "loss", [(100, 1.7e9 + 200, 1)])
+    upload(make, remote)
+    remote.store[f"/bucket/runs/a/{file.name}"].created = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    log.refresh()
+    assert (run.num_points(), run.state) == (11, "running")  # the clock of the store may be wrong
 
 
 class Pages(http.server.SimpleHTTPRequestHandler):
