@@ -22,6 +22,8 @@ from stepscope.health.series import Stream
 
 BLOCK = 8
 """Number of points of a series that are kept as one number; it grows with the series."""
+RARELY = 2
+"""The same number for evaluations, of which there are few."""
 BLOCKS = 1024
 ERRORS = ("error", "errors", "mae", "mse", "rmse", "mape", "smape", "wer", "cer", "ppl", "perplexity", "fid")
 """Words in the names of metrics of which less is better."""
@@ -81,7 +83,11 @@ class History:
             return False
         recent = after[-8:]
         gain = float(before.mean() - recent.mean()) * (1 if falls else -1)
-        errors = [0.0 if len(each) < 3 else standard_error(each) for each in (before, recent)]
+        # Two or less have the noise of the others.
+        few = float(recent.std()) if self.block < BLOCK and len(recent) > 2 else 0.0
+        errors = [
+            few / len(each) ** 0.5 if len(each) < 3 else standard_error(each) for each in (before, recent)
+        ]
         noise = float(np.hypot(errors[0], errors[1]))
         return gain > max(3 * noise, 0.01 * abs(float(before.mean())))
 
@@ -169,12 +175,13 @@ class Context:
         self.restarts.take(batch)
         for chunk in batch.chunks:
             stream = chunk.stream
+            rarely = BLOCK if stream.split == "train" else RARELY
             if stream.role == "loss":
-                self._losses.setdefault(stream, History()).take(chunk)
+                self._losses.setdefault(stream, History(block=rarely)).take(chunk)
             elif stream.role == "part_loss" and stream.split != "eval":
                 self._parts.setdefault(stream, History(block=BLOCK // 2)).take(chunk)
             elif stream.role == "metric":
-                self._metrics.setdefault(stream, History()).take(chunk)
+                self._metrics.setdefault(stream, History(block=rarely)).take(chunk)
             elif stream.role == "learning_rate":
                 note(self._rates, chunk)
             elif stream.role == "gradient_norm":

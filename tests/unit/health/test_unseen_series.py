@@ -371,6 +371,16 @@ def test_a_loss_of_0_from_the_first_step_on_never_changes():
     assert found({"train/loss": np.zeros(300), "reward": np.arange(300.0)}) == []
 
 
+@pytest.mark.parametrize(("learns", "told"), [(True, 0), (False, 20)])
+def test_two_dozen_evaluations_say_whether_a_model_learns_of_which_the_loss_stands_still(learns, told):
+    at, count = np.arange(24), 0
+    for seed in range(20):
+        accuracy = (0.2 + 0.5 * (1 - np.exp(-at / 6)) if learns else 0.1) + noise(24, 0.01, seed)
+        series = {"train/loss": 0.5 + noise(1200, 0.01, seed), "train/lr": np.full(1200, 1e-3)}
+        count += "loss-not-decreasing" in found({**series, "eval/accuracy": every(50, accuracy)})
+    assert abs(count - told) <= 2
+
+
 # --- what names mean ---------------------------------------------------------------------------------------
 
 CLIMBS = np.where(STEPS < 600, falling(), falling()[600] * np.exp(np.minimum((STEPS - 600) / 60, 6)))
