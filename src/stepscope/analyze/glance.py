@@ -18,13 +18,13 @@ from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.device import EXECUTORS
+from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.spans import Ints, Spans, Times
 from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views import losses, view
 from stepscope.errors import StepscopeError
-from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 SCHEMA = 1
@@ -157,9 +157,12 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
             first, last = np.searchsorted(end, path.start_ns), np.searchsorted(begin, path.end_ns)
             begin, end, row = begin[first:last], end[first:last], row[first:last]
             covered = left.within(begin, end)
-            for number in distinct(trace.name[row[covered > 0]]).tolist():
-                told = covered[trace.name[row] == number]
-                yield _own_time(trace.strings[number]), kind, int(told.sum()), int((told > 0).sum())
+            held = covered > 0
+            groups = Groups.by(trace.name[row[held]].astype(np.int64))
+            for number, ns, count in zip(
+                groups.key.tolist(), groups.sum(covered[held]).tolist(), groups.count().tolist(), strict=True
+            ):
+                yield _own_time(trace.strings[number]), kind, int(ns), count
             left = left.minus(Spans.of(begin, end))
         if len(left):
             yield "", bound, left.measure_ns, len(left)
