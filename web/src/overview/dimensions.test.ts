@@ -7,8 +7,10 @@ import {
   rankCorrelation,
   readBrush,
   wide,
+  withUnit,
   within,
   writeBrush,
+  type Dimension,
 } from "./dimensions";
 import { runOf } from "../runs/fixtures";
 
@@ -125,4 +127,10 @@ describe("rank correlation", () => {
     expect(rankCorrelation(axis([1, 2, null, null]), axis([1, 2, 3, 4]), runs)).toBeNull();
     expect(rankCorrelation(axis([1, 1, 1, 1]), axis([1, 2, 3, 4]), runs)).toBeNull();
   });
+});
+
+describe("units of axes", () => {
+  const of = (unit: string | null): Dimension => ({ field: "metric:a", label: "a", unit, values: new Map() });
+  it("stand beside the name, but for shares", () =>
+    expect([of("ms"), of("ratio"), of(null)].map(withUnit)).toEqual(["a, ms", "a", "a"]));
 });

@@ -47,6 +47,17 @@ export function dimensionOf(
   return { field, label, unit, values };
 }
 
+/** The unit of the numbers at an axis as they are written there, empty where they have none. */
+export function unitOf({ unit }: Dimension): string {
+  return unit === null || unit === "ratio" ? "" : unit;
+}
+
+/** The name of an axis with its unit. */
+export function withUnit(dimension: Dimension): string {
+  const unit = unitOf(dimension);
+  return unit ? `${dimension.label}, ${unit}` : dimension.label;
+}
+
 /** A truth value is a name, not 0 or 1. */
 function configCell(value: unknown): Cell {
   if (value === undefined || value === null) return null;
