@@ -51,6 +51,14 @@ describe("the layout", () => {
     ).toBe(true);
   });
 
+  it("says of no thread of which only stacks were recorded that it was busy", () => {
+    const stacks = { ...lane("python", 1), busy_ratio: null };
+    const notes = layOut([lane("python", 1), stacks], 1, []).boxes.flatMap((box) =>
+      box.kind === "lane" ? [box.note] : [],
+    );
+    expect(notes).toEqual(["50\u00a0% busy", "Python stacks"]);
+  });
+
   it("puts threads that run steps first", () => {
     const idle = lane("python", 31);
     const boxes = layOut([idle, { ...lane("python", 3), thread: "main", stepping: true }, idle], 1).boxes;

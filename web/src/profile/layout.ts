@@ -190,7 +190,7 @@ function addLane(
     depth,
     collapsed: shut,
     title: `${withRank ? `rank ${lane.rank}, ` : ""}${lane.thread || lane.process}`,
-    note: `${percent(lane.busy_ratio, 0)} busy`,
+    note: lane.busy_ratio === null ? "Python stacks" : `${percent(lane.busy_ratio, 0)} busy`,
     group,
   };
   layout.boxes.push(box);

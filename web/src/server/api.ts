@@ -1074,8 +1074,8 @@ export interface ProfileLane {
   /** How many rows it takes. */
   depth: number;
   events: number;
-  /** Share of the profile in which it did anything. */
-  busy_ratio: number;
+  /** Share of the profile in which it did anything; null: only the stack of Python was recorded of it. */
+  busy_ratio: number | null;
   /** Whether steps are marked on it. */
   stepping: boolean;
   /** Whether it takes part in training: a device, or a thread that marks steps, launches work, loads data or */
@@ -1368,8 +1368,8 @@ export interface RangeRow {
 export interface RangeLane {
   lane: number;
   events: number;
-  /** Time in which any of its events ran, marks of steps aside. */
-  busy_ns: number;
+  /** Time in which any event but marks of steps and frames of Python ran; null: only frames did. */
+  busy_ns: number | null;
 }
 
 /** Answer of `GET api/v1/range?path=&start=&end=&lanes=`: what happened within it, most time first. */

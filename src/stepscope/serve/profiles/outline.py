@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.range import outer
+from stepscope.serve.profiles.range import busy_lanes
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
 from stepscope.trace.model import Kind, Trace
 
@@ -38,10 +38,10 @@ def lanes(profile: OpenProfile) -> list[ProfileLane]:
     stepping = set(np.unique(trace.lane[trace.kind == Kind.STEP]).tolist())
     working = working_lanes(trace)
     bounds = np.searchsorted(trace.lane, np.arange(len(trace.lanes) + 1))
-    top = outer(trace)
-    busy = np.bincount(
-        trace.lane[top], weights=trace.duration_ns[top], minlength=len(trace.lanes)
-    )  # siblings that overlap make it an upper bound
+    busy = {
+        one.lane: one.busy_ns
+        for one in busy_lanes(trace, np.arange(len(trace)), trace.start_ns, trace.end_ns)
+    }
     span = max(profile.end_ns - profile.start_ns, 1)
     return [
         ProfileLane(
@@ -51,7 +51,7 @@ def lanes(profile: OpenProfile) -> list[ProfileLane]:
             device=lane.device,
             depth=timeline.depth(number),
             events=int(bounds[number + 1] - bounds[number]),
-            busy_ratio=min(float(busy[number]) / span, 1.0),
+            busy_ratio=None if (ran := busy.get(number, 0)) is None else min(ran / span, 1.0),
             stepping=number in stepping,
             working=number in working,
         )

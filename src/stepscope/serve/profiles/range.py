@@ -68,25 +68,23 @@ def own_time(trace: Trace, rows: Ints, cut: Ints) -> npt.NDArray[np.float64]:
 
 
 def busy_lanes(trace: Trace, rows: Ints, start: Ints, end: Ints) -> list[RangeLane]:
-    """Return how long anything ran on each lane; what overlaps counts once."""
+    """Return how long anything ran on each lane; what overlaps counts once.
+
+    A frame of Python's stack lasts as long as what it calls, which may be to wait: a thread of which nothing
+    else was recorded is neither busy nor idle.
+    """
     lane = trace.lane[rows]
+    is_frame, is_step = (trace.kind[rows] == kind for kind in (Kind.PYTHON_FRAME, Kind.STEP))
+    told = ~is_frame & ~is_step
     numbers, first, events = np.unique(lane, return_index=True, return_counts=True)
-    busy = outer(trace)[rows]
     found = []
     for number, at, count in zip(numbers.tolist(), first.tolist(), events.tolist(), strict=True):
         mine = slice(at, at + count)
-        some = busy[mine]
-        found.append(RangeLane(number, count, covered_ns(start[mine][some], end[mine][some])))
+        some = told[mine]
+        unknown = is_frame[mine].any() and not some.any()
+        busy = None if unknown else covered_ns(start[mine][some], end[mine][some])
+        found.append(RangeLane(number, count, busy))
     return found
-
-
-def outer(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return which events lie in no other but the mark of a step, and are none."""
-    is_step = trace.kind == Kind.STEP
-    top: npt.NDArray[np.bool_] = trace.parent < 0
-    top |= is_step[trace.parent]
-    top &= ~is_step
-    return top
 
 
 def covered_ns(start: Ints, end: Ints) -> int:

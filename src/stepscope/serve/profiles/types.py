@@ -73,8 +73,8 @@ class ProfileLane(msgspec.Struct, frozen=True):
     depth: int
     """How many rows it takes."""
     events: int
-    busy_ratio: float
-    """Share of the profile in which it did anything."""
+    busy_ratio: float | None
+    """Share of the profile in which it did anything; None: only the stack of Python was recorded of it."""
     stepping: bool
     """Whether steps are marked on it."""
     working: bool
@@ -396,8 +396,8 @@ class RangeLane(msgspec.Struct, frozen=True):
 
     lane: int
     events: int
-    busy_ns: int
-    """Time in which any of its events ran, marks of steps aside."""
+    busy_ns: int | None
+    """Time in which any event but marks of steps and frames of Python ran; None: only frames did."""
 
 
 class RangeAnswer(msgspec.Struct, frozen=True):

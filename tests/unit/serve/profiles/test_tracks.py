@@ -141,3 +141,22 @@ def test_a_send_belongs_to_its_receive_and_the_last_of_a_collective_lets_the_oth
     assert describe(both, send).predecessors == []
     assert [one.event.row for one in describe(both, late).successors] == [early]
     assert [one.event.row for one in describe(both, early).predecessors] == [late]
+
+
+def test_a_thread_that_waits_within_its_frames_is_not_called_busy(make):
+    event = make.event
+    trace = make.build(
+        [
+            event("main", Kind.PYTHON_FRAME, 0, 1000),
+            event("sleep", Kind.PYTHON_FRAME, 0, 700),
+            event("mm", Kind.HOST_OP, 700, 200),
+            event("relu", Kind.HOST_OP, 750, 50),
+            event("_bootstrap", Kind.PYTHON_FRAME, 0, 1000, lane="other"),
+        ]
+    )
+    profile = OpenProfile("a.json", trace)
+    assert {lane.thread: lane.busy_ratio for lane in outline(profile).lanes} == {
+        "main": pytest.approx(0.2),
+        "other": None,
+    }
+    assert [lane.busy_ns for lane in within(profile, 0, 800, None).lanes] == [100, None]
