@@ -36,13 +36,15 @@ WORTH_SAYING_S = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have Ctrl-C work in the programs that tests start, though this session may run in the background.
+    """Have signals work in the programs that tests start, though this session may run in the background.
 
-    A shell lets what it starts with ``&`` ignore SIGINT, and programs inherit that. Where each processor has
+    A shell lets what it starts with ``&`` ignore SIGINT, and nohup SIGHUP; programs inherit that. Where each processor has
     a worker of its own, a pool of threads in each would only have them wait for each other.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if hasattr(config, "workerinput"):
         for name in THREADS:
             os.environ.setdefault(name, "1")

@@ -207,9 +207,11 @@ def test_where_a_run_that_diverges_began(opened):
     assert "Since step 123" in text
     assert "Batch of step 123: indices 777, " in text
     gradient = findings.get_by_role("listitem").filter(has_text="Gradient is not finite").first
-    assert "not finite at step 123" in gradient.inner_text()
+    text = gradient.inner_text()
+    assert "Since step 123" in text
+    assert "values of the gradient are not finite" in text
     bar = page.get_by_role("complementary", name=re.compile("What is wrong"))
-    bar.get_by_text("16 values of the model's input are not finite at step 123").wait_for()
+    bar.get_by_text("Since step 123: 16 values of the model's input are not finite").wait_for()
     bar.get_by_role("link", name="Show step 123").click()
     name = "activations/(input)/nonfinite_count"
     page.wait_for_function("() => /^#.scalars.*input/.test(location.hash)")
