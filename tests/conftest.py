@@ -38,8 +38,8 @@ WORTH_SAYING_S = 60
 def pytest_configure(config: pytest.Config) -> None:
     """Have signals work in the programs that tests start, though this session may run in the background.
 
-    A shell lets what it starts with ``&`` ignore SIGINT, and nohup SIGHUP; programs inherit that. Where each processor has
-    a worker of its own, a pool of threads in each would only have them wait for each other.
+    A shell lets what it starts with ``&`` ignore SIGINT, and nohup SIGHUP; programs inherit that. Where each
+    processor has a worker of its own, a pool of threads in each would only have them wait for each other.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
