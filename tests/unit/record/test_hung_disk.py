@@ -129,7 +129,7 @@ def test_in_strict_mode_it_is_an_error_and_no_run_is_left(tmp_path, disk, impati
             thread.join(WAIT)
 
 
-def test_a_pipe_among_the_event_files_is_not_waited_for(tmp_path, impatient, infos):
+def test_a_pipe_among_the_event_files_is_not_waited_for(tmp_path, infos):
     os.mkfifo(tmp_path / "events.out.tfevents.1.host.1.0")
     with Run(tmp_path) as run:
         run.scalar("loss", 1.0, 0)
