@@ -171,7 +171,7 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
     from stepscope.trace.merge import merge, with_rank
 
     traces, taken = [], {}
-    running = [facts.get("rank") for facts in stalled]
+    running = [rank for facts in stalled if isinstance(rank := facts.get("rank"), int)]
     for facts in stalled:
         name, rank = facts.get("recorder"), facts.get("rank")
         if isinstance(rank, int) and name == f"flight-recorder-{rank}":
@@ -184,6 +184,6 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
     if len(traces) < 2:
         return None
     try:
-        return find_hang(merge(traces), taken, [rank for rank in running if isinstance(rank, int)])
+        return find_hang(merge(traces), taken, running)
     except EmptyTraceError:
         return None

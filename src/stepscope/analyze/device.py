@@ -16,8 +16,16 @@ from stepscope.trace.model import Kind, Trace, among
 COMPUTE = (Kind.KERNEL,)
 COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
 COPY = (Kind.MEMCPY, Kind.MEMSET)
-EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
-"""Threads that run what XLA or TensorFlow compiled where the host itself is the device."""
+_EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
+
+
+def executor_lanes(trace: Trace, rank: int) -> list[int]:
+    """Return the threads of a rank that run what XLA or TensorFlow compiled where the host is the device."""
+    return [
+        number
+        for number, lane in enumerate(trace.lanes)
+        if lane.rank == rank and _EXECUTORS.search(lane.thread or "")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
-from stepscope.analyze.device import EXECUTORS
+from stepscope.analyze.device import executor_lanes
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
@@ -173,8 +173,7 @@ def _executed(facts: Facts, rank: int) -> tuple[Times, Times, Ints]:
     trace, tree = facts.timeline, facts.step_tree
 
     def found() -> tuple[Times, Times, Ints]:
-        lanes = [n for n, lane in enumerate(trace.lanes) if EXECUTORS.search(lane.thread or "")]
-        mine = np.isin(trace.lane[tree.row], lanes) & (trace.rank[tree.row] == rank)
+        mine = np.isin(trace.lane[tree.row], executor_lanes(trace, rank))
         mine &= trace.kind[tree.row] == Kind.HOST_OP
         work = trace.device_work()
         rows = np.flatnonzero(mine) if not (trace.rank[work] == rank).any() else np.zeros(0, np.int64)

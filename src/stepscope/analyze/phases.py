@@ -52,8 +52,7 @@ RULES: tuple[tuple[Phase, str], ...] = (
 )
 """First match wins. Names are searched for, not matched whole."""
 
-PIPELINE_THREAD = re.compile(r"tf_data")
-"""Threads on which TensorFlow runs a ``tf.data`` pipeline: waiting for them is waiting for data."""
+_PIPELINE = re.compile(r"tf_data")
 _TELLING = (Kind.HOST_OP, Kind.ANNOTATION, Kind.MODULE_SCOPE, *DEVICE_WORK)
 
 
@@ -78,7 +77,7 @@ def _found(trace: Trace) -> Phases:
     own = of_names(trace, _phase_of, np.int32, -1)[trace.name] if len(trace) else np.zeros(0, np.int32)
     own = np.where(among(*_TELLING)[trace.kind], own, np.int32(-1))
     own[(own < 0) & (trace.forward >= 0)] = Phase.BACKWARD
-    own[(trace.kind == Kind.DATA_LOADING) | _of_pipelines(trace)] = Phase.DATA_LOADING
+    own[(trace.kind == Kind.DATA_LOADING) | pipeline_lanes(trace)[trace.lane]] = Phase.DATA_LOADING
     own = np.ascontiguousarray(own, np.int32)
     parent = np.ascontiguousarray(trace.parent, np.int32)
     tree.inherit(parent, own)
@@ -94,12 +93,12 @@ def _found(trace: Trace) -> Phases:
     return Phases(own, seen, _notes(seen))
 
 
-def _of_pipelines(trace: Trace) -> npt.NDArray[np.bool_]:
-    """Return whether each row is of a thread on which TensorFlow runs a ``tf.data`` pipeline."""
-    lanes = np.array(
-        [bool(PIPELINE_THREAD.search(lane.thread or "")) for lane in trace.lanes] or [False], bool
-    )
-    return lanes[trace.lane]
+def pipeline_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return whether each lane is a thread on which TensorFlow runs a ``tf.data`` pipeline.
+
+    Waiting for them is waiting for data.
+    """
+    return np.array([bool(_PIPELINE.search(lane.thread or "")) for lane in trace.lanes] or [False], bool)
 
 
 def name_phases(strings: Strings) -> npt.NDArray[np.int32]:

@@ -1,6 +1,6 @@
 /** Which charts most runs have, and which only a few. */
 import type { Chart } from "../server/api";
-import { hasTag, type Family } from "./catalog";
+import { recordedBy, type Family } from "./catalog";
 
 /** Runs that are looked at: of thousands, so many say which charts most of them have. */
 const SAMPLE = 200;
@@ -16,17 +16,11 @@ export interface Recorded {
 export function byRecorded(charts: readonly Chart[], families: readonly Family[]): Recorded {
   const every = Math.ceil(families.length / SAMPLE);
   const sample = every > 1 ? families.filter((_, at) => at % every === 0) : families;
-  const counts = charts.map((chart) => sample.filter((each) => has(each, chart)).length);
+  const counts = charts.map((chart) => sample.filter((each) => recordedBy(chart, [each])).length);
   const most = counts.reduce((a, b) => Math.max(a, b), 1);
   const isCommon = (at: number): boolean => 2 * counts[at]! >= most;
   return {
     common: charts.filter((_, at) => isCommon(at)),
-    rare: charts.filter(
-      (chart, at) => !isCommon(at) && (counts[at]! > 0 || families.some((each) => has(each, chart))),
-    ),
+    rare: charts.filter((chart, at) => !isCommon(at) && (counts[at]! > 0 || recordedBy(chart, families))),
   };
-}
-
-function has(family: Family, chart: Chart): boolean {
-  return family.runs.some((run) => chart.lines.some((line) => hasTag(run, line.tag)));
 }

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
-from stepscope.analyze.phases import PIPELINE_THREAD
+from stepscope.analyze.phases import pipeline_lanes
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.trace.model import Kind, Trace, among
+from stepscope.trace.model import Kind, among
 
 RULE = "host-callback"
 CALLBACKS = re.compile(
@@ -57,12 +56,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 def of_the_loader(waited: Waited) -> Ints:
     """Return the calls of Python by which a pipeline of ``tf.data`` makes its elements."""
     rows = _rows(waited)
-    loading = _on_loading_thread(waited.trace)
+    loading = pipeline_lanes(waited.trace)
     return rows[loading[waited.trace.lane[rows]]]
-
-
-def _on_loading_thread(trace: Trace) -> npt.NDArray[np.bool_]:
-    return np.array([bool(PIPELINE_THREAD.search(lane.thread or "")) for lane in trace.lanes], bool)
 
 
 def _rows(waited: Waited) -> Ints:
@@ -81,7 +76,7 @@ def of_thread(waited: Waited) -> Spans:
 def _case(waited: Waited) -> Case | None:
     trace, rows = waited.trace, _rows(waited)
     # The step waits for a pipeline where it takes an element, not for what the pipeline calls meanwhile.
-    rows = rows[~_on_loading_thread(trace)[trace.lane[rows]]]
+    rows = rows[~pipeline_lanes(trace)[trace.lane[rows]]]
     spans = rows_spans(trace, rows).intersect(waited.spans)
     if not len(spans):
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.analyze.activity import WRAPPERS, Activities, Activity
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
-from stepscope.analyze.device import EXECUTORS, rows_spans
+from stepscope.analyze.device import executor_lanes, rows_spans
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.analyze.sampled import Sampled
@@ -217,7 +217,7 @@ class Waited:
         recorded. Waits of Python's own library are not for them.
         """
         trace = self.trace
-        mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP)
+        mine = np.isin(trace.lane, executor_lanes(trace, self.rank)) & (trace.kind == Kind.HOST_OP)
         ran = rows_spans(trace, np.flatnonzero(mine & (trace.lane != self.lane)))
         if self.sampled is None or not len(ran):
             return ran
@@ -226,18 +226,14 @@ class Waited:
         for_them &= ~self.sampled.waits_of_python(stack)
         return ran.union(Spans.of(start[for_them], end[for_them]))
 
-    @property
-    def _executors(self) -> list[int]:
-        return [
-            n
-            for n, lane in enumerate(self.trace.lanes)
-            if lane.rank == self.rank and EXECUTORS.search(lane.thread)
-        ]
-
     @cached_property
     def _executed(self) -> Ints:
         trace = self.trace
-        mine = np.isin(trace.lane, self._executors) & (trace.kind == Kind.HOST_OP) & (trace.lane != self.lane)
+        mine = (
+            np.isin(trace.lane, executor_lanes(trace, self.rank))
+            & (trace.kind == Kind.HOST_OP)
+            & (trace.lane != self.lane)
+        )
         rows = np.flatnonzero(mine)
         if not len(rows):
             return rows

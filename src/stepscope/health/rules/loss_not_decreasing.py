@@ -277,9 +277,6 @@ class _Start(StreamWatch):
                 text, severity = told_of_rise(self._rule, at, text, self._above_wall)
                 self._rule.open(at, text, evidence, severity=severity, since_step=since)
 
-    def _severe(self, at: At) -> Severity:
-        return severity_of_rise(self._rule, at)
-
     def _against_start(self, block: Block) -> None:
         first = self._first
         assert first is not None
@@ -298,7 +295,7 @@ class _Start(StreamWatch):
         far = len(self._recent) > 1 and min(each.mean for each in self._recent[-2:]) > BURST * abs(first.mean)
         if far and not self._gate.is_open:
             error = first.values.std() / sqrt(BLOCK)
-        climbs = self._climb.see(block) and self._severe(at) == "high"
+        climbs = self._climb.see(block) and severity_of_rise(self._rule, at) == "high"
         if (climbs or high or far) and not self._gate.is_open:
             # Evaluations that are as good as before tell of a harder task, as under attacks that grow.
             since = self._climb.since if climbs else self._recent[0].wall

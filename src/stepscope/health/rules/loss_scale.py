@@ -87,7 +87,7 @@ class _Scale(StreamWatch):
     def _search(self, step: int, value: float) -> bool:
         """Return whether the scaler still looks for its first scale."""
         if self._searches and self._last is not None:
-            before, steps = self._last[1], min(max(step - self._last[0], 1), 64)
+            before, steps = self._last[1], min(max(step - self._last[0], 1), LONGEST)
             self._kept = self._kept + 1 if value == before else 0
             halves = before / HALVES**steps <= value <= before
             self._searches = halves and self._kept < SETTLED
