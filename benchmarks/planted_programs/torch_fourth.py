@@ -1,4 +1,4 @@
-# ruff: noqa: D102 - methods are what their class says
+
 """Trainings in PyTorch, a fourth set judged at first sight: scripts of many fields, as functions.
 
 Called as ``python torch_fourth.py NAME DIRECTORY``. Each function is a script, which is given a recorder.

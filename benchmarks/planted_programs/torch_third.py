@@ -1,4 +1,4 @@
-# ruff: noqa: D102 - methods are what their class says
+
 """Trainings in PyTorch, a third set judged at first sight, written as trainers and frameworks write them.
 
 Called as ``python torch_third.py NAME DIRECTORY``.

@@ -1,6 +1,7 @@
 """What users may rely on, name by name. A change here is a change for them and belongs into the CHANGELOG."""
 
 import importlib
+import inspect
 
 import pytest
 
@@ -117,6 +118,29 @@ def test_the_public_names_are_these_and_all_there(module, monkeypatch):
     assert sorted(package.__all__) == sorted(NAMES[module])
     for name in package.__all__:
         assert getattr(package, name) is not None
+        assert undocumented(package, name) == []
+
+
+def undocumented(package, name):
+    """The public functions, classes and methods of a public name that say nothing of themselves."""
+    value = getattr(package, name)
+    if not callable(value) or not getattr(value, "__module__", "").startswith("stepscope"):
+        return []
+    parts = [
+        (f"{name}.{each}", getattr(value, each))
+        for each in (vars(value) if inspect.isclass(value) else ())
+        if not each.startswith("_") and callable(getattr(value, each))
+    ]
+    return [each for each, part in [(name, value), *parts] if not inspect.getdoc(part)]
+
+
+def test_a_public_name_without_a_docstring_is_reported():
+    class Bare:
+        def method(self): ...
+
+    Bare.__module__ = "stepscope"
+    package = type("package", (), {"Bare": Bare})
+    assert undocumented(package, "Bare") == ["Bare", "Bare.method"]
 
 
 @pytest.mark.parametrize("module", [name for name in NAMES if ".integrations." in name])
