@@ -1,6 +1,7 @@
 # make demo    train something real, record it, and serve the page
-# make test    run every test against the built wheel, in virtual environments made here
-# make quick   the tests without browsers, jobs of several processes and other frameworks' environments
+# make test    the gate of a change: every package, a journey for each page, real processes; one environment
+# make test-all  every test: the gate, then the rest, other frameworks' environments included
+# make explore  property tests with random examples; failures become examples in .hypothesis/patches
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make mutants  change the source a little and see which changes no test notices
@@ -28,24 +29,37 @@ INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -name '*.so' -not -name '*.c' 2>/dev/null)
 # One more than processors: browsers, rendezvous of ranks and slow stores are often waited for.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PAGE_INPUTS ?= 50000
+MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
 	$(MAKE) --no-print-directory -j2 $(VENV)/.demo
 	$(BIN)/stepscope demo $(DEMO)
 
-test:
-	$(MAKE) --no-print-directory -j4 --output-sync=target environments packages
-	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
+test: $(VENV)/.test
+	$(BIN)/python scripts/suite.py $(SPREAD) --gate $(PYTEST)
+
+# A part that fails does not keep the others from running: see MAKEFLAGS above.
+test-all: test beyond frameworks
+
+beyond: extras
+	$(BIN)/python scripts/suite.py $(SPREAD) --beyond-gate $(PYTEST)
+
+frameworks: extras
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 $(ALSO)
 
-# What changes are made with: the tests that mutants of the source are tried on.
-quick: $(VENV)/.test
-	$(BIN)/python scripts/suite.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/golden tests/property $(PYTEST)
+# Each part that lacks its environment fails by itself, so the others still run.
+extras:
+	-$(MAKE) --no-print-directory -j4 --output-sync=target environments packages
+
+explore: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet "hypothesis[codemods]"
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis -n $(WORKERS) $(PYTEST)
 
 environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.durations import by_file
+from support.gate import in_gate
 from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
@@ -33,6 +34,22 @@ LAST = (
 
 WORTH_SAYING_S = 60
 """Seconds of a session from which it says where they went."""
+
+try:
+    from hypothesis import settings
+except ImportError:  # the environments of TensorFlow have no property tests
+    pass
+else:
+    # A test gives the same answer on every machine and every day. The nightly job explores with the second.
+    settings.register_profile("suite", derandomize=True, database=None, print_blob=True)
+    settings.register_profile("explore", derandomize=False, print_blob=True)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    choice = parser.getgroup("stepscope").addoption
+    choice("--gate", action="store_true", help="only the tests of make test")
+    choice("--beyond-gate", action="store_true", help="only the tests that make test leaves out")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,8 +83,17 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long: a worker that begins it last would leave the others idle."""
+    gate, beyond = config.getoption("--gate"), config.getoption("--beyond-gate")
+    if gate != beyond:
+        left_out = [
+            item for item in items
+            if in_gate(item.nodeid, (mark.name for mark in item.iter_markers())) != gate
+        ]  # fmt: skip
+        config.hook.pytest_deselected(items=left_out)
+        skip = set(left_out)
+        items[:] = [item for item in items if item not in skip]
     items.sort(
         key=lambda item: (
             item.nodeid.startswith(LAST), not item.nodeid.startswith(("tests/e2e/", *LONGEST))
