@@ -8,6 +8,7 @@
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
 # make pictures  train the demo and take the pictures of the documentation from it, into docs/images
 # make faults  play faults (signals, disks, stores, damage) and print what may be lost, and what was
+# make answers  record what the product answers to some 3,000 questions, into build/answers; compare with BEFORE=FILE
 # make fuzz    feed everything that reads files of others with damaged ones, a minute each
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
@@ -34,7 +35,7 @@ PAGE_INPUTS ?= 50000
 MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: answers demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -101,6 +102,10 @@ check: $(VENV)/.test web/node_modules/.package-lock.json
 
 faults: $(VENV)/.test
 	PYTHONPATH=tests/lib $(BIN)/python -m support.faults $(FAULTS)
+
+answers: $(VENV)/.test
+	$(BIN)/python scripts/answers.py record build/answers/$$(git describe --always --dirty).jsonl.gz $(WORDS)
+	$(if $(BEFORE),$(BIN)/python scripts/answers.py compare $(BEFORE) build/answers/$$(git describe --always --dirty).jsonl.gz)
 
 fuzz: $(VENV)/.test web/node_modules/.package-lock.json
 	PYTHONPATH=tests/lib $(BIN)/python -m support.fuzz $(FUZZ)
