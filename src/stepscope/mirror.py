@@ -42,7 +42,7 @@ TOTAL_BYTES = 10 << 30
 OVERLAP_BYTES = 64
 """Bytes that are read again when a file has grown, to check that it is still the same file."""
 PATIENCE_SECS = 2.5
-"""After this long a listing of everything is raced by one that leaves out the folders of checkpoints."""
+"""After this long, a listing that leaves out what is below checkpoints races the one of everything."""
 FACTS = ".copied.json"
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
 """Files of TensorBoard's projector, by the names that Stepscope and torch give them."""
@@ -62,10 +62,15 @@ TAGS = (
 """Names that drivers give to the fact that changes with an object's content, the surest first."""
 CAPTURE_FILES = (".profile.json", ".summary.json")
 """Endings of the files beside a profile that describe it."""
+_CAPTURED = re.compile(r".+_rank\d+_step\d{8,}(?:_\d+)?\..+")
+"""Names of files and folders that a capture leaves, as ``capture_record.stem`` makes them."""
+_PROFILED = re.compile(r".*\.(?:xplane\.pb|pt\.trace\.json(?:\.gz)?)")
+"""Names that the profilers of frameworks give their files."""
 _CHECKPOINTS = re.compile(
     r"(?:checkpoints?|ckpts?|(?:checkpoint|ckpt|step|epoch|global_step|iter)[-_=]?\d+.*|.*\.(?:zarr|ckpt|orbax.*))",
     re.IGNORECASE,
 )
+"""Names of folders in which others keep weights, often in very many files."""
 _WEIGHTS = re.compile(
     r".*\.(?:pt|pth|ckpt|bin|safetensors|h5|keras|npz|npy|distcp|onnx|gguf|orbax.*|data-\d+-of-\d+|index|tar|zip)",
     re.IGNORECASE,
@@ -118,7 +123,7 @@ def copies_home(url: str) -> Path:
 def fetched(path: str | os.PathLike[str]) -> Path:
     """Return where a recording can be read: a path as it is; for a URL, a copy with everything below it.
 
-    Files of weights and folders of checkpoints are left out. What is there already is not fetched again.
+    What is no recording (see ``recordings``) is left out. What is there already is not fetched again.
 
     Args:
         path: File or directory, or the URL of one.
@@ -131,7 +136,7 @@ def fetched(path: str | os.PathLike[str]) -> Path:
     url = os.fspath(path)
     if scheme(url) == "file":
         return Path(local_path(url))
-    mirror = Mirror(url, is_recording)
+    mirror = Mirror(url, everything=True)
     if mirror.unread:
         name, why = next(iter(mirror.unread.items()))
         raise LogDirectoryError(
@@ -142,12 +147,45 @@ def fetched(path: str | os.PathLike[str]) -> Path:
     return mirror.folder / mirror.file
 
 
-def is_recording(path: str) -> bool:
-    """Return whether a file may be a recording, or belong to one."""
-    folder, _, name = path.rpartition("/")
-    parts = folder.split("/")
-    weights = _WEIGHTS.fullmatch(name) and not is_compacted(name)
-    return not weights and not any(_CHECKPOINTS.fullmatch(part) for part in parts[1:])
+def is_ours(path: str) -> bool:
+    """Return whether a recorder gave a file its name, or the profile that the file is a part of."""
+    name = path.rpartition("/")[2]
+    return bool(is_wanted(f"/{path}") or is_compacted(name) or _PROFILED.fullmatch(name)) or any(
+        _CAPTURED.fullmatch(part) for part in path.split("/")
+    )
+
+
+def recordings(paths: Iterable[str]) -> set[str]:
+    """Return which files of a directory may be recordings, or belong to one.
+
+    Files of weights are none, nor is what lies in a folder that is named as checkpoints are. Such names prove
+    little: runs and profiles have them too, ``step00000500`` or ``epoch-3``. So what a recorder wrote is a
+    recording whatever its folders are called, and so is all that lies beside or below it.
+
+    Args:
+        paths: From the directory, with forward slashes.
+    """
+    own, others = set[str](), list[str]()
+    for path in paths:
+        if is_ours(path):
+            own.add(path)
+        elif not _WEIGHTS.fullmatch(path.rpartition("/")[2]):
+            others.append(path)
+    folders = {path.rpartition("/")[0] for path in own}
+    return own | {path for path in others if not _of_checkpoint(path.split("/")[:-1], folders)}
+
+
+def _of_checkpoint(parts: list[str], own: set[str]) -> bool:
+    """Return whether a folder belongs to a checkpoint.
+
+    It does if it, or one around it, is named so, and no recorder wrote into any from there inwards.
+    """
+    for at in reversed(range(len(parts))):
+        if "/".join(parts[: at + 1]) in own:
+            return False
+        if _CHECKPOINTS.fullmatch(parts[at]):
+            return True
+    return False
 
 
 def grows(name: str) -> bool:
@@ -173,9 +211,9 @@ def is_wanted(path: str) -> bool:
     )
 
 
-def folder_of(url: str, home: Path, wanted: Callable[[str], bool] = is_wanted) -> Path:
-    """Return where the copy of a URL lies, below a directory for caches."""
-    key = hashlib.sha256(f"{url} {wanted.__name__}".encode()).hexdigest()[:32]
+def folder_of(url: str, home: Path, *, everything: bool = False) -> Path:
+    """Return where the copy of a URL lies, below a directory for caches; copies of everything lie apart."""
+    key = hashlib.sha256(f"{url} {'everything' if everything else 'at once'}".encode()).hexdigest()[:32]
     name = re.sub(r"[^\w.-]", "_", shown(url).rstrip("/").rpartition("/")[2]).lstrip(".") or "root"
     return home / "remote" / key / name
 
@@ -224,7 +262,7 @@ class Mirror:
 
     Args:
         url: The log directory, or a file.
-        wanted: Says by its path whether a file is to be copied.
+        everything: Copy all recordings, not only those that are wanted at once.
         options: For the driver.
 
     Attributes:
@@ -241,7 +279,8 @@ class Mirror:
     def __init__(
         self,
         url: str,
-        wanted: Callable[[str], bool] = is_wanted,
+        *,
+        everything: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         home = copies_home(url)
@@ -251,8 +290,8 @@ class Mirror:
         self._of_web = scheme(url) in ("http", "https")
         self.refused: set[str] = set()
         """Files that are not copied, since their names lead out of the directory."""
-        self._wanted, self.file = wanted, ""
-        self.folder = folder_of(url, home, wanted)
+        self._everything, self.file = everything, ""
+        self.folder = folder_of(url, home, everything=everything)
         self.error: str | None = None
         self.unread: dict[str, str] = {}
         self.elsewhere: dict[str, Elsewhere] = {}
@@ -313,7 +352,9 @@ class Mirror:
         """Return all objects that are wanted.
 
         One listing of everything below an address is quickest, unless there are checkpoints with a hundred
-        thousand files below it: then the folders are listed in parallel, without those of checkpoints.
+        thousand files below it: then the folders are listed in parallel. One that is named as checkpoints are
+        is listed too, as its contents say what it is: if it holds files and none of a recorder, what lies
+        below it is left out.
         """
         self._system.invalidate_cache()
         found = self._walk() if self._walks else self._race()
@@ -327,16 +368,19 @@ class Mirror:
 
     def _with_sizes(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return the objects with the size of each that may be read: listings of web servers have none."""
-        unknown = [
-            path
-            for path, facts in found.items()
-            if facts.get("size") is None and (self._wanted(path) or is_recording(path))
-        ]
+        without = [path for path, facts in found.items() if facts.get("size") is None]
+        recorded = self._recordings(found) if without else set()
+        unknown = [path for path in without if path in recorded]
         if not unknown:
             return found
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
             told = dict(zip(unknown, pool.map(self._facts, unknown), strict=True))
         return {path: told.get(path, facts) for path, facts in found.items() if told.get(path, facts)}
+
+    def _recordings(self, listed: Iterable[str]) -> set[str]:
+        """Return which objects may be recordings, judged by their place in the directory alone."""
+        names = {path.removeprefix(self._root).lstrip("/"): path for path in listed}
+        return {names[name] for name in recordings(names)} | {path for path in listed if is_wanted(path)}
 
     def _facts(self, path: str) -> dict[str, Any]:
         """Return what the store says of a file; nothing where it is gone or its length is not told."""
@@ -364,18 +408,27 @@ class Mirror:
         return self._system.find(self._root)
 
     def _walk(self) -> dict[str, dict[str, Any]]:
+        """List folder after folder, but nothing below those that hold a checkpoint."""
         found: dict[str, dict[str, Any]] = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
-            waiting: set[Future[list[dict[str, Any]]]] = {pool.submit(self._entries, self._root)}
+            waiting = {pool.submit(self._entries, self._root): False}
             while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for entry in (entry for each in done for entry in each.result()):
-                    path = str(entry["name"]).rstrip("/")
-                    if entry["type"] != "directory":
-                        found[path] = entry
-                    elif not _CHECKPOINTS.fullmatch(path.rpartition("/")[2]) and path != self._root:
-                        waiting.add(pool.submit(self._entries, path))
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for listing in done:
+                    suspect, entries = waiting.pop(listing), listing.result()
+                    paths = {str(entry["name"]).rstrip("/"): entry for entry in entries}
+                    files = {path: entry for path, entry in paths.items() if entry["type"] != "directory"}
+                    found |= files
+                    if suspect and files and not any(map(self._is_ours, paths)):
+                        continue
+                    for path in paths.keys() - files.keys() - {self._root}:
+                        named = bool(_CHECKPOINTS.fullmatch(path.rpartition("/")[2]))
+                        inherits = suspect and not any(map(self._is_ours, files))
+                        waiting[pool.submit(self._entries, path)] = named or inherits
         return found
+
+    def _is_ours(self, path: str) -> bool:
+        return is_ours(path.removeprefix(self._root).lstrip("/"))
 
     def _entries(self, folder: str) -> list[dict[str, Any]]:
         try:
@@ -393,10 +446,11 @@ class Mirror:
         """
         files: dict[Path, Copied] = {}
         elsewhere: dict[str, Elsewhere] = {}
+        recorded = self._recordings(listed)
         for path, facts in listed.items():
-            wanted = self._wanted(path)
-            if not wanted and not is_recording(path):
+            if path not in recorded:
                 continue
+            wanted = self._everything or is_wanted(path)
             folder, _, last = path.rpartition("/")
             size = int(facts.get("size") or 0)
             piece = (parse_piece(last) if wanted else None) or Piece(last, 0, size)

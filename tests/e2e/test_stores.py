@@ -409,3 +409,39 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
     asked = [request for request in place.proxy.requests[count:] if not request.listing]
     if place.kind in ("s3", "gs"):  # of which a proxy can tell listings
         assert len(asked) <= 1  # what is fetched already is not fetched again
+
+
+CAPTURED = {
+    "torch": "import torch; work = lambda: torch.ones(64, 64) @ torch.ones(64, 64)",
+    "jax": "import jax; f = jax.jit(lambda x: x @ x); work = lambda: f(jax.numpy.ones((64, 64)))",
+    "python": "work = lambda: sorted(range(10_000))",
+}
+CAPTURE = """
+import stepscope as ss
+from stepscope.record import uploader
+uploader.FIRST_SECS = uploader.SEND_SECS = 0.2
+{work}
+with ss.Run("{url}/x", hooks=[ss.ProfilerHook(save_steps=1000, skip_first=6, backend="{backend}")]) as run:
+    for step in run.steps(range(20)):
+        work()
+"""
+
+
+@pytest.mark.parametrize("server", ["s3"], indirect=True)
+@pytest.mark.parametrize("backend", CAPTURED)
+def test_a_capture_is_read_back_from_the_store(place, backend):
+    code = CAPTURE.format(work=CAPTURED[backend], url=place.url, backend=backend)
+    done = place.python(code)
+    assert done.returncode == 0, done.stderr
+    ask = place.served()
+    (capture,) = ask("captures?run=x")["captures"]
+    assert capture["failure"] is None
+    assert capture["steps"] == [6, 7, 8]
+    path = capture["path"]
+    assert path.startswith("x/profiles/")
+    (listed,) = (each for each in ask("profiles")["profiles"] if each["path"] == path)
+    assert listed["steps"] == [6, 7, 8]
+    assert ask(f"profile?path={path}")["events"] > 10
+    done = place.stepscope("glance", f"{place.url}/{path}")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "3 steps" in done.stdout

@@ -46,7 +46,7 @@ def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
         raise Refusal(400, f"no request {request!r:.40}", "as the answer to capture names it")
     directory = directory_of(log, name)
     assert log is not None
-    found = captures.captures(log.run(name), directory)
+    found = captures.captures(log.run(name), directory, log)
     told, left = [], {True: WITH_SUMMARY, False: WITH_SUMMARY}
     for each in found[:MOST]:
         by_rhythm = each.facts.get("cause") in ("schedule", "predicate")

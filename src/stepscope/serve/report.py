@@ -217,7 +217,7 @@ def line_of(at: int, series: Series, line: SeriesLine, view: View) -> plot.PlotL
 
 def profiled(log: Log, run: StoredRun) -> str:
     """Return the newest profile at a glance; says what is missing where there is none."""
-    found = captures.captures(run, run_directory(log.path, run.name))
+    found = captures.captures(run, run_directory(log.path, run.name), log)
     newest_ = next((each for each in found if each.summary), None)
     if newest_ is None or newest_.summary is None:
         return "<p>The run captured no profiles (ProfilerHook, or stepscope capture)</p>"

@@ -21,6 +21,7 @@ from stepscope.errors import LogDirectoryError, UnknownTagError, UsageError
 from stepscope.inside import inside, json_object
 
 if TYPE_CHECKING:
+    from stepscope.store.log import Log
     from stepscope.store.run import StoredRun
 
 TAG = "stepscope/profile"
@@ -50,12 +51,13 @@ class Capture:
         return number(self.facts.get("wall")), int(number(self.facts.get("rank")))
 
 
-def captures(run: StoredRun, directory: Path) -> list[Capture]:
+def captures(run: StoredRun, directory: Path, log: Log) -> list[Capture]:
     """Return the captures of a run, the newest first, failed ones included.
 
     Args:
         run: The run.
         directory: Its directory.
+        log: The log that it belongs to.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for facts in [*recorded(run), *beside(directory)]:
@@ -66,7 +68,7 @@ def captures(run: StoredRun, directory: Path) -> list[Capture]:
     made = [
         Capture(facts, summary_of(facts, directory))
         for facts in found.values()
-        if still_there(facts, directory)
+        if still_there(facts, directory, log)
     ]
     return sorted(made, key=lambda each: each.order, reverse=True)
 
@@ -87,10 +89,18 @@ def beside(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
-def still_there(facts: dict[str, Any], directory: Path) -> bool:
-    """Return whether a profile still exists, as the oldest are deleted; a failure has no file to lose."""
+def still_there(facts: dict[str, Any], directory: Path, log: Log | None = None) -> bool:
+    """Return whether a profile still exists, here or in the store that the directory is a copy of.
+
+    The oldest are deleted; a failure has no file to lose.
+    """
     path = facts.get("path")
-    return not isinstance(path, str) or (directory / path).exists()
+    if not isinstance(path, str) or (directory / path).exists():
+        return True
+    if log is None or log.mirror is None:
+        return False
+    name, there = os.path.relpath(directory / path, log.path).replace(os.sep, "/"), log.mirror.elsewhere
+    return name in there or any(each.startswith(f"{name}/") for each in there)
 
 
 def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:

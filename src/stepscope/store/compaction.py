@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.writer import is_compacted, is_own_name
 from stepscope.inside import inside
-from stepscope.mirror import Mirror, is_recording, is_wanted
+from stepscope.mirror import Mirror, recordings
 from stepscope.patterns import compile_pattern
 from stepscope.store.compact import CompactFolder, Done, Task, compact_file
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_event_file, is_index
@@ -75,10 +76,8 @@ def compact(
         )
     wanted = compile_pattern(runs, "runs")
     stays = same_place(log_dir, to)
-    if is_url(log_dir):  # other files go with the runs, unless these stay where they are
-        root = Mirror(log_dir, is_wanted if stays else is_recording).folder
-    else:
-        root = Path(log_dir).expanduser()
+    # Other files go with the runs, unless these stay where they are.
+    root = Mirror(log_dir, everything=not stays).folder if is_url(log_dir) else Path(log_dir).expanduser()
     try:
         found = Assembler(str(root)).whole(EventFileTree(str(root)).scan())
     except OSError as error:
@@ -136,24 +135,22 @@ def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> in
     """
     top = root if run == "." else root / run
     below = {str(root / name) for name in runs if name not in (run, ".")}
-    count = 0
+    paths: list[str] = []
     for parent, folders, names in os.walk(top):
         kept = [name for name in folders if str(Path(parent, name)) not in below and not name.startswith(".")]
         folders[:] = kept
-        chosen = [name for name in names if is_other(f"{Path(parent).relative_to(root)}/{name}")]
-        if chosen:
-            relative = Path(parent).relative_to(top).as_posix()
-            place = CompactFolder(folder if relative == "." else f"{folder}/{relative}")
-            for name in sorted(chosen):
-                place.put(Path(parent, name))
-                count += 1
-    return count
+        paths += [Path(parent, name).relative_to(top).as_posix() for name in names]
+    chosen = sorted(path for path in recordings(paths) if is_other(path.rpartition("/")[2]))
+    for parent, those in groupby(chosen, key=lambda path: path.rpartition("/")[0]):
+        place = CompactFolder(f"{folder}/{parent}" if parent else folder)
+        for path in those:
+            place.put(top / path)
+    return len(chosen)
 
 
-def is_other(path: str) -> bool:
-    """Return whether a file of a run is copied unchanged."""
-    name = path.rpartition("/")[2]
-    return not (is_event_file(name) or is_compacted(name) or name.startswith(".")) and is_recording(path)
+def is_other(name: str) -> bool:
+    """Return whether a recording of this name is copied unchanged."""
+    return not (is_event_file(name) or is_compacted(name) or name.startswith("."))
 
 
 def remove_originals(root: Path, result: Compaction) -> None:

@@ -228,11 +228,11 @@ def test_the_store_lists_captures_newest_first_with_failures_and_summaries(tmp_p
     path.write_text(json.dumps({**json.loads(path.read_text()), "summary": "profiles/x.summary.json"}))
     (tmp_path / "profiles" / "x.summary.json").write_text('{"steps": {"count": 1}}')
     with ss.open(tmp_path, cache=False) as log:
-        failed, made = captures.captures(log.run("."), tmp_path)
+        failed, made = captures.captures(log.run("."), tmp_path, log)
         assert "boom" in failed.facts["failure"]
         assert made.summary == {"steps": {"count": 1}}
         (tmp_path / made.facts["path"]).unlink()
-        assert len(captures.captures(log.run("."), tmp_path)) == 1, "what was deleted is not listed"
+        assert len(captures.captures(log.run("."), tmp_path, log)) == 1, "what was deleted is not listed"
 
 
 def test_a_summary_outside_of_the_run_is_not_read(tmp_path):

@@ -96,7 +96,7 @@ class Finder:
                     modified=known.modified_ns / 1e9,
                     rank=rank_in_name(Path(relative)),
                     files=1,
-                    steps=captured.get(relative, []),
+                    steps=captured.get(relative) or captured.get(relative.rpartition("/")[0], []),
                 )
             )
         entries = captures_of_sessions(entries)

@@ -74,7 +74,7 @@ def test_out_of_memory_leaves_a_snapshot_and_the_run_points_to_it(allocator, tmp
     with ss.open(tmp_path, cache=False) as log:
         from stepscope.store.captures import captures
 
-        (capture,) = captures(log.run("."), tmp_path)
+        (capture,) = captures(log.run("."), tmp_path, log)
     assert (capture.facts["cause"], capture.facts["steps"]) == ("out of memory", [2])
     assert capture.facts["path"] == f"profiles/{path.name}"
 
