@@ -66,7 +66,7 @@ UNSTEADY = (
     (re.compile(r"\d+(\.\d+)? ?(s|min|h|d) ago"), "some time ago"),
     (re.compile(re.escape(tempfile.gettempdir()) + r"/answers-[\w]+"), "DATA"),
 )  # fmt: skip
-"""What differs from one recording to the next though nothing changed."""
+"""Values that differ from one recording to the next though nothing changed."""
 
 
 def recordings(scratch: Path) -> list[Path]:

@@ -396,13 +396,10 @@ def rows_of(read, directory):
 
 def differences(name, script, place):
     """Rows of the original, and rows that one of the two has alone, by reader; None without the reader."""
-    if name == "CLU":
-        write_as_clu(script.__name__, place)
-    else:
-        theirs, ours, _ = originals()[name]
-        for make, folder in ((theirs, "theirs"), (ours, "ours")):
-            with make(str(place / folder)) as writer:
-                script(writer)
+    theirs, ours, _ = originals()[name]
+    for make, folder in ((theirs, "theirs"), (ours, "ours")):
+        with make(str(place / folder)) as writer:
+            script(writer)
     found = {}
     for reader, read in READERS.items():
         expected, mine = (rows_of(read, place / folder) for folder in ("theirs", "ours"))
@@ -416,25 +413,6 @@ def differences(name, script, place):
             sorted((mine - expected).elements()),
         )
     return found
-
-
-CLU = ("scalars", "images", "audios", "texts", "histograms", "summaries", "hparams")
-WRITE = f"""
-from pathlib import Path
-sys.path.insert(0, {str(HERE.parent / "tensorflow")!r})
-import test_clu
-
-def answer(question):
-    kind, place = question
-    given, extra = test_clu.CASES[kind]
-    test_clu.original(Path(place, "theirs"), kind, given, extra)
-    test_clu.stand_in(Path(place, "ours"), kind, given, extra)
-"""
-
-
-def write_as_clu(kind, place):
-    """Write with CommonLoopUtils' calls of TensorFlow, in its environment, and with the stand-in."""
-    ask(WRITE, [kind, str(place)])
 
 
 class RandomCalls:
@@ -470,8 +448,6 @@ def random_cases(name, seeds, number):
 SEEDS = range(int(os.environ.get("COMPAT_SEEDS", "1")))
 CALLS = int(os.environ.get("COMPAT_CALLS", "60"))
 CASES = [(name, script) for name, (_, _, scripts) in originals().items() for script in scripts]
-if TENSORFLOW.exists():
-    CASES += [("CLU", SimpleNamespace(__name__=kind)) for kind in CLU]
 CASES += [(name, script) for name in originals() for script in random_cases(name, SEEDS, CALLS)]
 
 

@@ -87,7 +87,8 @@ def test_every_night_each_reader_is_fed_for_a_minute():
     yaml = pytest.importorskip("yaml", reason="reads the workflow")
     fuzz = pytest.importorskip("support.fuzz")
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text())
-    [job] = workflow["jobs"].values()
+    job, explore = workflow["jobs"]["fuzz"], workflow["jobs"]["explore"]
+    assert "make explore" in [step.get("run") for step in explore["steps"]]
     runs = [step["run"] for step in job["steps"] if "run" in step]
     assert runs[-1] == 'make fuzz FUZZ="$OPTIONS"'
     assert {".venv/.test", "fuzz"} == set(re.findall(r"\bmake ([\w./-]+)", "\n".join(runs)))
@@ -95,7 +96,7 @@ def test_every_night_each_reader_is_fed_for_a_minute():
     usual = workflow[True]["workflow_dispatch"]["inputs"]["options"]["default"]  # "on" is true in YAML
     assert (usual, f"'{usual}'" in options) == ("--seconds 60", True)
     assert 60 * len(fuzz.TARGETS) < 60 * job["timeout-minutes"] / 2
-    assert {"$(VENV)/.test", "fuzz"} <= set(
+    assert {"$(VENV)/.test", "fuzz", "explore"} <= set(
         re.findall(r"^([\w$()./-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     )
 

@@ -44,7 +44,6 @@ NAMES = {
         "FileWriter",
         "GlobalSummaryWriter",
         "SummaryWriter",
-        "clu_writer",
         "install",
         "tensorboardx",
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.compat import encodings, hyper
@@ -21,6 +21,7 @@ from stepscope.record.summaries.encoder import Prepared
 from stepscope.record.values import as_step
 
 _GRAPH_HINT = "pass the module and an example of what it is called with, on its device"
+_FILE_GRAPH_HINT = "record the graph of the module itself with add_graph(model, example)"
 
 
 class SummaryWriter(NumberMethods, Media, Curves):
@@ -81,21 +82,16 @@ class SummaryWriter(NumberMethods, Media, Curves):
                 self._prepared(OWN_COSTS, 0, None, lambda: models.own_graph("costs", found.costs))
 
     def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
-        """Record the graph of an ONNX file; without the package onnx, as much as can be read."""
-        from stepscope.compat import models
-
-        self._add_file_graph(lambda: models.onnx_graph(prototxt))
+        """Warn once that graphs of ONNX files are not recorded."""
+        self._no_file_graph(prototxt)
 
     def add_openvino_graph(self, xmlname: str | os.PathLike[str]) -> None:
-        """Record the graph of an OpenVINO model, given its XML."""
-        from stepscope.compat import models
+        """Warn once that graphs of OpenVINO files are not recorded."""
+        self._no_file_graph(xmlname)
 
-        self._add_file_graph(lambda: models.openvino_graph(xmlname))
-
-    def _add_file_graph(self, read: Callable[[], bytes]) -> None:
-        from stepscope.record.summaries.documents import prepare_graph
-
-        self._add("graph", None, None, lambda: prepare_graph("graph", read()))
+    def _no_file_graph(self, path: str | os.PathLike[str]) -> None:
+        refusal = f"not recorded: the graph of the file {os.fspath(path)!r}"
+        self._run.report("value", RecordError(refusal, hint=_FILE_GRAPH_HINT, path=self._run.log_dir))
 
     # --- the run as a whole -------------------------------------------------------------------------
 

@@ -17,10 +17,8 @@ from support.values import events_of, files_of, values_of
 
 import stepscope as ss
 from stepscope.compat import SummaryWriter, tensorboardx
-from stepscope.compat.models import OnnxGraph, OnnxModel, OnnxNode, OnnxValue
 from stepscope.errors import RecordError
 from stepscope.events.ending import note_finished, noted_ending
-from stepscope.events.wire import encode
 
 ROWS = Rows("compat.md", "| | the originals | here |")
 row = ROWS.held_by
@@ -364,16 +362,18 @@ def test_a_measured_graph_stands_beside_where_it_is_asked_for(tmp_path):
     assert {cost.name for cost in costs} <= shown
 
 
-@row("`add_onnx_graph` without the package onnx")
-def test_an_onnx_file_needs_no_package(tmp_path, monkeypatch):
-    path = tmp_path / "model.onnx"
-    relu = OnnxNode(["x"], ["y"], "first", "Relu")
-    path.write_bytes(encode(OnnxModel(OnnxGraph([relu], "g", [], [OnnxValue("x")], [OnnxValue("y")]))))
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with SummaryWriter(tmp_path / "run") as writer:
-        writer.add_onnx_graph(path)
-    [(_, graph)] = values_of(tmp_path / "run")[".", "graph_def"]
-    assert b"Relu" in graph
+@row("`add_onnx_graph`, `add_openvino_graph`")
+@pytest.mark.parametrize("method", ["add_onnx_graph", "add_openvino_graph"])
+def test_graphs_of_files_are_refused_with_one_warning(tmp_path, monkeypatch, method):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    with SummaryWriter(tmp_path) as writer, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            getattr(writer, method)("model.onnx")
+    assert [str(warning.message).partition("\n")[0] for warning in warned] == [
+        "stepscope: not recorded: the graph of the file 'model.onnx'"
+    ]
+    assert (".", "graph_def") not in values_of(tmp_path)
 
 
 def notes(directory):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import tempfile
 from decimal import Decimal
 
 import numpy as np
@@ -314,43 +312,10 @@ class Network(torch.nn.Module):
         return found if more is None else {"sum": found + more, "first": found}
 
 
-LAYERS = """<net><layers><layer id="0" name="in" type="Parameter"/><layer id="1" name="ä/conv" type="C"/>
-<layer id="2" name="out" type="Result"/></layers><edges><edge from-layer="0" to-layer="1"/>
-<edge from-layer="1" to-layer="2"/><edge from-layer="0" to-layer="2"/></edges></net>"""
-
-
-def onnx_file(place):
-    onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["y"], name="first", kernel_shape=[1, 1], auto_pad="VALID"),
-        helper.make_node("Constant", [], ["c"], value=helper.make_tensor("t", kind, [2], [0.1, 2.0])),
-        helper.make_node("Elu", ["y"], ["z"], alpha=0.25),
-    ]
-    given = [
-        helper.make_tensor_value_info("x", kind, [1, "n", 4]),
-        helper.make_tensor_value_info("w", kind, []),
-    ]
-    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("z", kind, None)])
-    path = os.path.join(place, "model.onnx")  # noqa: PTH118  as text
-    onnx.save(helper.make_model(graph), path)
-    return path
-
-
 def graphs(writer):
     picture = torch.rand(1, 3, 8, 8)
     writer.add_graph(Network(), picture)
     writer.add_graph(Network(), (picture, torch.ones(2)), use_strict_trace=False)
-    with tempfile.TemporaryDirectory() as place:
-        writer.add_onnx_graph(onnx_file(place))
-
-
-def graphs_of_openvino(writer):
-    with tempfile.TemporaryDirectory() as place:
-        path = os.path.join(place, "model.xml")  # noqa: PTH118  as text
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(LAYERS)
-        writer.add_openvino_graph(path)
 
 
 COMMON = [graphs, scalars, histograms, images, texts, curves, charts, hyper, protos]
@@ -362,7 +327,6 @@ TENSORBOARDX = [
     meshes,
     hyper_tensorboardx,
     sounds_of_tensorboardx,
-    graphs_of_openvino,
 ]
 
 
