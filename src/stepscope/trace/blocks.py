@@ -11,7 +11,7 @@ import queue
 import stat
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -91,7 +91,7 @@ class Blocks:
         """The gzip member that is being read, None between two."""
         self._packed = b""
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Generator[bytes]:
         if self.file_bytes <= self.block_bytes // 8:
             yield from self._read_all()
             return

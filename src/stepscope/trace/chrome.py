@@ -352,8 +352,22 @@ def order_lanes(draft: Draft) -> None:
         (lane.device >= 0, lane.device, lane.stream if lane.device >= 0 else 0, number)
         for number, lane in enumerate(draft.lanes)
     ]
-    order = [number for *_, number in sorted(places)]
-    place = np.full(len(order) + 1, -1, np.int32)  # the last entry answers for lane -1
+    _take_lanes(draft, [number for *_, number in sorted(places)])
+
+
+def keep_rows(draft: Draft, wanted: Array) -> None:
+    """Drop slices, and the lanes that have nothing left; call this before columns of slices are added."""
+    emptied = set(draft.lane[~wanted].tolist()) - set(draft.lane[wanted].tolist())
+    for name in ("name", "kind", "lane", "start_ns", "duration_ns"):
+        setattr(draft, name, getattr(draft, name)[wanted])
+    for points in (draft.memory, draft.counters, draft.marks, draft.arrows, draft.forward_arrows):
+        emptied -= set() if points is None else set(points.lane.tolist())
+    _take_lanes(draft, [number for number in range(len(draft.lanes)) if number not in emptied])
+
+
+def _take_lanes(draft: Draft, order: list[int]) -> None:
+    """Keep these lanes in this order."""
+    place = np.full(len(draft.lanes) + 1, -1, np.int32)  # the last entry answers for lane -1
     place[order] = np.arange(len(order))
     draft.lanes = [draft.lanes[number] for number in order]
     draft.lane = place[draft.lane]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,9 @@ from stepscope.trace.blocks import Blocks
 from stepscope.trace.draft import Draft
 
 HEAD_BYTES = 1 << 16
+SEARCH_BYTES = 16 << 20
+"""Bytes of a JSON file of a directory that are searched for the first event: as much as one value of a trace's
+metadata may have (``document.LARGEST_METADATA``). A file that the user names is searched to its end."""
 
 Reader = Callable[[Path], list[Draft]]
 
@@ -49,15 +53,26 @@ MEMORY_TIMELINE = Format("memory_timeline", "memory_timeline")
 
 _JSON_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*[\[{]")
 _EXECUTION_TRACE = re.compile(rb'"schema"\s*:\s*"[\d.]+[^"]*"')
-
+_ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
+_EMPTY_ARRAY = re.compile(rb"\[\s*(?:\]|$)")
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+_PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z(){}]"')
+"""The one key that each event of a Chrome trace has; the order of keys means nothing in JSON."""
+_LONGEST_KEY = 64
+"""Bytes of the end of one block in which one of these patterns may begin."""
 
 _MEMORY_EVENTS = re.compile(rb"^\s*\[\s*\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]")
 _MEMORY_SIZES = re.compile(rb"^\s*\[\s*\[\s*\d{3,}[\d\s,]*(?:$|\]\s*,\s*\[\s*\[\s*0\s*,)")
 """PyTorch's memory timeline: ``[time, action, bytes, category]``; or times, then sizes by category."""
 
 
-def find_format(path: Path) -> Format | None:
-    """Return the format of a file, None if it is not a profile."""
+def find_format(path: Path, *, most_bytes: int | None = SEARCH_BYTES) -> Format | None:
+    """Return the format of a file, None if it is not a profile.
+
+    Args:
+        path: The file.
+        most_bytes: Bytes that are searched if the head of a JSON file does not tell; None searches all.
+    """
     with Blocks(path) as blocks:
         head = blocks.head(HEAD_BYTES)
     if not head:
@@ -67,7 +82,7 @@ def find_format(path: Path) -> Format | None:
     if head[0] == 0x80 and len(head) > 1 and 2 <= head[1] <= 5:
         return PICKLE
     if _JSON_START.match(head):
-        return _json_format(head)
+        return _json_format(head, path, most_bytes)
     return _binary_format(head)
 
 
@@ -77,7 +92,7 @@ def require_format(path: Path) -> Format:
     Raises:
         TraceError: No profile.
     """
-    found = find_format(path)
+    found = find_format(path, most_bytes=None)
     if found is not None:
         return found
     with Blocks(path) as blocks:
@@ -92,6 +107,12 @@ def require_format(path: Path) -> Format:
             hint="unpack it, or pass the trace",
             path=path,
         )
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TraceError(
+            "not a profile: found text in UTF-16, and JSON is UTF-8",
+            hint="save it as UTF-8; PowerShell's > writes UTF-16",
+            path=path,
+        )
     raise TraceError(
         f"not a profile of a known format: it begins with {head[:16]!r}",
         hint="known formats are Kineto and Chrome JSON, XPlane, TensorFlow timelines, RunMetadata and event "
@@ -101,8 +122,8 @@ def require_format(path: Path) -> Format:
     )
 
 
-def _json_format(head: bytes) -> Format | None:
-    if b'"traceEvents"' in head:
+def _json_format(head: bytes, path: Path, most_bytes: int | None) -> Format | None:
+    if _EVENTS.search(head):
         return CHROME
     if b'"rocprofiler-sdk-tool"' in head:
         return ROCPROF
@@ -114,15 +135,28 @@ def _json_format(head: bytes) -> Format | None:
         return FLIGHT_RECORDER_JSON
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"[":
-        return (
-            CHROME
-            if re.match(rb'\[\s*(\{\s*"(ph|name|cat|pid|tid|ts|args|id|dur|s|bp)"|\]|$)', start)
-            else None
-        )
-    # Metadata may fill more than the head before the events begin.
-    return (
-        CHROME if re.search(rb'"(schemaVersion|deviceProperties|displayTimeUnit|otherData)"', head) else None
-    )
+        if _EMPTY_ARRAY.match(start):
+            return CHROME
+        holds = _ARRAY_OF_OBJECTS.match(start) and _search(path, _PHASE, most_bytes)
+        return CHROME if holds else None
+    if re.search(rb'"(schemaVersion|deviceProperties|displayTimeUnit|otherData)"', head):
+        return CHROME  # also if it lost its events: the reader says so
+    return CHROME if _search(path, _EVENTS, most_bytes) else None
+
+
+def _search(path: Path, pattern: re.Pattern[bytes], most_bytes: int | None) -> bool:
+    """Return whether a pattern stands in the first bytes of a file, in all of it if ``most_bytes`` is None."""
+    end, read = b"", 0
+    with Blocks(path) as blocks, closing(iter(blocks)) as parts:
+        for block in parts:
+            text = end + block
+            if pattern.search(text):
+                return True
+            read += len(block)
+            if most_bytes is not None and read >= most_bytes:
+                return False
+            end = text[-_LONGEST_KEY:]
+    return False
 
 
 def _binary_format(head: bytes) -> Format | None:

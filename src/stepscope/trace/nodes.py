@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,12 +37,68 @@ def stream_of(device: str) -> tuple[int, int]:
     """Return device and stream of a StepStats device that stands for an accelerator's stream, else -1 and -1.
 
     ``/device:GPU:0/stream:16`` is one; ``/job:x/device:GPU:0``, where the host enqueued work for it, is not.
+    ``stream:all`` and ``memcpy`` are of the device and of no stream: -1.
     """
     match = _STREAM.search(device)
     if not match:
         return -1, -1
     stream = match[3] or ""
-    return int(match[1]), int(stream) if stream.isdecimal() else 0
+    return int(match[1]), int(stream) if stream.isdecimal() else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """What TensorFlow 1 wrote more than once of the same work; one entry for each row."""
+
+    repeated: list[bool]
+    """Whether another row holds the same work and says on which stream it ran."""
+    copies: list[bool]
+    """Whether the work is a copy, as the device ``memcpy`` says."""
+
+
+def find_repeats(devices: Sequence[str], works: Sequence[Hashable]) -> Repeats:
+    """Find the work of accelerators that several devices of StepStats repeat.
+
+    TensorFlow 1 writes each kernel into ``stream:all`` and into its own ``stream:N``, each copy into
+    ``memcpy`` and into its own stream (``device_tracer.cc``). A row is dropped only if its twin is there: a
+    file that was cut down to ``stream:all`` keeps all its work.
+
+    Args:
+        devices: Each row's device.
+        works: What makes two rows the same work: node, start and duration.
+    """
+    parts = [_part(device) for device in devices]
+    single = Counter((part[0], work) for part, work in zip(parts, works, strict=True) if part[1] == "stream")
+    unclaimed = {"memcpy": single.copy(), "all": single.copy()}
+    repeated = [False] * len(works)
+    copied: Counter[tuple[int, Hashable]] = Counter()
+    # Copies first: what they add counts as recorded when the rows of stream:all are looked for.
+    for wanted in ("memcpy", "all"):
+        for row, ((device, part), work) in enumerate(zip(parts, works, strict=True)):
+            key = device, work
+            if part != wanted:
+                continue
+            if wanted == "memcpy":
+                copied[key] += 1
+            if unclaimed[wanted][key] > 0:
+                unclaimed[wanted][key] -= 1
+                repeated[row] = True
+            elif wanted == "memcpy":
+                unclaimed["all"][key] += 1
+    copies = [
+        part == "memcpy" or (device >= 0 and copied[device, work] > 0)
+        for (device, part), work in zip(parts, works, strict=True)
+    ]
+    return Repeats(repeated, copies)
+
+
+def _part(device: str) -> tuple[int, str]:
+    """Return the device's number, and whether it is a stream, ``all`` of them, ``memcpy`` or none of these."""
+    match = _STREAM.search(device)
+    if not match:
+        return -1, ""
+    part = match[2].lower()
+    return int(match[1]), "all" if part == "stream" and (match[3] or "").lower() == "all" else part
 
 
 def scope_parts(node: str) -> list[str]:

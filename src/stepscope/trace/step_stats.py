@@ -20,6 +20,7 @@ from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.nodes import (
     data_type,
+    find_repeats,
     node_kind,
     pack,
     parse_label,
@@ -82,8 +83,20 @@ def draft_run_metadata(data: bytes, path: str, step: int) -> Draft:
             hint="pass what RunMetadata.SerializeToString() gave; record it again if it was cut short",
         ) from error
     events = _Events()
-    for device in run.step_stats.dev_stats:
-        _add_device(events, device)
+    executed = [
+        (text(device.device), node) for device in run.step_stats.dev_stats for node in device.node_stats
+    ]
+    repeats = find_repeats(
+        [name for name, _ in executed],
+        [(bytes(node.node_name), _start(node), _end(node)) for _, node in executed],
+    )
+    for device in dict.fromkeys(text(device.device) for device in run.step_stats.dev_stats):
+        mine = [
+            (node, copy)
+            for (name, node), copy, repeated in zip(executed, repeats.copies, repeats.repeated, strict=True)
+            if name == device and not repeated
+        ]
+        _add_device(events, device, mine)
     if not events.node:
         raise EmptyTraceError(
             "the RunMetadata holds no executed nodes",
@@ -92,20 +105,19 @@ def draft_run_metadata(data: bytes, path: str, step: int) -> Draft:
     return _draft(events, path, step, len(data))
 
 
-def _add_device(events: _Events, device: Any) -> None:
-    name = text(device.device)
+def _add_device(events: _Events, name: str, nodes: list[tuple[Any, bool]]) -> None:
     number, stream = stream_of(name)
-    nodes = sorted(device.node_stats, key=_start)
-    spans = [(_start(node), max(_end(node), 0)) for node in nodes]
+    nodes = sorted(nodes, key=lambda node: _start(node[0]))
+    spans = [(_start(node), max(_end(node), 0)) for node, _ in nodes]
     rows = pack([start // 1000 for start, _ in spans], [(start + length) // 1000 for start, length in spans])
     first = len(events.lanes)
     events.lanes += [
         Lane(rank=0, process=name, thread=f"row {row}", device=number, stream=stream)
         for row in range(max(rows, default=-1) + 1)
     ]
-    for node, (start, length), row in zip(nodes, spans, rows, strict=True):
+    for (node, copy), (start, length), row in zip(nodes, spans, rows, strict=True):
         title, operator, _ = parse_label(text(node.node_name), text(node.timeline_label))
-        kind = node_kind(title, operator, number >= 0)
+        kind = Kind.MEMCPY if copy else node_kind(title, operator, number >= 0)
         size = sum(output.tensor_description.allocation_description.requested_bytes for output in node.output)
         events.node.append(title)
         events.operator.append(operator or title.rsplit("/", 1)[-1])

@@ -18,7 +18,7 @@ from stepscope.trace.document import Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths
-from stepscope.trace.nodes import node_kind, scope_parts, set_outputs, stream_of
+from stepscope.trace.nodes import find_repeats, node_kind, scope_parts, set_outputs, stream_of
 from stepscope.trace.tables import MemoryAction
 
 _COMPUTE, _TENSORS = " Compute", " Tensors"
@@ -59,12 +59,21 @@ def draft_timeline(document: Document, path: str) -> Draft:
     """
     slices = chrome.find_slices(document)
     draft = chrome.start_draft(document, slices, path, "timeline")
-    _place_devices(draft)
     nodes = _node_names(document, slices.row)
+    repeats = find_repeats(
+        [draft.lanes[lane].process for lane in draft.lane.tolist()],
+        list(zip(nodes, draft.start_ns.tolist(), draft.duration_ns.tolist(), strict=True)),
+    )
+    once = ~np.array(repeats.repeated, bool)
+    if not once.all():
+        chrome.keep_rows(draft, once)
+    nodes = [node for node, kept in zip(nodes, once.tolist(), strict=True) if kept]
+    copies = np.array(repeats.copies, bool)[once]
+    _place_devices(draft)
     operators = [draft.strings[number] for number in draft.name.tolist()]
     on_device = [draft.lanes[lane].device >= 0 for lane in draft.lane.tolist()]
     kinds = [node_kind(*each) for each in zip(nodes, operators, on_device, strict=True)]
-    draft.kind = np.array(kinds, np.uint8)
+    draft.kind = np.where(copies, Kind.MEMCPY, np.array(kinds, np.uint8)).astype(np.uint8)
     draft.scopes, draft.scope = Paths.of(scope_parts(node) for node in nodes)
     draft.memory, sizes, outputs = _allocations(document, nodes, first=draft.origin_ns)
     set_outputs(draft, outputs)

@@ -204,6 +204,23 @@ def test_tensorflow_timelines(load):
     assert (trace.clock, trace.resolution_ns) == ("unix", 1000)
 
 
+def test_a_timeline_of_a_gpu_counts_each_kernel_once(load):
+    devices = ["/device:GPU:0/stream:all", "/device:GPU:0/stream:13", "/device:GPU:0/memcpy"]
+    start = 1_700_000_000_000_000
+    kernels = [("a", start, 5), ("b", start + 5, 7)]
+    events = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{name} Compute"}}
+        for pid, name in enumerate(devices)
+    ]
+    events += [compute(pid, name, "Conv2D", at, length) for pid in (0, 1) for name, at, length in kernels]
+    events += [compute(pid, "edge_1", "MEMCPYHtoD", start + 12, 3) for pid in (1, 2)]
+    trace = load(events, "timeline-1.json")
+    names = [trace.scopes.text(int(number)) for number in trace.scope]
+    assert names == ["a", "b", "edge_1"]
+    assert [Kind(kind).name for kind in trace.kind] == ["KERNEL", "KERNEL", "MEMCPY"]
+    assert [(lane.device, lane.stream) for lane in trace.lanes] == [(0, 13)]
+
+
 def test_a_timeline_whose_name_says_no_step(load):
     trace = load(timeline(), "whatever.json")
     assert trace.steps.number.tolist() == [0]

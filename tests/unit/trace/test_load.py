@@ -14,6 +14,7 @@ import stepscope as ss
 from stepscope.errors import EmptyTraceError, StepscopeError, TraceError
 from stepscope.events import EventWriter
 from stepscope.trace.formats import find_format
+from stepscope.trace.model import Kind
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.schema import message
 
@@ -30,6 +31,12 @@ def load(path):
         (b'{"schemaVersion": 1, "traceEvents": []}', "chrome"),
         (b' \n[{"ph": "X"}]', "chrome"),
         (b'{"displayTimeUnit": "ms", "x": "' + b"y" * 100_000 + b'", "traceEvents": []}', "chrome"),
+        (b'[{"attr": {}, "cname": "rail", "ph": "X", "ts": 1}]', "chrome"),
+        (b'[{"args": {"x": "' + b"y" * 100_000 + b'"}, "ph" : "X"}]', "chrome"),
+        (b'{"metadata": {"pad": "' + b"y" * 2_000_000 + b'"}, "traceEvents": []}', "chrome"),
+        (b'[{"name": "a", "value": 3}]', None),
+        (b'[{"ph": 7.4, "name": "sample"}]', None),
+        (b'{"pad": "' + b"y" * 100_000 + b'"}', None),
         (b'{"schema": "1.0.1", "pid": 1, "nodes": []}', "execution_trace"),
         (b'{"version": "2.9", "pg_config": {}, "entries": []}', "flight_recorder"),
         (b"\x80\x04}.", "pickle"),
@@ -49,10 +56,19 @@ def test_formats_are_told_by_content(tmp_path, content, found, compressed):
     assert (format_.name if format_ else None) == found
 
 
+def test_a_search_ends_in_a_directory_and_not_for_a_file_that_was_named(tmp_path):
+    path = tmp_path / "t.json"
+    pad = "y" * 5_000_000
+    path.write_text(json.dumps({"pad": pad, "more": {"pad": pad}, "traceEvents": [EVENT]}))
+    assert find_format(path, most_bytes=1 << 20) is None
+    assert len(load(path)) == 1
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "the profile is empty"),
+        ("[]".encode("utf-16"), "found text in UTF-16, and JSON is UTF-8"),
         (b"hello world", "begins with b'hello world'"),
         (b'{"a": 1}', "not a profile of a known format"),
         (
@@ -175,6 +191,42 @@ def test_run_metadata_from_a_file_and_from_event_files(tmp_path):
         [400, 800, 400, 800],
         [0, 400_000, 1000, 401_000],
     )
+
+
+def gpu_run_metadata(*, streams=True, everything=True):
+    """Write two kernels of 1 and 2 ms and a copy of 0.5 ms as TensorFlow 1's tracer of GPUs does."""
+    config_pb2 = pytest.importorskip("tensorboard.compat.proto.config_pb2")
+    run = config_pb2.RunMetadata()
+    kernels, copies = [("a", 0, 1000), ("b", 1000, 2000)], [("c", 3000, 500)]
+    devices = {"/job:localhost/replica:0/task:0/device:GPU:0": [("a", 0, 100), ("b", 100, 100)]}
+    if everything:
+        devices |= {"/device:GPU:0/stream:all": kernels, "/device:GPU:0/memcpy": copies}
+    if streams:
+        devices |= {"/device:GPU:0/stream:13": kernels, "/device:GPU:0/stream:14": copies}
+    for name, nodes in devices.items():
+        device = run.step_stats.dev_stats.add(device=name)
+        for node, start, length in nodes:
+            device.node_stats.add(
+                node_name=node, timeline_label=f"{node}:Conv2D", all_start_micros=1000 + start,
+                op_end_rel_micros=length, all_end_rel_micros=length,
+            )  # fmt: skip
+    return run.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("options", "streams"), [({}, {13, 14}), ({"everything": False}, {13, 14}), ({"streams": False}, {-1})]
+)
+def test_work_that_tensorflow_1_writes_several_times_counts_once(tmp_path, options, streams):
+    path = tmp_path / "run_metadata_step3.pb"
+    path.write_bytes(gpu_run_metadata(**options))
+    trace = load(path)
+    device = np.flatnonzero(trace.device >= 0)
+    assert int(trace.duration_ns[device].sum()) == 3_500_000
+    kinds = {trace.scopes.text(int(trace.scope[row])): Kind(trace.kind[row]).name for row in device}
+    copied = "KERNEL" if options == {"everything": False} else "MEMCPY"  # nothing else says that c is a copy
+    assert kinds == {"a": "KERNEL", "b": "KERNEL", "c": copied}
+    assert {trace.lanes[lane].stream for lane in trace.lane[device]} == streams
+    assert len([lane for lane in trace.lanes if lane.device >= 0]) == len(set(trace.lane[device].tolist()))
 
 
 def test_an_event_file_without_profiles(tmp_path):
