@@ -11,8 +11,8 @@ from stepscope.serve.health import report_of
 
 DATA = estimator()
 JUDGED = {
-    "single": {"nonfinite-loss", "dead-relu", "stalled-training"},
-    "distributed": {"nonfinite-loss", "dead-relu", "stalled-training", "loss-spike"},
+    "single": {"nonfinite-loss", "nonfinite-series", "dead-relu", "stalled-training"},
+    "distributed": {"nonfinite-loss", "nonfinite-series", "dead-relu", "stalled-training", "loss-spike"},
 }
 
 

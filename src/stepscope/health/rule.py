@@ -293,13 +293,25 @@ class Rule(ABC):
     ) -> None:
         first, members = leader
         members.add(key)
-        place, layer = self._open.get(first), key[0].layer
-        if place is None or layer is None:
+        place = self._open.get(first)
+        if place is None:
             return
-        finding = self.found[place]
-        if layer != finding.layer and layer not in finding.also and len(finding.also) < MOST_LAYERS:
-            self.found[place] = joined = replace(finding, also=(*finding.also, layer))
+        joined = self.joined(self.found[place], key[0])
+        if joined is not self.found[place]:
+            self.found[place] = joined
             self.changed.append(joined)
+
+    def joined(self, finding: Finding, stream: Stream) -> Finding:
+        """Return a finding that also names a series in which the same was found: its layer."""
+        layer = stream.layer
+        return finding if layer is None or layer == finding.layer else with_also(finding, layer)
+
+
+def with_also(finding: Finding, name: str) -> Finding:
+    """Return a finding that also names a layer or series; it names at most :data:`MOST_LAYERS`."""
+    if name in finding.also or len(finding.also) >= MOST_LAYERS:
+        return finding
+    return replace(finding, also=(*finding.also, name))
 
 
 def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:

@@ -136,7 +136,7 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
         lines.append(f"       and {left:,} more")
     if first.also:
         shown = ", ".join(first.also[:SHOWN]) + (", …" if len(first.also) > SHOWN else "")
-        lines.append(f"       in {len(first.also)} more layers: {shown}")
+        lines.append(f"       also in {len(first.also)} more: {shown}")
     limits = ", ".join(f"{name} {number(value)}" for name, value in first.threshold.items())
     lines += [f"       threshold: {limits}"] if limits else []
     lines += [f"       at {line}" for line in first.stack[-3:]]

@@ -18,7 +18,12 @@ from stepscope.health.rules.loss_not_decreasing import LossNotDecreasing
 from stepscope.health.rules.loss_scale import LossScale
 from stepscope.health.rules.loss_spike import LossSpike
 from stepscope.health.rules.memory_creep import MemoryCreep
-from stepscope.health.rules.nonfinite import NonFiniteActivation, NonFiniteGradient, NonFiniteLoss
+from stepscope.health.rules.nonfinite import (
+    NonFiniteActivation,
+    NonFiniteGradient,
+    NonFiniteLoss,
+    NonFiniteSeries,
+)
 from stepscope.health.rules.overfitting import Overfitting
 from stepscope.health.rules.overtraining import Overtraining
 from stepscope.health.rules.plateau import Plateau
@@ -38,6 +43,7 @@ RULES: dict[str, type[Rule]] = {
         NonFiniteLoss,
         NonFiniteGradient,
         NonFiniteActivation,
+        NonFiniteSeries,
         LossSpike,
         LossNotDecreasing,
         Plateau,

@@ -1,4 +1,4 @@
-"""nonfinite-loss, nonfinite-gradient, nonfinite-activation: a value is NaN or infinite."""
+"""nonfinite-loss, -gradient, -activation, -series: a value is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from stepscope.health.batch import Chunk, Point, StreamBatch
-from stepscope.health.finding import Severity, number
+from stepscope.health.finding import Finding, Severity, number
 from stepscope.health.gate import AlarmGate
-from stepscope.health.rule import At, Rule, thresholds
-from stepscope.health.series import MODEL_INPUT, Stream
+from stepscope.health.rule import At, Rule, thresholds, with_also
+from stepscope.health.series import MODEL_INPUT, ROLES, Stream
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
 """Facts that each rank records of itself."""
@@ -308,6 +308,132 @@ class NonFiniteActivation(NonFinite):
         "look at the layer in the evidence, the first in the order of computation that had one: its input "
         "scale, its norm, exp and division in it"
     )
+
+
+_JUDGED_ABOVE = {*NonFiniteLoss.roles, *NonFiniteGradient.roles, *NonFiniteActivation.roles} - {"loss_scale"}
+
+
+class NonFiniteSeries(Rule):
+    """Any other series, whatever its name: metrics, statistics, measured times, a user's own values.
+
+    Once the training loss is not finite, everything else follows, and nonfinite-loss says so. What is found
+    therefore waits for the next training loss and is dropped if that is not finite either. Series of one
+    severity are one finding.
+    """
+
+    id = "nonfinite-series"
+    title = "A recorded value is not finite"
+    severity = "medium"
+    formula = (
+        "a value is NaN or infinite while the training loss is finite; medium for a metric and for any value "
+        "of an evaluation, else low"
+    )
+    source = (
+        "IEEE 754: each comparison with NaN is false, so that no other rule and no early stopping sees it"
+    )
+    window = "at the next training loss after the first such value"
+    chance = "none: it reports what was recorded"
+    fewest = "1 point"
+    grouped = in_a_row = True
+    defaults = thresholds(opens=1, calm=5)
+    roles = tuple(role for role in (*ROLES, "other") if role not in _JUDGED_ABOVE)
+    action = (
+        "look at how this value is computed: 0/0 (F1 without a positive, a class without an example), a mean "
+        "over nothing, log(0), the root of a negative number; early stopping and the choice of the best "
+        "checkpoint by this value do not work while it is so; if it has no value at some steps, do not "
+        "record it there"
+    )
+
+    def __init__(self, limits: dict[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._gates: dict[Stream, AlarmGate] = {}
+        self._good: dict[Stream, float] = {}
+        self._waiting: dict[Stream, tuple[At, float]] = {}
+        """Values that are not finite, each until the next training loss."""
+        self._opened_for: set[Stream] = set()
+        self._trains = self._is_broken = False
+        """Whether a training loss is recorded, and whether the last one was not finite."""
+
+    @property
+    def missing(self) -> str | None:
+        """Any series will do, so none is named."""
+        return None if self._seen else "not recorded: a series besides losses, gradients and activations"
+
+    def look(self, batch: StreamBatch) -> None:
+        """Look at each column, and point by point where one is not finite or was not."""
+        losses = [chunk for chunk in batch.of(("loss",)) if chunk.stream.split != "eval"]
+        suspect = [chunk for chunk in batch.of(self.roles) if not self._passes(chunk)]
+        calm = not suspect and not self._waiting and not self._is_broken
+        if calm and all(np.isfinite(chunk.values).all() for chunk in losses):
+            self._trains = self._trains or bool(losses)
+            return
+        for point in StreamBatch([*suspect, *losses]).points((*self.roles, "loss")):
+            if point[0].role == "loss":
+                self._loss(point)
+            else:
+                self._point(point)
+
+    def _passes(self, chunk: Chunk) -> bool:
+        """Return whether nothing of a series has to be looked at closely."""
+        gate = self._gates.get(chunk.stream)
+        bad = ~np.isfinite(chunk.values)
+        if bad.any() or (gate is not None and gate.is_open):
+            return False
+        if gate is not None:
+            gate.run(bad)
+        self._good[chunk.stream] = float(chunk.values[-1])
+        return True
+
+    def _point(self, point: Point) -> None:
+        stream, step, value, wall = point
+        bad = not np.isfinite(value)
+        gate = self._gates.get(stream)
+        if gate is None:
+            gate = AlarmGate(opens=self.limit("opens"), closes=self.limit("calm"))
+            self._gates[stream] = gate
+        if not bad:
+            self._good[stream] = value
+        change = gate.see(bad, step)
+        if bad and gate.is_open and not self._is_broken and stream not in self._opened_for:
+            self._opened_for.add(stream)
+            self._waiting[stream] = At(stream, step, wall, min(step, gate.since)), value
+            if not self._trains:
+                self._open_waiting()
+        elif change == "close" and stream in self._opened_for:
+            self._opened_for.discard(stream)
+            if stream in self._waiting:
+                self._open_waiting()
+            self.close(At(stream, step, wall, step), about=_severity_of(stream))
+
+    def _loss(self, point: Point) -> None:
+        self._trains, self._is_broken = True, not np.isfinite(point[2])
+        if self._is_broken:
+            self._opened_for -= set(self._waiting)
+            self._waiting.clear()
+        elif self._waiting:
+            self._open_waiting()
+
+    def finish(self) -> None:
+        """Open the findings that no further training loss explained."""
+        self._open_waiting()
+
+    def _open_waiting(self) -> None:
+        for stream, (at, value) in self._waiting.items():
+            values = {"value": value}
+            if stream in self._good:
+                values["last_finite"] = self._good[stream] / stream.scale  # as recorded
+            text = f"{stream.tag} is {worded(value)} at step {at.step:,}"
+            severity = _severity_of(stream)
+            self.open(at, text, values, severity=severity, about=severity)
+        self._waiting.clear()
+
+    def joined(self, finding: Finding, stream: Stream) -> Finding:
+        """Name further series, by their tags: most are of no layer."""
+        return finding if stream.tag == finding.tag else with_also(finding, stream.tag)
+
+
+def _severity_of(stream: Stream) -> Severity:
+    return "medium" if stream.role == "metric" or stream.split == "eval" else "low"
 
 
 def _counted(value: float, what: str) -> str:
