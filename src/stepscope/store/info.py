@@ -16,6 +16,9 @@ GONE_SECONDS = 3.0
 """Seconds to wait after a process has gone, until readers see what it wrote about its end."""
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
+BUFFERED_SECONDS = 180.0
+"""Seconds by which a file's date may be later than its newest record: TensorBoard's writers hold records back
+for 120 s (``flush_secs``). A file with a later date than that was copied, checked out or touched."""
 
 GONE_MARGIN_S = 1.0
 """Seconds by which the clocks of a file system and of this machine may differ."""
@@ -109,7 +112,7 @@ def state_of(
 
     Args:
         info: The facts that it recorded last.
-        written: When its newest file was last written, seconds since the epoch.
+        written: When it last recorded something, seconds since the epoch: :func:`last_sign`.
         now: The present, likewise.
         alive: Whether its process is alive; None if that is unknown, as on another host.
     """
@@ -123,6 +126,18 @@ def state_of(
     if info.status in get_args(State):
         return info.status, info.reason  # type: ignore[return-value]
     return ("running", None) if quiet < QUIET_SECONDS else ("ended", None)
+
+
+def last_sign(recorded: float | None, dated: float) -> float:
+    """Return when a file last grew, as its newest record says; its date counts only as far as that agrees.
+
+    Args:
+        recorded: Wall time of the newest record; None, NaN or 0 if none says a time.
+        dated: When the file system says that the file was last written. Both in seconds since the epoch.
+    """
+    if recorded is None or not recorded > 0:
+        return dated
+    return dated if dated - recorded <= BUFFERED_SECONDS else recorded
 
 
 def age(seconds: float) -> str:

@@ -22,7 +22,7 @@ from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, HANG, Name, parse_name
 from stepscope.inside import json_object
-from stepscope.store.info import QUIET_SECONDS, RunInfo, State, process_alive
+from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
 """Facts that exist for each rank and step."""
@@ -366,7 +366,7 @@ def newest(names: dict[str, Name]) -> list[Name]:
 
 def rank_of(files: list[RankFile], now: float) -> Rank:
     """Return a rank in brief, given all its files."""
-    file = max(files, key=lambda each: (each.name.attempt, each.seen.st_mtime if each.seen else 0.0))
+    file = max(files, key=lambda each: (each.name.attempt, written_of(each)))
     state, reason = state_of(file, now)
     facts, name = file.facts, file.name
     role = facts.get("role")
@@ -380,11 +380,16 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
         pid=name.pid,
         state=state,
         reason=reason,
-        written=file.seen.st_mtime if file.seen else 0.0,
+        written=written_of(file),
         digest=file.digest(),
         skipped=sum(each.skipped for each in files),
         facts=facts,
     )
+
+
+def written_of(file: RankFile) -> float:
+    """Return when a rank last recorded something, seconds since the epoch; 0 if its file cannot be read."""
+    return last_sign(file.digest().last_wall, file.seen.st_mtime) if file.seen else 0.0
 
 
 def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
@@ -393,7 +398,7 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
     if ended is not None and ended.get("status") in get_args(State):
         reason = ended.get("reason")
         return ended["status"], reason if isinstance(reason, str) else None
-    quiet = now - (file.seen.st_mtime if file.seen else 0.0)
+    quiet = now - written_of(file)
     started = file.facts.get("started")
     namespace, ticks = file.facts.get("pid_namespace"), file.facts.get("start_ticks")
     info = RunInfo(

@@ -261,8 +261,8 @@ class StoredRun:
 
     @property
     def written(self) -> float:
-        """When any of its files was last written, seconds since the epoch."""
-        return max((source.written for source in self.files.sources.values()), default=0.0)
+        """When it last recorded something, seconds since the epoch, as far as its records tell the time."""
+        return max((source.last_sign for source in self.files.sources.values()), default=0.0)
 
     @property
     def problems(self) -> list[Problem]:

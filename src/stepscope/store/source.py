@@ -16,7 +16,7 @@ from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, Sessio
 from stepscope.events.ending import Ending, noted_ending
 from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
-from stepscope.store.info import RunInfo, parse_info
+from stepscope.store.info import RunInfo, last_sign, parse_info
 from stepscope.store.kinds import BEFORE_A_SESSION
 from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.pyramid import Level, Levels
@@ -100,6 +100,11 @@ class FollowedFile:
     def written(self) -> float:
         """When the file was last written, seconds since the epoch; 0 before it was looked at."""
         return self.seen.st_mtime if self.seen else 0.0
+
+    @property
+    def last_sign(self) -> float:
+        """When the file last grew, by its newest record; 0 before it was looked at."""
+        return last_sign(self.last_wall, self.written)
 
     @property
     def count(self) -> int:

@@ -15,8 +15,8 @@ from stepscope.trace.draft import Draft
 
 HEAD_BYTES = 1 << 16
 SEARCH_BYTES = 16 << 20
-"""Bytes of a JSON file of a directory that are searched for the first event: as much as one value of a trace's
-metadata may have (``document.LARGEST_METADATA``). A file that the user names is searched to its end."""
+"""Bytes of a JSON file of a directory that are searched for the first event: as much as one value of metadata
+may have (``document.LARGEST_METADATA``). A file that the user names is searched to its end."""
 
 Reader = Callable[[Path], list[Draft]]
 
@@ -145,7 +145,7 @@ def _json_format(head: bytes, path: Path, most_bytes: int | None) -> Format | No
 
 
 def _search(path: Path, pattern: re.Pattern[bytes], most_bytes: int | None) -> bool:
-    """Return whether a pattern stands in the first bytes of a file, in all of it if ``most_bytes`` is None."""
+    """Return whether a pattern stands in the first bytes of a file; None for all of them."""
     end, read = b"", 0
     with Blocks(path) as blocks, closing(iter(blocks)) as parts:
         for block in parts:

@@ -48,7 +48,7 @@ def stream_of(device: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What TensorFlow 1 wrote more than once of the same work; one entry for each row."""
+    """Rows of StepStats that TensorFlow 1 wrote more than once; one entry for each row."""
 
     repeated: list[bool]
     """Whether another row holds the same work and says on which stream it ran."""
@@ -93,7 +93,7 @@ def find_repeats(devices: Sequence[str], works: Sequence[Hashable]) -> Repeats:
 
 
 def _part(device: str) -> tuple[int, str]:
-    """Return the device's number, and whether it is a stream, ``all`` of them, ``memcpy`` or none of these."""
+    """Return the device's number, and ``stream``, ``all``, ``memcpy`` or nothing for the host."""
     match = _STREAM.search(device)
     if not match:
         return -1, ""

@@ -37,12 +37,12 @@ def test_one_line_per_run(logs, capsys):
     out, err = capsys.readouterr()
     head, base, broken = out.splitlines()
     assert head.split() == ["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES"]
-    assert base.split()[:4] == ["base", "running", "1,199", "1,203"]
+    assert base.split()[:4] == ["base", "ended", "1,199", "1,203"]  # its records say when, not its date
     assert base.endswith("train/accuracy 0.5  train/loss 0.0008333  lr NaN  +1")
     *state, seconds, unit, ago, problems = broken.split()
     assert (state, unit, ago, problems) == (["broken", "running", "-", "0"], "s", "ago", "1")
     assert 0 <= int(seconds) < 60
-    assert head.index("STATE") == base.index("running") == broken.index("running")
+    assert head.index("STATE") == base.index("ended") == broken.index("running")
     assert err == "broken: not an event file: no record in 4,096 bytes (events.out.tfevents.1.h)\n"
 
 
@@ -71,7 +71,7 @@ def test_everything_for_programs(logs, capsys):
     assert cli.main(["ls", "--json", str(logs)]) == 0
     found = json.loads(capsys.readouterr().out)
     base, broken = found["runs"]
-    assert (base["name"], base["state"], base["step"], base["points"]) == ("base", "running", 1199, 1203)
+    assert (base["name"], base["state"], base["step"], base["points"]) == ("base", "ended", 1199, 1203)
     assert [(each["tag"], each["value"]) for each in base["series"]] == [
         ("lr", "NaN"),
         ("train/accuracy", 0.5),

@@ -73,6 +73,11 @@ class Maker:
         )
         self.append(file, Event(START + wall, 0, summary=Summary([value])))
 
+    def dated(self, file: Path, wall: float) -> float:
+        """Let the file system say that a file was last written so long after START; return when."""
+        os.utime(file, (START + wall, START + wall))
+        return START + wall
+
     def age(self, file: Path, seconds: float) -> None:
         """Let a file have been written so long ago."""
         now = file.stat().st_mtime

@@ -152,13 +152,12 @@ def test_a_copy_is_as_old_as_the_store_says(make, remote):
     """What was written long ago does not run because it was copied just now."""
     file = make.line("a", "loss", range(10))
     upload(make, remote)
-    remote.store[f"/bucket/runs/a/{file.name}"].created = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    stored = datetime.datetime.fromtimestamp(make.START + 60, tz=datetime.UTC)
+    remote.store[f"/bucket/runs/a/{file.name}"].created = stored
     log = store.open("memory://bucket/runs")
     run = log.run("a")
     assert run.state == "ended"
-    assert run.written == pytest.approx(
-        datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).timestamp(), abs=0.01
-    )
+    assert run.written == pytest.approx(stored.timestamp(), abs=0.01)
     make.points(file, "loss", [(100, 1.7e9 + 200, 1)])
     upload(make, remote)
     remote.store[f"/bucket/runs/a/{file.name}"].created = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

@@ -237,9 +237,8 @@ def test_keras_writes_hyper_parameters_above_its_train_and_validation(make):
 
 
 def test_other_tools_runs_end_when_they_fall_silent(make):
-    file = make.line("a", "loss", range(3))
+    now = make.dated(make.line("a", "loss", range(3)), 3)
     log = make.open()
-    now = file.stat().st_mtime
     assert log.run("a").condition(now=now + 59) == ("running", None)
     assert log.run("a").condition(now=now + 61) == ("ended", None)
 
@@ -247,7 +246,7 @@ def test_other_tools_runs_end_when_they_fall_silent(make):
 def test_a_run_whose_process_is_gone_has_stalled(make):
     file = make.line("a", "loss", range(3))
     make.info(file, status="running", host=socket.gethostname(), pid=2**22 - 1, started=make.START)
-    now = file.stat().st_mtime
+    now = make.dated(file, 3)
     run = make.open().run("a")
     assert run.condition(now=now + 2) == ("running", None)
     assert run.condition(now=now + 5) == ("stalled", "its process is gone, last write 5 s ago")
@@ -258,11 +257,11 @@ def test_a_run_that_writes_on_is_running_though_its_process_is_not_seen(make):
     """As of a container that shares the name of the host."""
     file = make.line("a", "loss", range(3))
     make.info(file, status="running", host=socket.gethostname(), pid=2**22 - 1, started=make.START)
-    written = file.stat().st_mtime
+    written = make.dated(file, 3)
     log = make.open()
     assert log.run("a").condition(now=written + 5)[0] == "stalled"
-    make.points(file, "loss", [(3, 3.0, 1)])
-    os.utime(file, (written + 8, written + 8))
+    make.points(file, "loss", [(3, 4.0, 1)])
+    make.dated(file, 11)
     log.refresh()
     assert log.run("a").condition(now=written + 20) == ("running", None)
     assert log.run("a").condition(now=written + 69)[0] == "stalled"
@@ -271,8 +270,36 @@ def test_a_run_that_writes_on_is_running_though_its_process_is_not_seen(make):
 def test_a_run_on_another_host_that_fell_silent_has_stalled(make):
     file = make.line("a", "loss", range(3))
     make.info(file, status="running", host="elsewhere.example", pid=os.getpid())
-    now = file.stat().st_mtime
+    now = make.dated(file, 3)
     assert make.open().run("a").condition(now=now + 61) == ("stalled", "last write 61 s ago")
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [({}, "ended"), ({"status": "running", "host": "elsewhere.example"}, "stalled")],
+    ids=["another tool", "stepscope"],
+)
+def test_a_log_of_an_earlier_year_that_was_copied_now_is_not_running(make, facts, state):
+    """As git clone, docker cp and downloads do: the copy has the date of copying."""
+    file = make.line("a", "loss", range(3))
+    if facts:
+        make.info(file, **facts)
+    year = 365 * 86_400.0
+    now = make.dated(file, year) + 5
+    run = make.open().run("a")
+    assert run.condition(now=now)[0] == state
+    assert run.written == make.START + 3
+    make.dated(file, 3 + 120)  # as TensorBoard's writer holds records back
+    assert make.open().run("a").condition(now=make.START + 130)[0] == "running"
+
+
+def test_a_file_without_a_record_is_as_old_as_its_date(make):
+    file = make.root / "a" / "events.out.tfevents.1.h"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    now = make.dated(file, 0)
+    assert make.open().run("a").condition(now=now + 59)[0] == "running"
+    assert make.open().run("a").condition(now=now + 61)[0] == "ended"
 
 
 def test_a_quiet_run_whose_process_lives_is_running(make):
