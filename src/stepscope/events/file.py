@@ -312,7 +312,9 @@ class EventFile:
         status.bytes = source.size
         status.zero_bytes = sum(hole.end - hole.start for hole in self._holes) + rest * waits_for_zeros
         status.torn_bytes = rest if self._stamp and not waits_for_zeros else 0
-        status.describe(broken_tail=self._tail is not None and not waits_for_zeros, error=error)
+        head = b"" if status.records or error else source.bytes(0, MARK_BYTES)
+        broken = self._tail is not None and not waits_for_zeros
+        status.describe(broken_tail=broken, error=error, head=head)
 
 
 def _plain(value: int | str | None) -> int | str | None:

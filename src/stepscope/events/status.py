@@ -45,14 +45,18 @@ class FileStatus:
     problem: str | None = None
     beyond: int = 0
 
-    def describe(self, *, broken_tail: bool = False, error: str = "") -> None:
+    def describe(self, *, broken_tail: bool = False, error: str = "", head: bytes = b"") -> None:
         """Set ``problem`` to what the counters mean to a user.
 
         Args:
-            broken_tail: What stands in ``torn_bytes`` is not a beginning of a record.
+            broken_tail: The bytes in ``torn_bytes`` are not the beginning of a record.
             error: Why the file cannot be read.
+            head: The first bytes of the file; they tell what a file without records is.
         """
         parts = [f"the file cannot be read: {error}"] if error else []
+        if not self.records and (other := what_it_is(head)):
+            self.problem = "; ".join([*parts, f"not an event file: {other}"])
+            return
         parts += [self._emptiness(broken_tail)] if self.records == self.undecodable else self._damage()
         if self.records and broken_tail:
             verb = "is" if self.torn_bytes == 1 else "are"
@@ -83,6 +87,26 @@ class FileStatus:
         if self.undecodable:
             parts.append(f"{counted(self.undecodable, 'record')} skipped that hold no event")
         return parts
+
+
+OTHERS: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "it is compressed with gzip; unpack it with gunzip"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed with zstd; unpack it with zstd -d"),
+    (b"\xfd7zXZ\0", "it is compressed with xz; unpack it with unxz"),
+    (b"BZh", "it is compressed with bzip2; unpack it with bunzip2"),
+    (b"PK\x03\x04", "it is a zip archive; unpack it with unzip"),
+    (b"version https://git-lfs.", "it is a pointer of Git LFS; fetch the file itself with git lfs pull"),
+    (b"<!doctype html", "it is a web page, such as a server sends in place of a file; download it again"),
+    (b"<html", "it is a web page, such as a server sends in place of a file; download it again"),
+)
+"""First bytes, in small letters, of files that people take for event files, and what to do with each."""
+
+
+def what_it_is(head: bytes) -> str:
+    """Return what a file is by its first bytes, and what to do with it; "" for an event file and others."""
+    return next(
+        (words for magic, words in OTHERS if head.startswith(magic) or head.lower().startswith(magic)), ""
+    )
 
 
 def counted(number: int, one: str, many: str = "") -> str:
