@@ -74,7 +74,8 @@ def publish(
 
 def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     """Return whether time, or other runs that came or went, can have changed a run without new points."""
-    return summary.state in CHANGING or (run.base, run.split) != (summary.base, summary.split)
+    related = (run.base, run.split) != (summary.base, summary.split)
+    return summary.state in CHANGING or related or run.info.config != summary.config
 
 
 def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:

@@ -17,7 +17,7 @@ from stepscope.store.discover import EventFileTree, Files, carries_data, is_inde
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pieces import Assembler
 from stepscope.store.problems import Problem
-from stepscope.store.run import StoredRun, relate
+from stepscope.store.run import StoredRun, relate, settings_of
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
 from stepscope.urls import is_url
@@ -88,6 +88,8 @@ class Log:
         self._pool: ThreadPoolExecutor | None = None
         self._refreshing = threading.Lock()
         self._removed: list[tuple[int, str]] = []
+        self._settings: dict[str, str] = {}
+        """Runs that only hold the settings of another, each with that other."""
 
     def __repr__(self) -> str:
         return f"<log {str(self.path)!r}: {len(self._runs)} runs>"
@@ -274,8 +276,10 @@ class Log:
             self._removed += [(self.generation, name) for name in result.removed]
             for name, tags in result.changed.items():
                 runs[name].files.mark(tags, self.generation)
-            if result.added or result.removed:
-                relate(runs)
+            settings = settings_of(runs)
+            if result.added or result.removed or settings != self._settings:
+                relate(runs, settings)
+                self._settings = settings
             self._runs = runs
         return result
 

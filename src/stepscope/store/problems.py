@@ -92,7 +92,7 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
         counted(status.beyond, "record was", "records were")
         + f" left out: no more than {MOST_TAGS:,} tags are read of one file",
     )
-    if status.records and (now - source.last_sign > TORN_SECONDS or has_ended(source)):
+    if status.records and (now - source.written > TORN_SECONDS or has_ended(source)):
         torn, zeros = status.torn_bytes, status.zero_bytes
         there = counted(torn, "byte of it is", "bytes of it are")
         add("torn", torn, f"the last record is incomplete: {there} there")

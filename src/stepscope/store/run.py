@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,10 +60,6 @@ def _ended(ending: Ending) -> float:
     return ending.ended or 0.0
 
 
-_STAMP = re.compile(r"\d{9,10}\.\d+")
-"""Names in the form of ``str(time.time())``."""
-
-
 def last_ending(writers: Sequence[Writer]) -> Ending | None:
     """Return the last ending, if it is noted for every writer's newest file."""
     newest = [writer.sources[-1].ending for writer in writers]
@@ -85,6 +80,8 @@ class StoredRun:
         self.split: Split | None = None
         self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
+        self._settings: list[StoredRun] = []
+        """Runs that hold the settings of this one and no curve."""
         self._ranks: Ranks | None = None
         self._process = ProcessWatch()
 
@@ -238,7 +235,9 @@ class StoredRun:
         if not said:
             ended = last_ending(self.files.writers)
             status = "finished" if ended else None
-            config, started = self.files.hparams(None), self.first_wall
+            config, started = dict(self.files.hparams(None)), self.first_wall
+            for run in self._settings:
+                config |= run.files.hparams(None)
             return RunInfo(
                 status=status, config=config, started=started, ended=ended.ended if ended else None
             )
@@ -313,10 +312,17 @@ class StoredRun:
         return eta_seconds(self.last_step, self.info.total_steps, self.steps_per_second)
 
 
-def relate(runs: dict[str, StoredRun]) -> None:
-    """Tell every run which run it is part of."""
+def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
+    """Tell every run which run it is part of.
+
+    Args:
+        runs: All of them.
+        above: What :func:`settings_of` gives.
+    """
     families: dict[str, list[StoredRun]] = {}
-    above = described_by(runs)
+    settings: dict[str, list[StoredRun]] = {}
+    for name, parent in above.items():
+        settings.setdefault(parent, []).append(runs[name])
     for name, run in runs.items():
         run.base, run.split = run_split(name, runs)
         if name in above:
@@ -324,24 +330,54 @@ def relate(runs: dict[str, StoredRun]) -> None:
         families.setdefault(run.base, []).append(run)
     for run in runs.values():
         run._relatives = families[run.base]
+        run._settings = settings.get(run.name, [])
 
 
-def described_by(runs: dict[str, StoredRun]) -> dict[str, str]:
-    """Return the runs that only say what another was made with, each with that other run.
+def settings_of(runs: dict[str, StoredRun]) -> dict[str, str]:
+    """Return the runs that only hold the settings of another, each with that other run.
 
     torch's ``SummaryWriter.add_hparams`` writes hyper-parameters and results into a directory below its own,
-    named by the time. A single such directory describes the run above it; several are separate trials.
+    named by the time or by ``run_name``, at each call. They belong to the run above, which has the curves,
+    if all of them say the same settings; different settings are those of separate trials.
     """
     found: dict[str, list[str]] = {}
-    for name in runs:
-        parent, _, last = name.rpartition("/")
-        if _STAMP.fullmatch(last) and (parent or ".") in runs:
-            found.setdefault(parent or ".", []).append(name)
+    for name, run in runs.items():
+        parent = _run_above(name, runs)
+        if parent is not None and _is_settings(run):
+            found.setdefault(parent, []).append(name)
     return {
-        names[0]: parent
+        name: parent
         for parent, names in found.items()
-        if len(names) == 1 and runs[names[0]].files.have_config and not runs[parent].files.have_config
+        if not runs[parent].files.have_config
+        and _has_curve(runs[parent])
+        and all(runs[name].info.config == runs[names[0]].info.config for name in names)
+        for name in names
     }
+
+
+def _run_above(name: str, runs: dict[str, StoredRun]) -> str | None:
+    """Return the nearest directory above that is a run."""
+    while name not in (".", ""):
+        name = name.rpartition("/")[0] or "."
+        if name in runs:
+            return name
+    return None
+
+
+def _is_settings(run: StoredRun) -> bool:
+    """Return whether a run has hyper-parameters, perhaps results, and no curve."""
+    files = run.files
+    recorded = any(source.info for source in files.sources.values())
+    return files.have_config and not recorded and not _has_curve(run)
+
+
+def _has_curve(run: StoredRun) -> bool:
+    return any(
+        points.count > 1
+        for writer in run.files.writers
+        for attempt in writer.every_attempt
+        for points in attempt.part.tags.values()
+    )
 
 
 def attempt_points(writer: Writer) -> int:

@@ -252,16 +252,19 @@ class FollowedFile:
         self._take_facts(batch)
         kept: Kept = {}
         begin = 0
+        scalars = batch.scalars
+        if PLACEHOLDER_TAG not in self.parts[-1].tags:
+            scalars = [each for each in map(without_placeholder, scalars) if len(each)]
         records = by_tag(batch.records, batch.metadata)
         for session in batch.sessions:
             if session.status == SessionStatus.START:
-                self._append(batch.scalars, begin, session.position, kept)
+                self._append(scalars, begin, session.position, kept)
                 self._append_records(records, begin, session.position)
                 self._start(session.step)
                 begin = session.position
-        self._append(batch.scalars, begin, None, kept)
+        self._append(scalars, begin, None, kept)
         self._append_records(records, begin, None)
-        changed.update(columns.tag for columns in batch.scalars)
+        changed.update(columns.tag for columns in scalars)
         changed.update(tag for tag in records if tag != INFO_TAG)
 
     def _start(self, step: int | None) -> None:
@@ -341,6 +344,20 @@ class FollowedFile:
                 content = about.plugin_data.content if about and about.plugin_data else b""
                 start = decode_content(content).session_start_info
                 self.config = {**self.config, **(start.hparams if start else {})}
+
+
+PLACEHOLDER_TAG = "hp_metric"
+PLACEHOLDER = (0, -1.0)
+"""Step and value that Lightning's ``TensorBoardLogger`` writes under that tag when it logs hyper-parameters, so
+that TensorBoard lists the run at all (``log_hyperparams`` with ``default_hp_metric``). It measures nothing."""
+
+
+def without_placeholder(columns: ScalarColumns) -> ScalarColumns:
+    """Return a series without its first point if that is Lightning's placeholder."""
+    if columns.tag != PLACEHOLDER_TAG or (int(columns.step[0]), float(columns.value[0])) != PLACEHOLDER:
+        return columns
+    wall, step, value, position = columns.wall, columns.step, columns.value, columns.position
+    return ScalarColumns(columns.tag, wall[1:], step[1:], value[1:], position[1:])
 
 
 class SecondReading:

@@ -208,11 +208,69 @@ def test_several_such_directories_are_trials_of_their_own(make):
     assert log.run("a/1700000009.2").info.config == {"lr": 0.2}
 
 
-@pytest.mark.parametrize("last", ["trial", "1700000000", "17.5"])
-def test_other_names_are_runs_of_their_own(make, last):
+@pytest.mark.parametrize("last", ["trial", "1700000000", "b/trial"])
+def test_settings_without_a_curve_are_those_of_the_run_above_whatever_their_name(make, last):
     make.line("a", "loss", range(3))
     with_hyper_parameters(make, f"a/{last}", lr=0.1)
-    assert make.open().run(f"a/{last}").base == f"a/{last}"
+    log = make.open()
+    assert log.run(f"a/{last}").base == "a"
+    assert log.run("a").info.config == {"lr": 0.1}
+
+
+def test_a_curve_with_settings_is_a_run_of_its_own(make):
+    make.line("a", "loss", range(3))
+    file = make.line("a/trial", "loss", range(3))
+    value = start_value({"lr": 0.1}, start_time_secs=1.0)
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    log = make.open()
+    assert log.run("a/trial").base == "a/trial"
+    assert log.run("a").info.config == {}
+
+
+def test_a_trial_of_torch_is_one_run_with_its_curves_and_settings(tmp_path):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    for trial, rate in enumerate((0.1, 0.01)):
+        with tensorboard.SummaryWriter(tmp_path / f"t{trial}") as writer:
+            for step in range(3):
+                writer.add_scalar("loss", 1.0, step)
+            for result in (0.5, 0.4):  # called twice, as after each evaluation
+                writer.add_hparams({"lr": rate}, {"hparam/loss": result})
+            writer.add_hparams({"lr": rate}, {"hparam/best": 0.3}, run_name="best")
+    log = store.open(tmp_path, cache=False)
+    assert {run.base for run in log.runs()} == {"t0", "t1"}
+    assert [log.run(name).info.config for name in ("t0", "t1")] == [{"lr": 0.1}, {"lr": 0.01}]
+    assert log.run("t0").find("hparam/best")[0].value.tolist() == [pytest.approx(0.3)]
+
+
+def test_settings_that_arrive_later_join_the_run_above(make):
+    make.line("a", "loss", range(3))
+    file = make.line("a/trial", "hparam/accuracy", range(1))
+    log = make.open()
+    assert log.run("a/trial").base == "a/trial"
+    value = start_value({"lr": 0.1}, start_time_secs=1.0)
+    make.append(file, Event(make.START, 0, summary=Summary([value])))
+    log.refresh()
+    assert (log.run("a/trial").base, log.run("a").info.config) == ("a", {"lr": 0.1})
+
+
+def test_the_placeholder_of_lightning_is_not_a_metric(make):
+    file = make.line("a", "loss", range(3))
+    make.points(file, "hp_metric", [(0, 0.0, -1.0)])
+    log = make.open()
+    assert (log.run("a").tags(), log.run("a").num_points()) == (["loss"], 3)
+    make.points(file, "hp_metric", [(0, 5.0, 0.7), (9, 6.0, -1.0)])
+    log.refresh()
+    [series] = log.run("a").columns("hp_metric")
+    assert series.value.tolist() == [pytest.approx(0.7), -1.0]
+
+
+@pytest.mark.parametrize(
+    ("tag", "step", "value"), [("hp_metric", 3, -1.0), ("hp_metric", 0, -2.0), ("x", 0, -1.0)]
+)
+def test_other_first_values_are_metrics(make, tag, step, value):
+    file = make.line("a", "loss", range(3))
+    make.points(file, tag, [(step, 0.0, value)])
+    assert make.open().run("a").columns(tag)[0].value.tolist() == [value]
 
 
 def test_a_run_that_has_a_config_is_not_spoken_of_by_another(make):
