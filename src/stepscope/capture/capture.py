@@ -91,9 +91,12 @@ class RunningCapture:
         begun = self._steady()
         self.warmup_left = wanted.warmup_steps
         self.backend.start(wanted)
-        if wanted.sample_stacks and not getattr(self.backend, "samples", False):
+        use = getattr(self.backend, "use", None)  # of a backend whose events are the samples
+        if wanted.sample_stacks or use is not None:
             steps = self.order.num_steps + wanted.warmup_steps
             self.sampler = StackSampler(None if usual_s is None else usual_s * steps)
+            if use is not None:
+                use(self.sampler)
             with suppress(RuntimeError):  # no thread to be had: a profile without lines is still one
                 self.sampler.start()
         self.account.start_s = self._steady() - begun

@@ -19,13 +19,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
 from stepscope.capture.compilers import CompileLog
 from stepscope.capture.processes import processes
-from stepscope.capture.stacks import frame_text
+from stepscope.capture.stacks import frame_text, function_text
 from stepscope.kernels.frames import Call, outward, stacks
 
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
@@ -171,6 +171,30 @@ class StackSampler:
             with contextlib.suppress(OSError):
                 part.unlink()
             raise
+
+    @property
+    def interval_s(self) -> float:
+        """How far apart the samples are meant to be, in seconds."""
+        return self._interval_s
+
+    def functions(self) -> Iterator[tuple[int, list[str]]]:
+        """Return when each stack was taken and its functions, outermost first, after ``stop``.
+
+        A function has the line at which it begins, so that it has one name while it runs.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        shown = {key: self._functions_of(key) for key in self._stacks}
+        keys = list(self._stacks)
+        for taken, number in zip(self._times, self._numbers, strict=True):
+            yield taken, shown[keys[number]]
+
+    def _functions_of(self, key: Key) -> list[str]:
+        from stepscope.capture.calls import called_text
+
+        codes = [self._codes[number] for number in key[-2::-2]]
+        called = called_text(codes[-1], key[1]) if codes else ""
+        return [*map(function_text, codes), *([called] if called else [])]
 
     def document(self) -> dict[str, object]:
         """Return the samples as JSON types, after ``stop``; each stands for the time since the one before."""

@@ -182,7 +182,16 @@ def _read(path: Path, shift_ns: int) -> dict[str, list[object]]:
 
 def frame_text(code: CodeType, instruction: int) -> str:
     """Return ``file.py(12): function``, with the line that runs."""
+    return f"{_file_of(code)}({line_of(code, instruction)}): {code.co_name}"
+
+
+def function_text(code: CodeType) -> str:
+    """Return ``file.py(12): function``, with the line at which the function begins."""
+    return f"{_file_of(code)}({code.co_firstlineno}): {code.co_name}"
+
+
+def _file_of(code: CodeType) -> str:
     file = code.co_filename
     if file.startswith(_PACKAGE):  # the same wherever it is installed
-        file = f"stepscope/{file.removeprefix(_PACKAGE)}"
-    return f"{file}({line_of(code, instruction)}): {code.co_name}"
+        return f"stepscope/{file.removeprefix(_PACKAGE)}"
+    return file

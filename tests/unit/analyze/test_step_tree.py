@@ -13,14 +13,18 @@ from stepscope.integrations.python.profiler import frame_events, note_event
 SAMPLER, OTHER = 10, 20
 
 
-def frame(name: str, line: int) -> str:
-    return "\0".join((name, f"{name}.py", str(line)))
+def frames(lane: int, until_s: float, *names: str) -> list[dict]:
+    return frame_events([(0, names), (round(1e9 * until_s), names)], lane)
+
+
+def note(name: str, begun_s: float, ended_s: float, lane: int) -> dict:
+    return note_event(name, round(1e9 * begun_s), round(1e9 * ended_s), lane)
 
 
 def events(*spans: tuple[str, float, float]) -> list[dict]:
-    """What a sampled program writes: frames of the training thread, and steps on the lane beside it."""
-    frames = frame_events([([frame("train", 1), frame("svd", 2)], 0.9)], SAMPLER)
-    return frames + [note_event(*each, SAMPLER) for each in spans]
+    """What a sampler with a clock of its own writes: frames of a thread, and steps on the lane beside it."""
+    called = frames(SAMPLER, 0.9, "train.py(1): train", "svd.py(2): svd")
+    return called + [note(*each, SAMPLER + 1) for each in spans]
 
 
 @pytest.fixture
@@ -45,8 +49,8 @@ def test_sampled_frames_are_the_time_of_steps_that_are_marked_beside_them(of):
 
 
 def test_frames_of_another_thread_are_not_where_the_stepping_thread_has_its_own(of):
-    step = note_event("ProfilerStep#0", 0.0, 1.0, OTHER)
-    own = frame_events([([frame("forward", 3)], 0.5)], OTHER + 1)
+    step = note("ProfilerStep#0", 0.0, 1.0, OTHER + 1)
+    own = frames(OTHER + 1, 0.5, "forward.py(3): forward")
     named, nothing, length = of([*events(), step, *own])
     assert named == {"forward.py(3): forward"}
     assert (nothing, length) == (0, 500_000_000)

@@ -850,13 +850,18 @@ def test_stacks_of_the_captured_steps_lie_beside_the_profile(tmp_path, fake):
     assert [number for number, *_ in told["steps"]] == [5, 6]
 
 
-def test_no_stacks_are_sampled_where_none_are_wanted_or_the_backend_does(tmp_path, fake):
-    train(tmp_path / "unwanted", hook_of(fake.Backend(), sample_stacks=False))
-    backend = fake.Backend()
-    backend.samples = True
-    train(tmp_path / "own", hook_of(backend))
-    assert len(list(tmp_path.rglob("*.profile.json"))) == 2
+def test_no_stacks_are_sampled_where_none_are_wanted(tmp_path, fake):
+    train(tmp_path, hook_of(fake.Backend(), sample_stacks=False))
+    assert len(list(tmp_path.rglob("*.profile.json"))) == 1
     assert not list(tmp_path.rglob("*.stacks"))
+
+
+def test_a_backend_that_is_made_of_samples_gets_the_sampler_of_the_capture(tmp_path, fake):
+    backend, samplers = fake.Backend(), []
+    backend.use = samplers.append
+    train(tmp_path, hook_of(backend, num_steps=2, sample_stacks=False))
+    (sampler,) = samplers
+    assert len(list(sampler.functions())) == len(sampler.document()["times_ns"]) > 0
 
 
 def test_stacks_that_cannot_be_written_leave_the_profile(tmp_path, fake, monkeypatch):

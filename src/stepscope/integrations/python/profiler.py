@@ -1,15 +1,15 @@
-"""Captures steps of plain Python by sampling, through pyinstrument, as a timeline of frames.
+"""Captures steps of plain Python as a timeline of frames, made from the samples of the training thread's stack.
 
-The stack is sampled every millisecond. Frames in successive samples become one event, so the file shows when
-each function ran, to a millisecond; anything shorter may be missing. The file is JSON in the shape of
-PyTorch's, which Perfetto, chrome://tracing and ``stepscope profile`` read.
+The capture samples the stack every millisecond or so (``capture.sampler``). Frames in successive samples
+become one event, so the file shows when each function ran, to an interval; anything shorter may be missing.
+The file is JSON in the shape of PyTorch's, which Perfetto, chrome://tracing and ``stepscope profile`` read.
+The samples themselves, with the lines that ran, lie beside it as they do beside every profile.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,99 +21,69 @@ from isal import igzip
 
 from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.processes import processes, trace_events
-from stepscope.errors import CaptureError
+from stepscope.capture.sampler import StackSampler
 
-INTERVAL_SECS = 0.001
-_SEPARATOR, _ATTRIBUTES = "\x00", "\x01"
-Sample = tuple[Sequence[str], float]
-"""A stack, outermost frame first, and the seconds it stands for."""
+Sample = tuple[int, Sequence[str]]
+"""When a stack was taken, and its frames, outermost first."""
+Note = tuple[str, int, int]
+"""A step or a span: its name, begin and end."""
 
 
 def make_backend() -> PythonProfiler:
-    """Return the backend.
-
-    Raises:
-        CaptureError: pyinstrument is not installed.
-    """
-    try:
-        from pyinstrument import Profiler
-    except ImportError:
-        raise CaptureError(
-            "no framework was imported, and pyinstrument, which records plain Python, is not installed",
-            hint="pip install pyinstrument",
-        ) from None
-    return PythonProfiler(Profiler)
+    """Return the backend."""
+    return PythonProfiler()
 
 
 class PythonProfiler:
-    """One sampling after the other.
-
-    Args:
-        make: Makes pyinstrument's profiler.
-    """
+    """One sampling after the other."""
 
     name, format, ending = "python", "kineto", ".trace.json.gz"
-    samples = True
-    """Its profiles already consist of samples of the stack."""
 
-    def __init__(self, make: Any) -> None:
-        self._make = make
-        self._profiler: Any = None
-        self._began = 0.0
-        self._steps: list[tuple[int, float, float]] = []
-        self._spans: list[tuple[str, float, float]] = []
+    def __init__(self) -> None:
+        self._sampler: StackSampler | None = None
+        self._notes: list[Note] = []
+        self._began = self._base = 0
         self._rank = (0, 1)
 
     def start(self, wanted: CaptureOptions) -> None:
-        """Begin to sample this thread.
+        """Begin to note steps of this thread."""
+        self._sampler, self._notes, self._rank = None, [], (wanted.rank, wanted.world_size)
+        self._base, self._began = time.time_ns(), time.perf_counter_ns()
 
-        Raises:
-            CaptureError: Another profiler is set on this thread.
-        """
-        if sys.getprofile() is not None:
-            raise CaptureError(
-                "another profiler is already active on this thread (sys.setprofile)",
-                hint="coverage, cProfile and debuggers use it; remove one of the two",
-            )
-        self._steps, self._spans, self._rank = [], [], (wanted.rank, wanted.world_size)
-        self._profiler = self._make(interval=INTERVAL_SECS, async_mode="disabled")
-        self._began = time.perf_counter()
-        self._profiler.start()
+    def use(self, sampler: StackSampler) -> None:
+        """Take the frames from a sampler of this thread, whose clock is ``time.perf_counter_ns``."""
+        self._sampler = sampler
 
     @contextmanager
     def mark(self, step: int) -> Iterator[None]:
         """Note when a step began and ended."""
-        begun = time.perf_counter()
-        try:
+        with self.span(f"ProfilerStep#{step}"):
             yield
-        finally:
-            self._steps.append((step, begun - self._began, time.perf_counter() - self._began))
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
         """Note when something with a name began and ended."""
-        begun = time.perf_counter()
+        begun = time.perf_counter_ns()
         try:
             yield
         finally:
-            self._spans.append((name, begun - self._began, time.perf_counter() - self._began))
+            self._notes.append((name, begun - self._began, time.perf_counter_ns() - self._began))
 
     def memory(self) -> dict[str, int]:
         """Return the resident set, in bytes."""
         return resident_facts()
 
     def stop(self) -> Export:
-        """End sampling; the file is made later."""
-        session = self._profiler.stop()
-        self._profiler = None
-        steps, spans, (rank, world_size) = self._steps, self._spans, self._rank
-        thread = threading.get_native_id()
+        """End the capture; the file is made later."""
+        sampler, notes, began, base = self._sampler, self._notes, self._began, self._base
+        (rank, world_size), thread = self._rank, threading.get_native_id()
+        self._sampler = None
 
         def export(path: Path) -> Exported:
-            base = int(session.start_time * 1e9)
-            events = frame_events(session.frame_records, thread, [begun for _, begun, _ in steps])
-            named = [(f"ProfilerStep#{number}", begun, ended) for number, begun, ended in steps]
-            events += [note_event(*each, thread) for each in named + spans]
+            taken = () if sampler is None else sampler.functions()
+            samples = [(at - began, [shown(frame) for frame in frames]) for at, frames in taken]
+            events = [note_event(*each, thread) for each in sorted(notes, key=lambda each: each[1:])]
+            events += frame_events(samples, thread, [ns for _, *ends in notes for ns in ends])
             events += trace_events(processes.during(base), base)
             document = {
                 "schemaVersion": 1,
@@ -125,72 +95,68 @@ class PythonProfiler:
             packed: Any = igzip
             with packed.open(path, "wt", compresslevel=1, encoding="utf-8") as file:
                 json.dump(document, file)
-            return Exported(path, notes=[f"sampled every {1e3 * INTERVAL_SECS:g} ms"])
+            every = "" if sampler is None else f"sampled every {1e3 * sampler.interval_s:.3g} ms"
+            return Exported(path, notes=[every] if every else [])
 
         return export
 
 
-def frame_events(
-    samples: Iterable[Sample], thread: int, borders: Sequence[float] = ()
-) -> list[dict[str, Any]]:
+def frame_events(samples: Iterable[Sample], thread: int, borders: Iterable[int] = ()) -> list[dict[str, Any]]:
     """Join successive samples into one event per call, callers before what they call.
 
+    A sample stands for the time since the one before. Where a border lies in between, the time before it is
+    that of the sample before, so that no call reaches over a border: the same stack in two steps is two
+    calls. Between two borders with no sample nothing is known.
+
     Args:
-        samples: In order of time.
+        samples: In order of time, ns.
         thread: Number of the thread.
-        borders: Seconds since the start, ascending, at which a continuing call counts as a new one: the same
-            stack in two steps is two calls.
+        borders: Times, ns, at which steps and spans begin and end.
 
     Returns:
-        Complete events, times in µs since the first sample's start.
+        Complete events.
     """
-    open_frames: list[tuple[str, float]] = []
-    calls: list[tuple[float, int, str, float]] = []
-    now, passed = 0.0, 0
+    left = sorted(set(borders))
+    open_frames: list[tuple[str, int]] = []
+    calls: list[tuple[int, int, str, int]] = []
+    before: int | None = None
 
-    def close(depth: int) -> None:
+    def close(depth: int, at: int) -> None:
         while len(open_frames) > depth:
             name, begun = open_frames.pop()
-            calls.append((begun, len(open_frames), name, now))
+            if at > begun:
+                calls.append((begun, len(open_frames), name, at))
 
-    for stack, seconds in samples:
-        frames = [name for frame in stack if (name := frame_name(frame))]
+    for taken, frames in samples:
+        begun = taken if before is None else before
+        passed = [at for at in left if at < taken]
+        left = left[len(passed) :]
+        if passed:
+            close(0, max(passed[0], begun))
+            begun = max(passed[-1], begun)
         same = 0
         while same < min(len(frames), len(open_frames)) and frames[same] == open_frames[same][0]:
             same += 1
-        begun = now
-        if passed < len(borders) and borders[passed] < now + seconds / 2:
-            # Most of the sample lies behind the border: so does what it saw begin.
-            begun, passed, same = max(now, borders[passed]), passed + 1, 0
-        close(same)
+        close(same, begun)
         open_frames += [(frame, begun) for frame in frames[same:]]
-        now += seconds
-    close(0)
+        before = taken
+    if before is not None:
+        close(0, before)
     return [_event(name, "python_function", begun, ended, thread) for begun, _, name, ended in sorted(calls)]
 
 
-def frame_name(frame: str) -> str:
-    """Return ``file.py(12): function`` of pyinstrument's text for a frame; "" for its own marks."""
-    parts = frame.split(_ATTRIBUTES)[0].split(_SEPARATOR)
-    if len(parts) < 3 or not parts[2].isdecimal() or parts[0].startswith("[") or parts[1] == "<thread>":
-        return ""
-    if parts[1] == "<built-in>":
-        return f"<built-in>: {parts[0]}"
-    return f"{os.path.relpath(parts[1]) if _is_ours(parts[1]) else parts[1]}({parts[2]}): {parts[0]}"
+def shown(frame: str) -> str:
+    """Return the name of a frame, its file from where the program was started."""
+    return frame.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109  frames have plain text
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith(os.getcwd() + os.sep)  # noqa: PTH109  frames have plain text
+def note_event(name: str, begun: int, ended: int, thread: int) -> dict[str, Any]:
+    """Return the event of a step, or of another thing with a name; times in ns."""
+    return _event(name, "user_annotation", begun, ended, thread)
 
 
-def note_event(name: str, begun: float, ended: float, thread: int) -> dict[str, Any]:
-    """Return the event of a step, or of another thing with a name."""
-    # On a lane of its own: its clock is not the sampler's, so it does not nest with the frames exactly.
-    return _event(name, "user_annotation", begun, ended, thread + 1)
-
-
-def _event(name: str, category: str, begun: float, ended: float, thread: int) -> dict[str, Any]:
+def _event(name: str, category: str, begun: int, ended: int, thread: int) -> dict[str, Any]:
     return {
         "ph": "X", "cat": category, "name": name, "pid": os.getpid(), "tid": thread,
-        "ts": round(1e9 * begun) / 1000, "dur": (round(1e9 * ended) - round(1e9 * begun)) / 1000,
+        "ts": begun / 1000, "dur": (ended - begun) / 1000,
     }  # fmt: skip
