@@ -26,6 +26,7 @@ from stepscope.trace.model import Kind, Trace
 
 _FORMS = (
     re.compile(r"^\$?(?P<file>[^\s():]*\.py)\((?P<line>\d+)\): (?P<function>.+)$"),
+    re.compile(r"^(?P<file><[\w -]+>)\((?P<line>\d+)\): (?P<function>.+)$"),
     re.compile(r"^\$(?P<file>[^\s():]+):(?P<line>\d+) (?P<function>.+)$"),
     re.compile(r"^(?P<function>.+) \((?P<file>[^()]+\.py):(?P<line>\d+)\)$"),
 )
@@ -34,6 +35,10 @@ _INSTALLED = re.compile(
     # What compilers write is nobody's line to change.
     r"|/__autograph_generated_file\w*\.py$|/torchinductor_[^/]+/"
 )
+_TYPED = re.compile(r"^<(?:stdin|string|python-input-\d+|ipython-input-[\w-]+|console|cell[\w ]*)>$")
+"""Files of code that somebody typed: at a prompt, after ``python -c``, in a cell."""
+_GENERATED = re.compile(r"^__\w+__$")
+"""Methods that dataclasses and the like write, also into a file called <string>."""
 _LIBRARIES = frozenset(
     [
         "torch",
@@ -172,6 +177,8 @@ def line_of(name: str) -> SourceLine | None:
 def is_own(name: str) -> bool:
     """Return whether a frame's name is of the user's own code: no installed package, no standard library."""
     line = line_of(name)
+    if line is not None and _TYPED.match(line.file):
+        return not _GENERATED.match(line.function)
     if line is None or _INSTALLED.search(line.file):
         return False
     parts = line.file.strip("/").split("/")

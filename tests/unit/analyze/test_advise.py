@@ -1605,6 +1605,47 @@ def loaded_by_a_worker(fetch: int, collate: int):
     return content
 
 
+TORCH, KERAS = (
+    "/v/site-packages/torch/utils/data/dataloader.py(5): __next__",
+    "keras/src/trainers/data_adapters",
+)
+
+
+@pytest.mark.parametrize(
+    ("frame", "event", "format", "do"),
+    [
+        (TORCH, "aten::mm", "kineto", "DataLoader(num_workers"),
+        (FETCH, "aten::mm", "kineto", "make train.py:9 fetch cheaper, or let a thread or process"),
+        (FETCH, "PjitFunction(step)", "xplane", "jax.device_put the next batch"),
+        ("/v/site-packages/grain/_src/dataset.py(5): __next__", "PjitFunction(step)", "xplane", "grain.Mp"),
+        (f"{KERAS}/py_dataset_adapter.py(9): get", "keras/src/layer.py", "xplane", "PyDataset(workers=…"),
+        ("tensorflow/python/data/ops/iterator_ops.py(8): next", "MatMul", "xplane", "dataset.map("),
+    ],
+)
+def test_what_to_do_about_a_wait_fits_what_makes_the_batches(make, steps, frame, event, format, do) -> None:
+    def content(step, at):
+        return [make.event("data_loading", Kind.DATA_LOADING, at, 600_000),
+                make.event(event, Kind.HOST_OP, at + 600_000, 390_000)]  # fmt: skip
+
+    facts = sampled_by(steps(content, format=format), lambda time: 1 if time % STEP < 600_000 else 0)
+    samples = facts.sampled[0].samples
+    lane = int(facts.timeline.lane[facts.timeline.steps.row[0]])
+    frames = tuple(frame if one == FETCH else one.replace("keras", "other") for one in samples.frames)
+    facts.__dict__["sampled"] = {0: Sampled(replace(samples, lane=lane, frames=frames))}
+    (one,) = of(facts, "input-bound")
+    assert do in one.action
+    others = {"DataLoader(", "grain.Mp", "PyDataset(", "dataset.map("} - {do.partition("num_")[0], do[:8], do}
+    assert not [other for other in others if other in one.action and other not in do]
+
+
+def test_what_makes_the_batches_of_a_program_without_stacks_is_not_known(make, steps) -> None:
+    content = lambda step, at: [make.event("data_loading", Kind.DATA_LOADING, at, 600_000),  # noqa: E731
+                                make.event("aten::mm", Kind.HOST_OP, at + 600_000, 390_000)]  # fmt: skip
+    action = only(steps(content), "input-bound").action
+    assert action.startswith("load in parallel and ahead: a loader with workers or prefetching, or a thread")
+    assert "(with a torch DataLoader: " in action
+
+
 MORE = "more workers (DataLoader(num_workers=…), prefetch_factor=…), or make "
 
 

@@ -35,3 +35,17 @@ def test_a_name_that_programs_use_is_the_users(file: str) -> None:
 def test_with_its_directory_a_file_is_judged_by_that() -> None:
     assert is_own("/home/ann/nets/math_ops.py(9): cast")
     assert is_own("/home/ann/context.py(9): step")
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "<string>", "<python-input-3>", "<ipython-input-4-0f3a>"])
+def test_code_that_was_typed_is_the_users(file):
+    assert is_own(f"{file}(8): slow_loader")
+    assert is_own(f"{file}(2): <module>")
+    assert not is_own(f"{file}(2): __init__"), "dataclasses write methods into such files"
+
+
+@pytest.mark.parametrize(
+    "file", ["<frozen importlib._bootstrap>", "<attrs generated init train.Config>", "<built-in>"]
+)
+def test_code_that_nobody_typed_is_not(file):
+    assert not is_own(f"{file}(8): load")

@@ -18,6 +18,7 @@ import numpy as np
 from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
+from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.advise.workers import (
@@ -45,59 +46,41 @@ class ActivityRule:
     least: float = WORTH
 
 
-_INPUT = ActivityRule(
-    "input-bound",
-    Activity.LOADING,
-    "the step waits for data",
-    {
-        "torch": "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
-        "persistent_workers=True); make the dataset's own code cheaper",
-        "jax": "load in a thread or process in parallel with the steps: grain.MpPrefetchIterDataset, tf.data "
-        "prefetch, or a "
-        "queue that is filled while the device computes; jax.device_put the next batch before this one is "
-        "done",
-        "keras": "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), or a "
-        "keras.utils.PyDataset with workers=… and use_multiprocessing=True",
-        "tensorflow": "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), "
-        "interleave files",
-        "python": "load the next batch in a thread or process while this step runs",
-    },
-    least=0.05,
-)
+_INPUT = ActivityRule("input-bound", Activity.LOADING, "the step waits for data", {}, least=0.05)
 _PREPROCESSING = ActivityRule(
-    "preprocessing",
-    Activity.PREPROCESSING,
-    "the training thread prepares data itself",
-    {
-        "torch": "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it "
-        "in parallel with the steps, "
-        "or do it on the device in batches",
-        "jax": "do it in the input pipeline (grain, tf.data) in parallel with the steps, "
-        "or inside the jitted step",
-        "keras": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE), or into layers of the "
-        "model",
-        "tensorflow": "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
-        "python": "do it in a thread or process in parallel with the steps",
-    },
+    "preprocessing", Activity.PREPROCESSING, "the training thread prepares data itself", {}
 )
+_WHERE_TO_PREPARE = {
+    Loader.TORCH: "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it in parallel "
+    "with the steps, or do it on the device in batches",
+    Loader.TF_DATA: "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
+    Loader.PYDATASET: "move it into the PyDataset's __getitem__ with workers=…, or into layers of the model",
+    Loader.GRAIN: "do it in the pipeline of grain, in parallel with the steps",
+}
+"""Where a known loader prepares data beside the steps."""
+_BESIDE = {
+    "torch": "or on the device in batches",
+    "jax": "or inside the jitted step",
+    "keras": "or in layers of the model",
+}
 _COMPILATION = ActivityRule(
     "compilation",
     Activity.COMPILING,
     "the step compiles",
     {
-        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, "
-        "drop_last=True, "
+        "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
+        "out a smaller last batch, "
         "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic; TORCH_LOGS=recompiles says which "
         "guard failed. "
         "If these are the first steps, record later ones",
         "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
         "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
         "the first steps, record later ones",
-        "keras": "keep shapes the same: drop_remainder=True, pad or bucket batches. If these are the "
+        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are the "
         "first steps, "
         "record later ones",
-        "tensorflow": "keep shapes and Python arguments of tf.function the same: drop_remainder=True, "
-        "input_signature=…, tf.function(reduce_retracing=True)",
+        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, leave "
+        "out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
         "python": "keep shapes the same, or compile before the loop",
     },
 )
@@ -156,9 +139,7 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
             rule.rule,
             (_case(facts, rule, waited) for waited in looked),
             of=len(facts.waited),
-            action=lambda case: with_line(
-                facts, case, _of_workers(case) or rule.remedies[framework_of(facts.timeline)]
-            ),
+            action=lambda case: with_line(facts, case, _of_workers(case) or remedy_of(facts, rule, case)),
             say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}",
             command=lambda case: open_line(facts, case),
             least=rule.least,
@@ -167,6 +148,22 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
 
     check.__doc__ = f"Replay the steps without the time in which {rule.say}."
     return check
+
+
+def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
+    """Return what to do, in terms of what the program uses."""
+    trace, waited = facts.timeline, case.waited
+    if rule.activity == Activity.LOADING:
+        spans = _spans(waited, rule.activity)
+        # In the line of the loop itself only the loader's own code runs.
+        of_loop = case.line and waited.sampled is not None and waited.sampled.is_around(case.line)
+        line = str(case.line.line) if case.line and not of_loop else ""
+        return to_load_ahead(trace, loader_of(waited, spans if len(spans) else None), line)
+    if rule.activity == Activity.PREPROCESSING:
+        beside = _BESIDE.get(framework_of(trace), "")
+        otherwise = "do it in a thread or process in parallel with the steps"
+        return _WHERE_TO_PREPARE.get(loader_of(waited), f"{otherwise}, {beside}" if beside else otherwise)
+    return rule.remedies[framework_of(trace)]
 
 
 def _what(case: Case) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.activity import Activity
-from stepscope.analyze.advise.activities import WHOLE, ActivityRule, spans_of, whole_time
+from stepscope.analyze.advise.activities import WHOLE, ActivityRule, remedy_of, spans_of, whole_time
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
     WORTH,
@@ -79,8 +79,7 @@ def _has_own(case: Case) -> bool:
 def _findings(
     facts: Facts, name: str, rule: ActivityRule | None, cases: list[Case], of: int
 ) -> Iterator[Finding]:
-    framework = framework_of(facts.timeline)
-    action = rule.remedies[framework] if rule is not None else _REMEDY.get(framework, _OTHERWISE)
+    otherwise = _REMEDY.get(framework_of(facts.timeline), _OTHERWISE)
     what = f"{rule.say.replace('the step', 'the program')} between the steps" if rule else "between the steps"
     passes = "" if rule else " pass"
     return judged(
@@ -90,7 +89,7 @@ def _findings(
         say=lambda case: (
             f"{what}{' for' if rule else ''} {case.cost_text}{passes}{case.where}; {case.free_text}"
         ),
-        action=lambda case: with_line(facts, case, action),
+        action=lambda case: with_line(facts, case, remedy_of(facts, rule, case) if rule else otherwise),
         command=lambda case: open_line(facts, case),
         least=WORTH,
         withdrawn=f"without it the time from one step to the next would not be {WORTH:.0%} shorter",

@@ -7,13 +7,21 @@ import shlex
 from pathlib import PurePath
 
 from stepscope.analyze.advise.finding import Case, Facts
-from stepscope.trace.model import Trace
+from stepscope.trace.model import Kind, Trace, among
+
+_OF_KINETO = among(
+    Kind.HOST_OP, Kind.RUNTIME_CALL, Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COLLECTIVE, Kind.SEND_RECV
+)
+"""Kinds of events that PyTorch's profiler alone writes in its format."""
 
 
 def framework_of(trace: Trace) -> str:
     """Return ``torch``, ``jax``, ``keras``, ``tensorflow`` or ``python``, judging by the profile."""
-    if trace.format in ("kineto", "execution_trace", "memory_snapshot", "flight_recorder"):
+    if trace.format in ("execution_trace", "memory_snapshot", "flight_recorder"):
         return "torch"
+    if trace.format == "kineto" and (_OF_KINETO[trace.kind] & (trace.name >= 0)).any():
+        return "torch"
+    # A program without a framework is recorded in Kineto's format, too, as frames and marks alone.
     texts = trace.strings.texts()
     # Keras runs on any of them; what it says of itself comes first.
     if any("keras" in text and ".py" in text for text in texts):

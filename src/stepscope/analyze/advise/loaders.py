@@ -1,0 +1,105 @@
+"""What makes the batches of a program: a loader that is known, or the program's own code."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+import numpy as np
+
+from stepscope.analyze.advise.remedy import framework_of
+from stepscope.analyze.advise.waited import Waited
+from stepscope.analyze.named import named
+from stepscope.analyze.spans import Spans
+from stepscope.trace.model import Kind, Trace
+
+
+class Loader(Enum):
+    """What makes the batches; the value is how it is asked to work ahead."""
+
+    TORCH = (
+        "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
+        "persistent_workers=True); make the dataset's own code cheaper"
+    )
+    PYDATASET = "keras.utils.PyDataset(workers=…, use_multiprocessing=True); make its __getitem__ cheaper"
+    GRAIN = "load in parallel with the steps: grain.MpPrefetchIterDataset, or more of its workers"
+    TF_DATA = (
+        "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE), interleave files"
+    )
+    OWN = "let a thread or process make the next batch while this step runs, in a queue of a few batches"
+    UNKNOWN = (
+        "load in parallel and ahead: a loader with workers or prefetching, or a thread or process that makes "
+        "the next batch while this step runs"
+    )
+
+
+_SIGNS = {
+    Loader.TORCH: re.compile(
+        r"(?:^|/)torch/utils/data/|^enumerate\(DataLoader\)|_(?:Single|Multi)ProcessDataLoaderIter\b"
+        r"|DataLoader\S*__next__|__next__ \((?:.*/)?dataloader\.py:\d+\)|\(loader worker\)$"
+    ),
+    Loader.PYDATASET: re.compile(r"(?:^|/|\$)py_dataset_adapter\.py[:(]"),
+    Loader.GRAIN: re.compile(r"(?:^|/)grain/"),
+    Loader.TF_DATA: re.compile(
+        r"^IteratorGetNext|tf_data|(?:^|/|\$)iterator_ops\.py[:(]|^Iterator::|(?:^|/)tensorflow/python/data/"
+    ),
+}
+"""Names of events and frames by which each is known; the first match counts, as PyDataset uses tf.data."""
+_CONDITIONS = {
+    "torch": "with a torch DataLoader: num_workers=…, prefetch_factor=…",
+    "jax": "with grain: MpPrefetchIterDataset; jax.device_put the next batch before this one is done",
+    "keras": "with tf.data: prefetch and num_parallel_calls=…; with a keras.utils.PyDataset: workers=…",
+    "tensorflow": "with tf.data: prefetch and num_parallel_calls=…",
+}
+"""What an unknown source of batches may be, by framework."""
+
+
+def loader_of(waited: Waited, spans: Spans | None = None) -> Loader:
+    """Return what makes the batches of a rank.
+
+    Args:
+        waited: Of the rank.
+        spans: The time in which its training thread waited for data; by default all of it.
+    """
+    trace = waited.trace
+    mine = trace.rank == waited.rank
+    stacks = _texts_within(waited, spans)
+    for loader, sign in _SIGNS.items():
+        if (named(trace, sign)[trace.name] & mine).any() or any(map(sign.search, stacks)):
+            return loader
+    return Loader.OWN if stacks or _frames_within(trace, waited, spans) else Loader.UNKNOWN
+
+
+def to_load_ahead(trace: Trace, loader: Loader, line: str = "") -> str:
+    """Return what to do so that steps wait less for a loader.
+
+    Args:
+        trace: Of the program.
+        loader: What makes the batches.
+        line: The line that takes the time; empty if it is not known.
+    """
+    framework = framework_of(trace)
+    if loader == Loader.OWN:
+        put = "; jax.device_put the next batch before this one is done" if framework == "jax" else ""
+        return f"make {line} cheaper, or {loader.value}{put}" if line else f"{loader.value}{put}"
+    if loader == Loader.UNKNOWN and framework in _CONDITIONS:
+        return f"{loader.value} ({_CONDITIONS[framework]})"
+    return loader.value
+
+
+def _texts_within(waited: Waited, spans: Spans | None) -> list[str]:
+    """Return the frames of the training thread that were sampled in some time."""
+    if waited.sampled is None or waited.sampled.lane != waited.lane:
+        return []
+    samples = waited.sampled.samples
+    end = samples.end_ns
+    inside = np.ones(len(end), bool) if spans is None else spans.within(end - 1, end) > 0
+    frames = {frame for at in set(samples.stack[inside].tolist()) for frame in samples.stacks[at]}
+    return [samples.frames[frame] for frame in frames]
+
+
+def _frames_within(trace: Trace, waited: Waited, spans: Spans | None) -> bool:
+    rows = np.flatnonzero((trace.kind == Kind.PYTHON_FRAME) & (trace.lane == waited.lane))
+    if spans is None or not len(rows):
+        return bool(len(rows))
+    return bool(spans.within(trace.start_ns[rows], trace.end_ns[rows]).any())
