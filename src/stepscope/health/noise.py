@@ -50,6 +50,18 @@ def step_noise(values: Floats) -> float:
     return spread(changes, median(changes)) / math.sqrt(2)
 
 
+def curve_noise(values: Floats) -> float:
+    """Return the standard deviation of the noise of a curve, from its second differences.
+
+    Unlike in differences, a fall that becomes slower hardly counts: those of white noise have 6 times its
+    variance, those of a smooth curve are small.
+    """
+    if len(values) < 3:
+        return step_noise(values)
+    bends = np.diff(values, 2)
+    return spread(bends, median(bends)) / math.sqrt(6)
+
+
 def standard_error(values: Floats) -> float:
     """Return the standard error of the mean of a series whose points depend on each other (AR(1)).
 

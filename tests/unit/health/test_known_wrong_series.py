@@ -120,6 +120,28 @@ def test_a_noisy_evaluation_is_no_overfitting_and_a_rise_is_one_finding():
     assert found(evaluated(rises, train)).count("overfitting") == 1
 
 
+def short(turns_at, rise, noise_sd, seed, count=12):
+    """A short training: its evaluation falls steeply, and from one evaluation on rises by so much at each."""
+    at = np.arange(1, count + 1)
+    train = 2 * np.exp(-at / 3.2)
+    turned = rise * np.maximum(at - turns_at, 0)
+    return evaluated(train + 0.05 + turned + noise(count, noise_sd, seed), train)
+
+
+def test_a_short_training_that_turns_is_overfitting():
+    """A person sees it at once in twelve evaluations, which are too few for a test by ranks."""
+    told = [found(short(6, 0.083, 0.005, seed)).count("overfitting") for seed in range(20)]
+    assert sum(told) >= 19
+
+
+def test_a_short_training_that_does_not_turn_is_no_overfitting():
+    for noise_sd in (0.005, 0.03, 0.1):
+        flat = [found(short(99, 0.0, noise_sd, seed)).count("overfitting") for seed in range(100)]
+        assert sum(flat) == 0
+    slightly = [found(short(6, 0.004, 0.005, seed)).count("overfitting") for seed in range(20)]
+    assert sum(slightly) == 0
+
+
 def test_a_rise_of_next_to_nothing_of_what_was_learnt_is_no_overfitting():
     """From 1.1 to 0.042, then to 0.054: a quarter more of what is left, a hundredth of what was learnt."""
     at = np.arange(60)

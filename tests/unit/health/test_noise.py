@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stepscope.health.noise import (
+    curve_noise,
     rise_chance,
     rising,
     standard_error,
@@ -96,6 +97,14 @@ def test_the_noise_of_a_series_is_without_its_trend_and_jumps():
     jump = np.where(np.arange(2000) < 1000, 0.0, 500.0)
     assert step_noise(noise + np.arange(2000) / 20 + jump) == pytest.approx(1.0, rel=0.1)
     assert step_noise(np.array([3.0])) == 0.0
+
+
+def test_the_noise_of_a_curve_is_without_its_fall():
+    noise = np.random.default_rng(5).normal(size=2000)
+    assert curve_noise(noise) == pytest.approx(1.0, rel=0.1)
+    fall = 3 * np.exp(-np.arange(12) / 3)
+    assert curve_noise(fall) < 0.25 * step_noise(fall)
+    assert curve_noise(np.array([3.0, 4.0])) == step_noise(np.array([3.0, 4.0]))
 
 
 def test_fewer_than_five_points_do_not_rise():

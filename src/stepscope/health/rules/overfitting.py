@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.finding import number
-from stepscope.health.noise import Floats, rise_chance, step_noise, taken_back
+from stepscope.health.noise import Floats, curve_noise, rise_chance, step_noise, taken_back
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 
@@ -23,7 +23,7 @@ FEW = 4
 LARGE = 0.5
 """Share of the best by which so few must have risen."""
 LOST = 0.25
-"""Share of what was learnt that so few must have lost again."""
+"""Share of what was learnt that so few must have lost again; as many as ``SINCE`` as in longer runs."""
 HALVED = 0.5
 """Share of its value at the best evaluation to which the training loss must have fallen meanwhile."""
 
@@ -61,16 +61,16 @@ class Overfitting(Evaluated):
         "test for a rise since the best, with the effective number of points, < p, and L_eval > L_train + "
         "gap * |L_train|, and L_train is below its value at the best; best: the lowest median of 3 in a row; "
         "noise: from differences of neighbours; or the 4 evaluations after the lowest each above the one "
-        "before, by half of the lowest, a quarter of what was learnt and z * their noise in all, while "
-        "L_train fell to half; once a run"
+        "before, by half of the lowest, a quarter of what was learnt (from 5 on: learnt) and z * the noise "
+        "of second differences in all, while L_train fell to half; once a run"
     )
     source = (
         "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
         "Rao 1998"
     )
     window = (
-        "at the seventh evaluation or so after the best, from the eighth on; at the fourth after the best "
-        "where it rose by much"
+        "at the seventh evaluation or so after the best, from the eighth on; at the fourth or fifth after "
+        "the best where it rose by much"
     )
     chance = "below 1e-3 a run, from noise without memory (p at its smallest, z 4)"
     fewest = "8 evaluations, 7 of them after the best; 5 for a large rise"
@@ -98,7 +98,7 @@ class Overfitting(Evaluated):
         state.trains = [*state.trains, train][-MOST:]
         state.steps = [*state.steps, at.step][-MOST:]
         if len(state.values) < FEWEST:
-            self._few(state, at, value, train)
+            self._in_a_row(state, at, value, train)
             return
         self.judged()
         values = np.array(state.values)
@@ -107,6 +107,8 @@ class Overfitting(Evaluated):
         if state.is_open and best >= len(middles) - 2:
             state.is_open = False
             self.close(at)
+        if not state.done:
+            self._in_a_row(state, at, value, train)
         if state.done or len(middles) - 1 - best < SINCE or not self._rose(state, values, middles, best):
             return
         state.is_open = state.done = True
@@ -120,14 +122,20 @@ class Overfitting(Evaluated):
         evidence = {"eval": value, "best_eval": float(middles[best]), "best_step": step, "train": train}
         self.open(here, text, evidence, since_step=min(step, at.step))
 
-    def _few(self, state: _OverfittingState, at: At, value: float, train: float) -> None:
-        """Judge the first evaluations, as of a fine-tuning of some epochs."""
+    def _in_a_row(self, state: _OverfittingState, at: At, value: float, train: float) -> None:
+        """Judge a large rise without a fall in between, which few evaluations show, as of a fine-tuning.
+
+        The noise is that of second differences: a short training falls steeply in most of its evaluations,
+        and that is no noise.
+        """
         values = np.array(state.values)
         best = int(np.argmin(values))
-        if state.done or len(values) - 1 - best < FEW:
+        after = len(values) - 1 - best
+        if state.done or after < FEW:
             return
         limits, least, then = self.limits, float(values[best]), state.trains[best]
-        rise = max(LARGE * abs(least), LOST * (state.start - least), limits["z"] * step_noise(values))
+        lost = LOST if after < SINCE else limits["learnt"]
+        rise = max(LARGE * abs(least), lost * (state.start - least), limits["z"] * curve_noise(values))
         learnt = train < then - (1 - HALVED) * abs(then) and value - train > limits["gap"] * abs(train)
         if not learnt or value - least <= rise or (np.diff(values[best:]) <= 0).any():
             return
