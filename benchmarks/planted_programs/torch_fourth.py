@@ -1,4 +1,3 @@
-
 """Trainings in PyTorch, a fourth set judged at first sight: scripts of many fields, as functions.
 
 Called as ``python torch_fourth.py NAME DIRECTORY``. Each function is a script, which is given a recorder.

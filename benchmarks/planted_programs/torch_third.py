@@ -1,4 +1,3 @@
-
 """Trainings in PyTorch, a third set judged at first sight, written as trainers and frameworks write them.
 
 Called as ``python torch_third.py NAME DIRECTORY``.

@@ -150,6 +150,20 @@ def test_loading_behind_a_busy_device_costs_nothing(make, steps) -> None:
     assert not found(steps(loading(make, 0.4, busy=True), count=20), "input-bound")
 
 
+@pytest.mark.parametrize(("step_ns", "told"), [(600, False), (STEP, True)])
+def test_what_takes_no_longer_than_measuring_it_is_no_finding(make, step_ns: int, told: bool) -> None:
+    """A step of 600 ns that waits for its number 240 ns is a loop over ``range``, and not slow."""
+    events = []
+    for step in range(6):
+        at, wait = step * step_ns, step_ns * 2 // 5
+        events.append(make.event(f"ProfilerStep#{step}", Kind.STEP, at, step_ns, step=step))
+        events.append(make.event("data_loading", Kind.DATA_LOADING, at, wait))
+        events.append(make.event("train.py(3): main", Kind.PYTHON_FRAME, at + wait, step_ns - wait))
+    findings = advise(Facts(make.build(events))).findings
+    assert bool(findings) == told
+    assert ("input-bound" in [one.rule for one in findings]) == told
+
+
 def test_without_loading_nothing_is_said_of_it(make, steps) -> None:
     assert "loading" in missing(steps(lambda step, at: device_bound(make, step, at)), "input-bound")
 
@@ -1612,7 +1626,7 @@ TORCH, KERAS = (
 
 
 @pytest.mark.parametrize(
-    ("frame", "event", "format", "do"),
+    ("frame", "event", "kind", "do"),
     [
         (TORCH, "aten::mm", "kineto", "DataLoader(num_workers"),
         (FETCH, "aten::mm", "kineto", "make train.py:9 fetch cheaper, or let a thread or process"),
@@ -1622,12 +1636,12 @@ TORCH, KERAS = (
         ("tensorflow/python/data/ops/iterator_ops.py(8): next", "MatMul", "xplane", "dataset.map("),
     ],
 )
-def test_what_to_do_about_a_wait_fits_what_makes_the_batches(make, steps, frame, event, format, do) -> None:
+def test_what_to_do_about_a_wait_fits_what_makes_the_batches(make, steps, frame, event, kind, do) -> None:
     def content(step, at):
         return [make.event("data_loading", Kind.DATA_LOADING, at, 600_000),
                 make.event(event, Kind.HOST_OP, at + 600_000, 390_000)]  # fmt: skip
 
-    facts = sampled_by(steps(content, format=format), lambda time: 1 if time % STEP < 600_000 else 0)
+    facts = sampled_by(steps(content, format=kind), lambda time: 1 if time % STEP < 600_000 else 0)
     samples = facts.sampled[0].samples
     lane = int(facts.timeline.lane[facts.timeline.steps.row[0]])
     frames = tuple(frame if one == FETCH else one.replace("keras", "other") for one in samples.frames)

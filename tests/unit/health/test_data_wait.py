@@ -93,3 +93,14 @@ def test_the_onset_is_the_best_split(ratios, limit, at):
 def test_the_onset_of_a_fall():
     assert onset(np.array([1.0, 1, 1, 0, 0]), 0.5, rises=False) == 3
     assert onset(np.array([0.5, 0.5, 0, 0]), 0.5, rises=False) == 0  # it was never above
+
+
+@pytest.mark.parametrize(("wait_us", "told"), [(0.04, False), (0.9, False), (3.0, True), (400.0, True)])
+def test_a_wait_as_short_as_measuring_it_is_no_wait(wait_us, told):
+    """A loop over ``range`` waits 40 ns of 200 for its number; nobody loads data in that time."""
+    monitor, count = Monitor(), 1000
+    steps, walls = np.arange(count), 1e9 + 1e-3 * np.arange(count)
+    monitor.take("speed/step_time_ms", steps, np.full(count, 5e-3 * wait_us), walls)
+    monitor.take("speed/data_wait_ms", steps, np.full(count, 1e-3 * wait_us), walls)
+    monitor.finish()
+    assert [each.rule for each in monitor.verdict.findings] == ["data-wait"] * told

@@ -31,6 +31,7 @@ from stepscope.analyze.advise import (
 )
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
 from stepscope.health.finding import number
+from stepscope.health.worth import is_worth
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import overlapping
 
@@ -203,7 +204,10 @@ def advise(facts: Facts) -> Advice:
 
 
 def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
-    """Leave out what gains too little of the time from one step to the next, which may be much longer."""
+    """Leave out what gains too little of the time from one step to the next, which may be much longer.
+
+    Gains are of one step.
+    """
     try:
         periods = {waited.rank: waited.period_ns for waited in facts.waited}
     except Abstain:
@@ -211,7 +215,8 @@ def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
     return [
         one
         for one in findings
-        if one.gain_ns is None or one.gain_ns >= WORTH * periods.get(one.place.get("rank", -1), 0)
+        if one.gain_ns is None
+        or is_worth(1e-9 * one.gain_ns, 1e-9 * periods.get(one.place.get("rank", -1), 0), ratio=WORTH)
     ]
 
 

@@ -51,8 +51,8 @@ _PREPROCESSING = ActivityRule(
     "preprocessing", Activity.PREPROCESSING, "the training thread prepares data itself", {}
 )
 _WHERE_TO_PREPARE = {
-    Loader.TORCH: "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it in parallel "
-    "with the steps, or do it on the device in batches",
+    Loader.TORCH: "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it in "
+    "parallel with the steps, or do it on the device in batches",
     Loader.TF_DATA: "move it into dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)",
     Loader.PYDATASET: "move it into the PyDataset's __getitem__ with workers=…, or into layers of the model",
     Loader.GRAIN: "do it in the pipeline of grain, in parallel with the steps",
@@ -76,11 +76,10 @@ _COMPILATION = ActivityRule(
         "jax": "keep shapes, types and static arguments the same: pad or bucket batches, keep jax.jit "
         "outside the loop; jax.config.update('jax_explain_cache_misses', True) says why. If these are "
         "the first steps, record later ones",
-        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are the "
-        "first steps, "
-        "record later ones",
-        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, leave "
-        "out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
+        "keras": "keep shapes the same: pad or bucket batches, leave out a smaller last one. If these are "
+        "the first steps, record later ones",
+        "tensorflow": "keep shapes and Python arguments of tf.function the same: pad or bucket batches, "
+        "leave out a smaller last one, input_signature=…, tf.function(reduce_retracing=True)",
         "python": "keep shapes the same, or compile before the loop",
     },
 )

@@ -22,6 +22,7 @@ from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
 from stepscope.analyze.units import most
+from stepscope.health.worth import is_worth
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -63,9 +64,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     total = np.bincount(names, weights=amount, minlength=len(trace.strings))
     calls = np.bincount(names, minlength=len(trace.strings))
     first = [number for number in np.argsort(-total, kind="stable")[:COUNT].tolist() if total[number] > 0]
-    if not first or total[first[0]] < WORTH * whole:
-        return
     steps = sum(waited.count for waited in facts.waited)
+    if not first or not is_worth(1e-9 * total[first[0]], 1e-9 * whole, ratio=WORTH, steps=steps):
+        return
     stem = "device" if on_device else "host"
     name = str(trace.strings[first[0]])
     what = "of the time in which devices worked"

@@ -84,7 +84,7 @@ def to_load_ahead(trace: Trace, loader: Loader, line: str = "") -> str:
         return f"make {line} cheaper, or {loader.value}{put}" if line else f"{loader.value}{put}"
     if loader == Loader.UNKNOWN and framework in _CONDITIONS:
         return f"{loader.value} ({_CONDITIONS[framework]})"
-    return loader.value
+    return str(loader.value)
 
 
 def _texts_within(waited: Waited, spans: Spans | None) -> list[str]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.errors import EmptyTraceError
+from stepscope.health.worth import is_worth
 
 Floats = npt.NDArray[np.floating[Any]]
 FEWEST_STEPS = 20
@@ -203,7 +204,8 @@ def _judge(
     middle = float(np.median(margin[leads])) if leads.any() else 0.0
     label, since = "unclear", None
     begin = _onset(np.where(leads, margin, 0.0)) if len(lost) >= FEWEST_STEPS else 0
-    if beyond[begin:].sum() < WORTH * whole[begin:].sum():
+    steps = len(beyond) - begin
+    if not is_worth(float(beyond[begin:].sum()), float(whole[begin:].sum()), ratio=WORTH, steps=steps):
         label = "alike"
     elif len(lost) >= FEWEST_STEPS:
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analyze.ranks.blame import COMPUTING, UNKNOWN, Answers, Blame, blame_of, chained
 from stepscope.analyze.ranks.waits import Waits
+from stepscope.health.worth import is_worth
 from stepscope.trace.model import Trace
 
 WORTH = 0.03
@@ -63,7 +64,8 @@ def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) 
         mine = used & (waits.last == at)
         cost = caused[rank] if answers else int(waits.wait_ns[mine].sum())
         chance = min(1.0, ranks * chance_of_wins(int(mine.sum()), int(used.sum()), 1 / ranks))
-        if cost < WORTH * recorded or 1 - chance < CONFIDENT:
+        worth = is_worth(1e-9 * cost, 1e-9 * recorded, ratio=WORTH, steps=max(len(trace.steps), 1))
+        if not worth or 1 - chance < CONFIDENT:
             continue
         steps = trace.step[joint.row[mine, at]]
         known = steps[steps >= 0]
@@ -139,6 +141,6 @@ def shared_cause(trace: Trace, waits: Waits, blame: Sequence[Blame]) -> SharedCa
         caused = sum(ranks.values())
         if cause in (COMPUTING, UNKNOWN) or caused < MOST_OF_IT * total or len(ranks) < 2:
             continue
-        if caused >= WORTH * _recorded_ns(trace):
+        if is_worth(1e-9 * caused, 1e-9 * _recorded_ns(trace), ratio=WORTH, steps=max(len(trace.steps), 1)):
             return SharedCause(cause, caused / total, caused / _recorded_ns(trace), len(ranks))
     return None

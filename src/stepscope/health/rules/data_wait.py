@@ -13,6 +13,7 @@ from stepscope.health.pairs import Paired
 from stepscope.health.ring import Floats, Ring, pieces
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
+from stepscope.health.worth import is_worth
 
 SKIPPED = 10
 """First steps, in which loaders start and kernels are compiled."""
@@ -27,9 +28,9 @@ class DataWait(Paired):
     chance = "none from noise: sums of 100 steps"
     fewest = "110 steps"
     formula = (
-        "Σ data wait / Σ step time of a block > ratio (low; medium: > high), two blocks in a row; closes "
-        "below 0.8 * ratio; a new finding where it passes high (closes below 0.8 * high) or no longer "
-        "does"
+        "Σ data wait / Σ step time of a block > ratio (low; medium: > high), two blocks in a row; a wait "
+        "that takes no longer than measuring it, 1 µs a step, counts as 0; closes below 0.8 * ratio; a new "
+        "finding where it passes high (closes below 0.8 * high) or no longer does"
     )
     source = "XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 30 %: ours"
     window = "within 150 steps, the first 10 not counted"
@@ -38,9 +39,10 @@ class DataWait(Paired):
     needs = ("step_time", "data_wait")
     defaults = thresholds(ratio=0.1, high=0.3, block=50, blocks=2)
     action = (
-        "load in parallel and ahead (PyTorch: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); "
-        "Keras and JAX: tf.data map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), "
-        "grain); a profile of one step shows what the loader does"
+        "make batches in parallel and ahead: with workers of the loader, if there is one (PyTorch: "
+        "DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); Keras and JAX: tf.data "
+        "map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), grain), or in a thread or "
+        "process, if your own code makes them; a profile of one step names the line"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
@@ -73,7 +75,8 @@ class DataWait(Paired):
         self.judged()
         wait = float(block.waits.values[-block.size :].sum())
         time = float(block.times.values[-block.size :].sum())
-        ratio, each = wait / time, time / block.size
+        measurable = is_worth(wait, time, ratio=0.0, steps=block.size)
+        ratio, each = wait / time if measurable else 0.0, time / block.size
         before, now = block.level, block.see(ratio, self.limits["ratio"], self.limits["high"])
         if now == before:
             return

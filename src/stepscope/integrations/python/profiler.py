@@ -1,4 +1,4 @@
-"""Captures steps of plain Python as a timeline of frames, made from the samples of the training thread's stack.
+"""Captures steps of plain Python as a timeline of frames, from samples of the training thread's stack.
 
 The capture samples the stack every millisecond or so (``capture.sampler``). Frames in successive samples
 become one event, so the file shows when each function ran, to an interval; anything shorter may be missing.

@@ -7,7 +7,6 @@ import stepscope as ss
 from stepscope.analyze.input import input_waits
 from stepscope.integrations.python.profiler import frame_events
 
-
 MS = 1_000_000
 
 
