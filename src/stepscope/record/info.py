@@ -30,6 +30,8 @@ from stepscope.version import __version__
 TAG = "stepscope/run"
 SCHEMA = 1
 MAX_REASON = 1_000
+MAX_UNMEASURED = 64
+"""Number of statements about what is not measured any more; beyond it they are counted."""
 HEAD_BYTES = 4096
 """The facts of a run are the second record of its file, and the attempt is among the first of them."""
 _ATTEMPT = re.compile(rb'"attempt": (\d{1,9})')
@@ -52,6 +54,10 @@ class AttemptInfo:
     Attributes:
         changed: The facts have to be written again.
         log_bytes: Length of each completed event file, by name.
+        unmeasured: What is not measured although it was to be, with the step since when, why, and the step
+            from which on it is measured again.
+        unmeasured_more: Number of further such statements.
+        ended_series: The last step of each series that ended while the training went on.
     """
 
     role: Role
@@ -68,6 +74,9 @@ class AttemptInfo:
     host: str = field(default_factory=socket.gethostname)
     changed: bool = False
     log_bytes: dict[str, int] = field(default_factory=dict)
+    unmeasured: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unmeasured_more: int = 0
+    ended_series: dict[str, int] = field(default_factory=dict)
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         """Add to the configuration of the run."""
@@ -79,6 +88,25 @@ class AttemptInfo:
         """Note how many steps the run will take."""
         if total_steps != self.total_steps:
             self.total_steps, self.changed = total_steps, True
+
+    def lack(self, what: str, since: int, why: str) -> bool:
+        """Note what is not measured from a step on; return False if that is known."""
+        known = self.unmeasured.get(what)
+        if known is not None and known["until"] is None:
+            return False
+        if known is None and len(self.unmeasured) >= MAX_UNMEASURED:
+            self.unmeasured_more, self.changed = self.unmeasured_more + 1, True
+            return False
+        fact = {"since": since, "why": scrub_text(why)[:MAX_REASON], "until": None}
+        self.unmeasured, self.changed = {**self.unmeasured, what: fact}, True
+        return True
+
+    def have(self, what: str, step: int) -> None:
+        """Note that something is measured again."""
+        known = self.unmeasured.get(what)
+        if known is not None and known["until"] is None:
+            self.unmeasured = {**self.unmeasured, what: {**known, "until": step}}
+            self.changed = True
 
     def interrupt(self, reason: str) -> None:
         """Say that the run is stopped, as the process may end at any moment."""
@@ -114,6 +142,9 @@ class AttemptInfo:
                 "frameworks": frameworks(),
                 "problems": dict(self.problems),
                 "log_bytes": self.log_bytes,
+                "unmeasured": [{"what": what, **fact} for what, fact in self.unmeasured.items()],
+                "unmeasured_more": self.unmeasured_more,
+                "ended_series": self.ended_series,
             },
             ensure_ascii=False,
             allow_nan=False,

@@ -174,6 +174,12 @@ class HookRun(Reporter, Protocol):
     def warn(self, text: str, *, later: bool = False) -> None:
         """Warn of what the run shows."""
 
+    def unmeasured(self, what: str, why: str, since: int | None = None) -> None:
+        """State that something that was to be measured is not."""
+
+    def measured_again(self, what: str, step: int) -> None:
+        """State that something is measured again."""
+
     def note_loss(self, loss: float, step: int) -> None:
         """Give the loss of a step to this rank's telemetry alone."""
 

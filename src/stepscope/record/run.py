@@ -610,6 +610,27 @@ class Run(HotCalls, SummaryMethods):
         """
         self._problems.report(reason, error, points=points, later=later)
 
+    def unmeasured(self, what: str, why: str, since: int | None = None) -> None:
+        """State that something that was to be measured is not, once, in the run and as a warning.
+
+        Args:
+            what: In the plural: "gradients of encoder".
+            why: The cause, and what to do.
+            since: The first step without it; by default the present one.
+        """
+        step = (self.current_step or 0) if since is None else since
+        if self._info.lack(what, step, why):
+            self._problems.warn(f"{what} are not measured since step {step}: {why}")
+
+    def measured_again(self, what: str, step: int) -> None:
+        """State that something is measured again.
+
+        Args:
+            what: As given to ``unmeasured``.
+            step: The first step with it.
+        """
+        self._info.have(what, step)
+
     def warn(self, text: str, *, later: bool = False) -> None:
         """Warn of something that the run shows, rather than of a failure to record: nothing is counted.
 

@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from stepscope.events.processes import pid_namespace, process_stat
 
@@ -29,6 +29,22 @@ MOST_BYTES = 16 << 20
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 
 
+class Unmeasured(NamedTuple):
+    """Something that a run was to measure and did not.
+
+    Attributes:
+        what: In the plural.
+        since: The first step without it.
+        why: The cause.
+        until: The step from which on it was measured again; None if it was not.
+    """
+
+    what: str
+    since: int
+    why: str
+    until: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class RunInfo:
     """Facts about one attempt of a run. What was not recorded is None.
@@ -41,6 +57,9 @@ class RunInfo:
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
         log_bytes: Sizes of its event files when it ended, by name.
+        unmeasured: What it was to measure and did not.
+        unmeasured_more: Number of further such statements.
+        ended_series: The last step of each series that ended while the training went on.
     """
 
     recorded: bool = False
@@ -65,6 +84,9 @@ class RunInfo:
     version: str | None = None
     problems: dict[str, int] = field(default_factory=dict)
     log_bytes: dict[str, int] = field(default_factory=dict)
+    unmeasured: tuple[Unmeasured, ...] = ()
+    unmeasured_more: int = 0
+    ended_series: dict[str, int] = field(default_factory=dict)
 
 
 def parse_info(text: bytes) -> RunInfo | None:
@@ -101,8 +123,21 @@ def parse_info(text: bytes) -> RunInfo | None:
         labels=tuple(str(label) for label in get("tags", list) or ()),
         problems=counts("problems"),
         log_bytes=counts("log_bytes"),
+        unmeasured=tuple(map(_unmeasured, filter(_is_unmeasured, get("unmeasured", list) or ()))),
+        unmeasured_more=get("unmeasured_more", int) or 0,
+        ended_series=counts("ended_series"),
         frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
     )
+
+
+def _is_unmeasured(fact: object) -> bool:
+    return isinstance(fact, dict) and isinstance(fact.get("what"), str) and isinstance(fact.get("since"), int)
+
+
+def _unmeasured(fact: dict[str, Any]) -> Unmeasured:
+    until = fact.get("until")
+    why = str(fact.get("why") or "")
+    return Unmeasured(fact["what"], fact["since"], why, until if isinstance(until, int) else None)
 
 
 def state_of(

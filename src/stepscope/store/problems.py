@@ -39,9 +39,10 @@ class Problem:
 
     Attributes:
         kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
-            unreadable unrecorded failed overlap unlisted refused`` or ``cache``. ``failed`` is code that was
-            called at steps, a callback or a hook: no point is lost by itself, but what it records is missing.
-            ``overlap`` is several jobs in one directory.
+            unreadable unrecorded unmeasured ended failed overlap unlisted refused`` or ``cache``. ``failed``
+            is code that was called at steps, a callback or a hook: no point is lost by itself, but what it
+            records is missing. ``overlap`` is several jobs in one directory, ``unmeasured`` what the run says
+            that it cannot measure any more, and ``ended`` a series that ended while the training went on.
         count: How many of them, or how many bytes.
         file: The path, None if it concerns no single file.
         text: One sentence.
@@ -166,11 +167,26 @@ def _meet(one: tuple[float, float, set[str]], other: tuple[float, float, set[str
 
 
 def unrecorded(info: RunInfo) -> list[Problem]:
-    """Return what a run says that it did not record, and why."""
-    return [
+    """Return what a run says that it did not record or measure, and why."""
+    found = [
         Problem("failed" if reason in FAILED else "unrecorded", count, None, _said(reason, count))
         for reason, count in info.problems.items()
     ]
+    for what, since, why, until in info.unmeasured:
+        again = "" if until is None else f"; measured again from step {until:,} on"
+        text = f"{what} are not measured since step {since:,}: {why}{again}"
+        found.append(Problem("unmeasured", 1, None, text))
+    if info.unmeasured_more:
+        more = counted(info.unmeasured_more, "statement", "statements")
+        text = f"{more} more about what is not measured"
+        found.append(Problem("unmeasured", info.unmeasured_more, None, text))
+    if info.ended_series:
+        named = [f"{tag} at step {step:,}" for tag, step in list(info.ended_series.items())[:SAID]]
+        more_series = len(info.ended_series) - len(named)
+        text = "series ended while the training went on: " + ", ".join(named)
+        text += f", and {more_series:,} more" if more_series else ""
+        found.append(Problem("ended", len(info.ended_series), None, text))
+    return found
 
 
 def _said(reason: str, count: int) -> str:

@@ -33,6 +33,9 @@ export interface Recorded {
   judged: RunFindings | null;
 }
 
+/** Kinds of problems that are not those of a file. */
+const NO_FILE: ReadonlySet<string> = new Set(["failed", "unmeasured", "ended"]);
+
 const SEVERITY_TONES: Record<Severity, Tone> = { high: "bad", medium: "warn", low: "warn", info: "" };
 
 /** The state, then the worst that is wrong, else that nothing is, and the newest value. */
@@ -41,7 +44,8 @@ export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
   if (run.state === "ended" || run.state === "finished")
     phrases[0]!.tone = run.state === "finished" ? "ok" : "";
   // What a callback or hook that failed would have recorded is missing: no other state may hide that.
-  for (const { kind, text } of run.problems) if (kind === "failed") phrases.push({ text, tone: "warn" });
+  for (const { kind, text } of run.problems)
+    if (kind === "failed" || kind === "unmeasured") phrases.push({ text, tone: "warn" });
   const [first, worst] = [broken[0], worstOpen(judged)];
   if (worst)
     phrases.push({
@@ -128,7 +132,7 @@ export function evidence({ run, now, stepTime, judged }: Recorded): string {
 /** What the rules say in numbers, and what was lost or could not be read. */
 export function losses({ run, nonfinite, judged }: Recorded): Phrase[] {
   const phrases = checks(judged);
-  const problems = run.problems.filter(({ kind }) => kind !== "failed").length;
+  const problems = run.problems.filter(({ kind }) => !NO_FILE.has(kind)).length;
   if (problems)
     phrases.push({
       text: counted(problems, "file problem"),

@@ -10,7 +10,9 @@ from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import report_raised
+from stepscope.integrations.torch.exchange import running
 from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
+from stepscope.integrations.torch.ledger import ledger_of, parameters_of
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LearningRates, LossScaleRecorder
 from stepscope.record import Run
@@ -35,8 +37,15 @@ class Watch:
         optimizers: The optimizers by name, without the wrappers of trainers; "" where there is one.
     """
 
-    def __init__(self, run: Run, model: nn.Module | None, optimizers: Mapping[str, Optimizer]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        model: nn.Module | None,
+        optimizers: Mapping[str, Optimizer],
+        process_group: Any = None,
+    ) -> None:
         self.run, self.model, self.optimizers = run, model, dict(optimizers)
+        self._process_group = process_group
         self._parts: list[Removable] = []
 
     def add(self, part: Removable) -> None:
@@ -45,9 +54,45 @@ class Watch:
 
     def remove(self) -> None:
         """Detach everything again; what was recorded stays. Repeating it does nothing."""
+        ledger_of(self.run).forget(self)
         parts, self._parts = self._parts, []
         for part in reversed(parts):
             part.remove()
+
+    def adopt(self, optimizer: Optimizer) -> None:
+        """Watch an optimizer that the training has begun to use since.
+
+        It takes the place of one that has parameters in common with it, or whose parameters are trained no
+        more; otherwise it is watched beside the others.
+        """
+        if not self.optimizers:
+            return  # the user wanted none to be watched
+        ids = set(map(id, parameters_of(optimizer)))
+        replaced = [name for name, each in self.optimizers.items() if self._gives_way(each, ids)]
+        if replaced:
+            old = self.optimizers[replaced[0]]
+            self.optimizers[replaced[0]] = optimizer
+            for part in self._parts:
+                if hasattr(part, "follow"):
+                    part.follow(old, optimizer)
+        elif running():
+            self.run.unmeasured(
+                f"gradients of a new {type(optimizer).__name__}",
+                "it began to step after watch(), which every rank must call for it",
+            )
+        else:
+            name = next(str(at) for at in range(len(self.optimizers) + 1) if str(at) not in self.optimizers)
+            self.optimizers[name] = optimizer
+            _follow_optimizers(self, {name: optimizer}, self._process_group)
+        _describe(self)
+
+    def _gives_way(self, optimizer: Optimizer, ids: set[int]) -> bool:
+        """Return whether an optimizer was replaced by one with parameters of these identities."""
+        own = list(parameters_of(optimizer))
+        if not ids.isdisjoint(map(id, own)):
+            return True
+        models = ids if self.model is None else set(map(id, self.model.parameters()))
+        return self.model is not None and not any(each.requires_grad and id(each) in models for each in own)
 
     def __enter__(self) -> Watch:
         return self
@@ -95,7 +140,7 @@ def watch(
     _check("run", run, Run)
     if model is not None:
         _check("model", model, nn.Module)
-    watched = Watch(run, model, _named(optimizer, model))
+    watched = Watch(run, model, _named(optimizer, model), process_group)
     run.add_hook(_Ends(watched))
     try:
         _describe(watched)
@@ -110,7 +155,19 @@ def watch(
     if loss is not None:
         watched.add(Losses(run, model, loss, list(watched.optimizers.values())))
     _measure(watched, process_group)
+    if model is not None or watched.optimizers:
+        ledger_of(run).follow(watched)
     return watched
+
+
+def _follow_optimizers(watched: Watch, optimizers: Mapping[str, Optimizer], process_group: Any) -> None:
+    """Record what a run records of optimizers that came later."""
+    if watched.run.role.writes:
+        for name, each in optimizers.items():
+            watched.add(LearningRates(each, watched.run, name))
+    for hook in watched.run.hooks:
+        if isinstance(hook, GradientHook):
+            _measure_gradients(watched, optimizers, hook, process_group, later=True)
 
 
 def _mark_stages(watched: Watch) -> None:
@@ -137,7 +194,7 @@ def _measure(watched: Watch, process_group: Any) -> None:
     """Make the run's measuring hooks measure these tensors."""
     for hook in watched.run.hooks:
         if isinstance(hook, GradientHook) and watched.optimizers:
-            _measure_gradients(watched, hook, process_group)
+            _measure_gradients(watched, watched.optimizers, hook, process_group)
         elif isinstance(hook, ActivationHook) and watched.model is not None:
             _measure_activations(watched, watched.model, hook, process_group)
 
@@ -154,11 +211,20 @@ def _measure_activations(watched: Watch, model: nn.Module, hook: ActivationHook,
         watched.add(part)
 
 
-def _measure_gradients(watched: Watch, hook: GradientHook, process_group: Any) -> None:
+def _measure_gradients(
+    watched: Watch,
+    optimizers: Mapping[str, Optimizer],
+    hook: GradientHook,
+    process_group: Any,
+    *,
+    later: bool = False,
+) -> None:
     from stepscope.integrations.torch.gradients import attach
 
     try:
-        parts = attach(watched.run, watched.model, watched.optimizers, hook, process_group=process_group)
+        parts = attach(
+            watched.run, watched.model, optimizers, hook, process_group=process_group, same_model=later
+        )
     except Exception as error:  # noqa: BLE001  tensors of any kind, process groups that cannot be made
         report_raised(watched.run, "watch: GradientHook", error)
     else:
@@ -172,7 +238,7 @@ def _describe(watched: Watch) -> None:
         facts["model"] = model_facts(watched.model)
     several = {name: optimizer_facts(each) for name, each in watched.optimizers.items()}
     if several:
-        facts["optimizer"] = several.get("", several)
+        facts["optimizer"] = several.get("", several) if len(several) == 1 else several
     watched.run.describe(facts)
 
 

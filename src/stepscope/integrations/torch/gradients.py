@@ -1,14 +1,15 @@
 """Measures gradients, weights and updates around an optimizer's step, for a ``GradientHook``.
 
-The point just before the step is the only one at which gradients are accumulated, reduced, unscaled and
-clipped whatever the trainer. Each rank measures its stretch of what it holds; ``Rounds`` adds the ranks up on
-a thread; ``RoundsReport`` finishes and records.
+The moment at which the optimizer uses its gradients is the only one at which they are accumulated, reduced,
+unscaled and clipped whatever the trainer. That is the entry of its step, unless the step is given a closure
+that computes them, as by Lightning: then it is the end of the closure. Each rank measures its stretch of what
+it holds; ``Rounds`` adds the ranks up on a thread; ``RoundsReport`` finishes and records.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,18 +24,30 @@ from stepscope.integrations.torch import clipping, measure
 from stepscope.integrations.torch.activations import look_at_inputs
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
 from stepscope.integrations.torch.exchange import GroupExchange, running
+from stepscope.integrations.torch.ledger import (
+    Evaluations,
+    closure_in,
+    ledger_of,
+    parameters_of,
+    with_closure,
+)
 from stepscope.integrations.torch.noise import OwnGradients, replicated
 from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.pace import Pace
+from stepscope.integrations.torch.parameters import ParameterShare, TableLayout
 from stepscope.integrations.torch.report import RoundsReport
-from stepscope.integrations.torch.sample import SamplePlan, StepSample, part_of
-from stepscope.integrations.torch.watched import WatchedParameters, parameters_of
+from stepscope.integrations.torch.sample import SamplePlan, StepSample, blocks, part_of
+from stepscope.integrations.torch.watched import WatchedParameters
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import Array, Round, Rounds, StatisticsTable
 
 MAX_FAILURES = 3
+NAMED = 4
+"""Modules that a statement names."""
+THOROUGH = 3
+"""Steps that are measured thoroughly after a change of the parameters."""
 
 
 def attach(
@@ -44,6 +57,7 @@ def attach(
     hook: GradientHook,
     *,
     process_group: Any = None,
+    same_model: bool = False,
 ) -> list[Gradients]:
     """Measure what optimizers work on, for a hook. Every rank calls this, once the model is wrapped.
 
@@ -54,11 +68,13 @@ def attach(
             where optimizers step inside backward: these are measured as one.
         hook: Says what, when and of which layers.
         process_group: The ranks that train this model; None for all.
+        same_model: Whether the hook measures other parameters of this model already.
     """
     lone = len(optimizers) > 1 and all(len(list(parameters_of(each))) <= 1 for each in optimizers.values())
     groups = {"": list(optimizers.values())} if lone else {name: [each] for name, each in optimizers.items()}
     taken = {name for part in hook.parts if isinstance(part, Gradients) for name in part.names}
-    clash = model is not None and any(name in taken for name, _ in model.named_parameters())
+    named = () if model is None or same_model else model.named_parameters()
+    clash = any(name in taken for name, _ in named)
     prefix = type(model).__name__ if clash else ""
     found = [
         Gradients(run, hook, model, several, name=name or prefix, prefix=prefix, process_group=process_group)
@@ -111,13 +127,15 @@ class Gradients:
         self._norm_seconds = 0.0
         self._unclipped: Array | None = None
         self._count = self._short = -1
-        self._failures = 0
+        self._failures = self._thorough = 0
         self._first_full: int | None = None
         self._said: set[str] = set()
-        self._handles: list[Any] = []
+        self._known_names = self.names
+        self._lost: dict[str, str] = {}
+        self._evaluations: dict[int, tuple[Evaluations, StepSample | None]] = {}
+        self._handles: dict[int, list[Any]] = {}
         for optimizer in self._optimizers:
-            self._handles.append(optimizer.register_step_pre_hook(self._before))
-            self._handles.append(optimizer.register_step_post_hook(self._after))
+            self._attach(optimizer)
         clipping.listen(self)
         self.before_step(run.current_step or 0)
 
@@ -166,11 +184,58 @@ class Gradients:
         self.remove()
         self._rounds.close(timeout)
 
+    def follow(self, old: Optimizer, new: Optimizer) -> None:
+        """Measure another optimizer in place of one that it replaced."""
+        if not any(each is old for each in self._optimizers):
+            return
+        self._take_norm(there=False)
+        self._detach(old)
+        self._optimizers = tuple(new if each is old else each for each in self._optimizers)
+        if self._watched.replace(old, new):
+            self._changed()
+        self._attach(new)
+
+    def _changed(self) -> None:
+        """Measure the next steps thoroughly: what came anew has no series yet, whatever the budget allows."""
+        if self._ranks is None:
+            self._thorough = THOROUGH
+            self._note_names()
+
+    def _note_names(self) -> None:
+        """State which parameters are not measured any more, and which are again."""
+        before, self._known_names = self._known_names, list(self._watched.layout.names)
+        parts = [part for part in self._hook.parts if isinstance(part, Gradients)]
+        now = {name for part in parts or [self] for name in part.names}
+        step = self._run.current_step
+        step = self._count + 1 if step is None else step
+        lost = [name for name in before if name not in now]
+        if lost:
+            what = f"gradients of {summary(lost, now)}"
+            why = "no watched optimizer has these parameters any more"
+            self._run.unmeasured(what, why, step)
+            self._lost.update(dict.fromkeys(lost, what))
+        for name in [name for name in self._lost if name in now]:
+            self._run.measured_again(self._lost.pop(name), step)
+
+    def _is_due(self, number: int) -> bool:
+        return self._thorough > 0 or self._sampling.ahead(number)
+
+    def _attach(self, optimizer: Optimizer) -> None:
+        self._handles[id(optimizer)] = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+        ]
+
+    def _detach(self, optimizer: Optimizer) -> None:
+        for handle in self._handles.pop(id(optimizer), ()):
+            handle.remove()
+        self._evaluations.pop(id(optimizer), None)
+
     def remove(self) -> None:
         """Take the hooks off the optimizers."""
-        handles, self._handles = self._handles, []
-        for handle in handles:
-            handle.remove()
+        handles = bool(self._handles)
+        for optimizer in self._optimizers:
+            self._detach(optimizer)
         if handles:
             clipping.ignore(self)
             self._take_norm(there=False)
@@ -182,27 +247,134 @@ class Gradients:
 
     # --- around the optimizer's step ----------------------------------------------------------------
 
-    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         begun = time.perf_counter()
         try:  # a context of any kind would cost more than what is due at most steps
             if self._normed is not None:
                 self._take_norm(there=False)
+            if self._watched.moved(optimizer) and self._watched.look_for_changes():
+                self._changed()
+            if kwargs or len(args) > 1:
+                closure = closure_in(args, kwargs)
+                if closure is not None:
+                    return self._before_closure(optimizer, closure, args, kwargs)
             if self._watched.plain and self._measure_shortly(optimizer, begun):
                 self._norm_seconds = time.perf_counter() - begun
                 if self._normed is None:
                     self._pace.normed(self._norm_seconds)
-                return
+                return None
         except Exception as error:  # noqa: BLE001  tensors of any kind
             self._failed(error)
-            return
+            return None
         with self._guarded(), torch.no_grad():
             sample = self._join(optimizer)
             if sample is not None:
                 sample.clips.extend(self._clips.take())
-                sample.gradients(optimizer, self._watched.shares[id(optimizer)])
+                sample.gradients(optimizer, self._shares(optimizer, sample))
                 sample.seconds += time.perf_counter() - begun
+        return None
+
+    def _before_closure(
+        self, optimizer: Optimizer, closure: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Read the gradients that a closure computes, and the weights before it if they are due."""
+        number = self._run.current_step
+        ahead = self._count + 1 if number is None else number
+        begun, sample = time.perf_counter(), None
+        with torch.no_grad():
+            self._forget_evaluations(optimizer)
+            if self._is_due(ahead):
+                sample = self._join(optimizer)
+                if sample is None:
+                    return None  # a further step of the optimizer in one step of the run
+                sample.weights(optimizer, self._shares(optimizer, sample))
+                sample.seconds += time.perf_counter() - begun
+            elif number is not None and self._is_measured(optimizer, number):
+                return None
+        evaluations = Evaluations(optimizer, closure, partial(self._read, optimizer))
+        self._evaluations[id(optimizer)] = evaluations, sample
+        return with_closure(args, kwargs, evaluations)
+
+    def _is_measured(self, optimizer: Optimizer, number: int) -> bool:
+        """Return whether an optimizer's step was measured already in this step of the run."""
+        sample = self._sample
+        if number == self._short:
+            return True
+        return (
+            sample is not None
+            and sample.plan.number == number
+            and (sample.closed or id(optimizer) in sample.begun)
+        )
+
+    def _forget_evaluations(self, optimizer: Optimizer) -> None:
+        """Drop a step of an optimizer that an exception ended."""
+        left = self._evaluations.pop(id(optimizer), None)
+        if left is not None and left[1] is not None and left[1] is self._sample:
+            left[1].closed = True
+
+    def _read(self, optimizer: Optimizer) -> StatisticsTable | StepSample | None:
+        """Return the gradients that a closure has computed: their norm alone, or all that is due."""
+        evaluations, sample = self._evaluations.get(id(optimizer), (None, None))
+        if evaluations is None:
+            return None
+        begun = time.perf_counter()
+        with self._guarded(), torch.no_grad():
+            if sample is None and self._watched.plain:
+                found = self._read_shortly(optimizer)
+                if found is not None:
+                    self._norm_seconds = time.perf_counter() - begun
+                    return found
+            if sample is None:
+                sample = self._join(optimizer)
+                self._evaluations[id(optimizer)] = evaluations, sample
+            if sample is not None:
+                reading = sample.reading(optimizer, self._shares(optimizer, sample))
+                reading.clips.extend(self._clips.take())
+                sample.seconds += time.perf_counter() - begun
+                return reading
+        return None
+
+    def _read_shortly(self, optimizer: Optimizer) -> StatisticsTable | None:
+        """Return the norm of the gradients as one row; None if there may be more to the step."""
+        if not self._is_short(optimizer):
+            return None
+        if not (self._hook.norm_every_step and self._run.role.writes):
+            return StatisticsTable(1)
+        norms = self._watched.norms
+        if norms is None or getattr(optimizer, "grad_scale", None) is not None or not norms.begin():
+            return None
+        table = norms.finish()
+        if table is None:
+            return None
+        found = StatisticsTable(1)
+        found.merge(table)
+        return found
+
+    def _after_closure(self, optimizer: Optimizer) -> bool:
+        """Take what was read of the gradients that the step used; return False if there was no closure."""
+        left = self._evaluations.get(id(optimizer))
+        if left is None:
+            return False
+        evaluations, sample = left
+        used = evaluations.used()
+        if not evaluations.count:  # the optimizer did not ask for it: its gradients were there before
+            used = self._read(optimizer)
+            sample = self._evaluations[id(optimizer)][1]
+        del self._evaluations[id(optimizer)]
+        if isinstance(used, StatisticsTable):
+            number = self._run.current_step
+            number = self._count + 1 if number is None else number
+            self._note_short(number, time.perf_counter())
+            self._report.norm_only(number, used, self._watched.layout, self._watched.squares)
+            self._pace.normed(self._norm_seconds)
+        elif used is not None and sample is not None:
+            sample.absorb(used)
+        return True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._evaluations:
+            with self._guarded(), torch.no_grad():
+                self._after_closure(optimizer)
         if self._normed is not None:
             begun, reading = time.perf_counter(), self._normed[0].reading_seconds
             with self._guarded():
@@ -220,6 +392,18 @@ class Gradients:
             if len(sample.begun) == len(self._optimizers):
                 self._close()
 
+    def _is_short(self, optimizer: Optimizer) -> bool:
+        """Return whether no more than the norm is due of a step, as far as is known before its gradients."""
+        if self._sample is not None and not self._sample.closed:
+            return False
+        return not (
+            self._clips
+            or self._watched.coming is not None
+            or self._watched.stale
+            or not self._rounds.idle
+            or (self._own is not None and self._own.armed)
+        )
+
     def _measure_shortly(self, optimizer: Optimizer, now: float) -> bool:
         """Record a step of which only the norm is due; return False if there may be more to it."""
         sample, number = self._sample, self._run.current_step
@@ -231,8 +415,7 @@ class Gradients:
             return True  # several steps of one optimizer in one step of the run: the first one counts
         elif sample is not None and sample.plan.number == number:
             return False
-        waiting = self._clips or self._watched.coming is not None or not self._rounds.idle
-        if waiting or (self._own is not None and self._own.armed) or self._sampling.ahead(number):
+        if not self._is_short(optimizer) or self._is_due(number):
             return False
         if self._hook.norm_every_step and self._run.role.writes:
             unscales = getattr(optimizer, "grad_scale", None) is not None
@@ -242,12 +425,16 @@ class Gradients:
             self._normed = norms, number
             if not norms.watches:
                 self._take_norm()
+        self._note_short(number, now)
+        return True
+
+    def _note_short(self, number: int, now: float) -> None:
+        """Note that the norm alone was due of a step."""
         self._pace.begin(number, now)
         self._sample, self._short, self._failures = None, number, 0
         if self._run.current_step is None:
             self._count = number
         self.before_step(number + 1)
-        return True
 
     def _take_norm(self, *, there: bool = True) -> None:
         """Record the norm of a step that was begun, if any; its gradients may be gone."""
@@ -266,10 +453,10 @@ class Gradients:
         """Return the step that an optimizer's step belongs to; None if that was measured already."""
         sample, number, key = self._sample, self._run.current_step, id(optimizer)
         if number is None:
-            again = sample is None or key in sample.begun
+            again = sample is None or sample.closed or key in sample.begun
             number = self._count = self._count + 1 if again or sample is None else sample.plan.number
         if sample is not None and sample.plan.number == number:
-            if key in sample.begun:
+            if sample.closed or key in sample.begun:
                 return None  # several steps of one optimizer in one step of the run: the first one counts
         else:
             self._close()
@@ -280,8 +467,12 @@ class Gradients:
     def _new(self, number: int) -> StepSample:
         """Begin a step."""
         self._pace.begin(number, time.perf_counter())
-        self._watched.take_coming()
-        full = self._sampling.due(number)
+        if self._watched.take_coming():
+            self._note_names()
+        if self._watched.stale:
+            return self._interim(number)
+        full = self._sampling.due(number) or self._thorough > 0
+        self._thorough = max(self._thorough - 1, 0)
         if self._rounds.full:
             full = False
             if not self._rounds.over:
@@ -303,6 +494,29 @@ class Gradients:
             full or self._norm_due(),
         )
         return StepSample(plan, self._tell)
+
+    def _interim(self, number: int) -> StepSample:
+        """Begin a step before the ranks have agreed on the parameters that changed.
+
+        The norm alone is measured, if each rank has all of them; otherwise nothing is.
+        """
+        watched = self._watched
+        if not watched.asked and not self._rounds.full:
+            watched.asked = True
+            table = StatisticsTable(len(watched.layout.names) * len(blocks(self._hook.of)))
+            version = watched.layout.version
+            self._rounds.put(Round(number, table, False, version=version, loose=np.zeros(4), relayout=True))
+        layout = watched.interim
+        if layout is None:
+            what = f"gradients at step {number}: the ranks agree anew on the parameters, which changed"
+            self._tell(what, "the steps after it are measured again once they have")
+            layout = TableLayout([], np.zeros(0, bool), [])
+        due = self._hook.norm_every_step and self._run.role.writes and watched.interim is not None
+        none = np.zeros(len(layout.names), bool)
+        return StepSample(SamplePlan(number, layout, self._hook.of, False, False, none, due), self._tell)
+
+    def _shares(self, optimizer: Optimizer, sample: StepSample) -> list[ParameterShare]:
+        return self._watched.shares_of(optimizer, sample.plan.layout)
 
     def _norm_due(self) -> bool:
         """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
@@ -402,7 +616,8 @@ class Gradients:
             return
         parts = [part for part in self._hook.parts if isinstance(part, Gradients)]
         owned = {id(each) for part in parts or [self] for each in part._watched.owned()}
-        for tag, norm in self._watched.left_out(owned):
+        ledger = ledger_of(self._run)
+        for tag, norm in self._watched.left_out(owned | ledger.owned(), ledger.left_out):
             self._run.scalar(tag, norm)
 
     # --- on the thread of the rounds ----------------------------------------------------------------
@@ -447,3 +662,18 @@ class Gradients:
         refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
         refusal.__cause__ = error
         self._run.report("statistics", refusal)
+
+
+def summary(names: Sequence[str], others: Iterable[str]) -> str:
+    """Return names of parameters in few words: those of modules all of whose parameters are among them."""
+    remaining, modules = list(others), []
+    for name in names:
+        words = name.split(".")
+        for depth in range(1, len(words) + 1):
+            module = ".".join(words[:depth])
+            if not any(each == module or each.startswith(f"{module}.") for each in remaining):
+                break
+        modules.append(module)
+    modules = list(dict.fromkeys(modules))
+    more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
+    return ", ".join(modules[:NAMED]) + more

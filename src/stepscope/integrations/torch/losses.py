@@ -43,9 +43,10 @@ class Losses:
         self._sum: Tensor | None = None
         self._count = 0
         self._step: int | None = None
+        self._optimizer = optimizers[0]
         self._handles = [
             source.register_forward_hook(self._seen),
-            optimizers[0].register_step_post_hook(self._stepped),
+            self._optimizer.register_step_post_hook(self._stepped),
         ]
 
     @property
@@ -80,6 +81,13 @@ class Losses:
         if whole is not None:
             with torch.no_grad():
                 self._run.scalar(TAG, whole / count if count > 1 else whole, self._step)
+
+    def follow(self, old: Optimizer, new: Optimizer) -> None:
+        """Take the steps of another optimizer in place of one that it replaced."""
+        if self._optimizer is old:
+            self._handles.pop().remove()
+            self._optimizer = new
+            self._handles.append(new.register_step_post_hook(self._stepped))
 
     def remove(self) -> None:
         """Record no more."""

@@ -34,6 +34,12 @@ class LearningRates:
         self._apart = False
         self._handle = optimizer.register_step_post_hook(self._after)
 
+    def follow(self, old: Optimizer, new: Optimizer) -> None:
+        """Record the rates of another optimizer in place of one that it replaced."""
+        if self._optimizer is old:
+            self._handle.remove()
+            self._optimizer, self._handle = new, new.register_step_post_hook(self._after)
+
     @property
     def reporter(self) -> Reporter:
         """The reporter that receives problems."""

@@ -103,6 +103,7 @@ class StepSample:
         self._waits: list[Callable[[], None]] = []
         self._raw: list[tuple[int, Tensor]] = []
         self._before: dict[int, list[tuple[int, ParameterShare, Tensor]]] = {}
+        self._trained: dict[int, set[int]] = {}
 
     # --- before the optimizer's step ----------------------------------------------------------------
 
@@ -115,6 +116,50 @@ class StepSample:
         """
         if self.table is None:
             return
+        trained = self.read(optimizer, shares)
+        if self.plan.full:
+            self._weights([share for share in shares if self.plan.chosen[share.row]])
+            self._keep(id(optimizer), [share for share in trained if self.plan.chosen[share.row]])
+
+    def weights(self, optimizer: Optimizer, shares: Sequence[ParameterShare]) -> None:
+        """Measure an optimizer's weights as they are before a step that computes its own gradients."""
+        if self.table is not None and self.plan.full:
+            chosen = [share for share in shares if self.plan.chosen[share.row]]
+            self._weights(chosen)
+            self._keep(id(optimizer), chosen)
+
+    def reading(self, optimizer: Optimizer, shares: Sequence[ParameterShare]) -> StepSample:
+        """Return a reading of an optimizer's gradients as they are now, for ``absorb``."""
+        found = StepSample(self.plan, self.tell)
+        trained = found.read(optimizer, shares)
+        found._trained[id(optimizer)] = {share.row for share in trained}
+        return found
+
+    def absorb(self, reading: StepSample) -> None:
+        """Add the reading of the gradients that the optimizer's step used."""
+        self.seen += reading.seen
+        self.pending_sums = self.pending_sums or reading.pending_sums
+        self.clips.extend(reading.clips)
+        self._trained.update(reading._trained)
+        self._raw.extend(reading._raw)
+        if self.table is None or reading.table is None:
+            return
+        table, other = self.table, reading.table
+        if not reading._waits:
+            table.merge(other)
+            return
+
+        def wait() -> None:
+            for one in reading._waits:
+                one()
+            table.merge(other)
+
+        self._waits.append(wait)
+
+    def read(self, optimizer: Optimizer, shares: Sequence[ParameterShare]) -> list[ParameterShare]:
+        """Measure an optimizer's gradients, and return the shares of those parameters that have one."""
+        if self.table is None:
+            return []
         norms: Parts = []
         thorough: Parts = []
         full, chosen, measured = self.plan.full, self.plan.chosen, "gradients" in self.plan.of
@@ -133,9 +178,7 @@ class StepSample:
         self.seen += len(trained)
         self._measure(norms, squares_only=True)
         self._measure(thorough)
-        if full:
-            self._weights([share for share in shares if chosen[share.row]])
-            self._keep(id(optimizer), [share for share in trained if chosen[share.row]])
+        return trained
 
     def _part_of(self, share: ParameterShare, gradient: Tensor) -> Tensor | None:
         """Return the stretch of a gradient that this rank measures; None if it is measured otherwise."""
@@ -189,7 +232,10 @@ class StepSample:
     def updates(self, optimizer: Optimizer) -> None:
         """Measure what an optimizer's step did to the weights."""
         changes: Parts = []
+        trained = self._trained.pop(id(optimizer), None)
         for row, share, before in self._before.pop(id(optimizer), ()):
+            if trained is not None and share.row not in trained:
+                continue
             after = self._weight(share)
             if after.shape == before.shape:  # unless the parameter was given other data meanwhile
                 changes.append((row, difference(after, before)))

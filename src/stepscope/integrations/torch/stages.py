@@ -53,8 +53,19 @@ class StageMarks:
         def end(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             mark(0)
 
+        self._begin, self._end = begin, end
         for each in optimizers:
-            self._handles += [each.register_step_pre_hook(begin), each.register_step_post_hook(end)]
+            self._add(each)
+
+    def _add(self, optimizer: Optimizer) -> None:
+        self._handles += [
+            optimizer.register_step_pre_hook(self._begin),
+            optimizer.register_step_post_hook(self._end),
+        ]
+
+    def follow(self, old: Optimizer, new: Optimizer) -> None:
+        """Mark the steps of another optimizer, too, which replaced one."""
+        self._add(new)
 
     def _watch(self, model: nn.Module) -> None:
         stages = self._stages

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from stepscope.integrations.torch import measure
 from stepscope.integrations.torch.exchange import GroupExchange, agree
+from stepscope.integrations.torch.ledger import Groups, parameters_of
 from stepscope.integrations.torch.norms import Norms
 from stepscope.integrations.torch.parameters import (
     ParameterEntry,
@@ -28,6 +29,8 @@ from stepscope.record.statistics.table import Array, StatisticsTable
 LEFT_OUT = "optimizer/left_out/"
 """Beginning of the names of parameters that have a gradient and are in no watched optimizer."""
 MOST_LEFT_OUT = 20
+LET_IN = 3
+"""Samples in which a parameter that an optimizer has now is stated to be left out no more."""
 
 
 class WatchedParameters:
@@ -50,6 +53,9 @@ class WatchedParameters:
         norms: Measures the norm alone; None if that cannot be done apart.
         coming: A layout that the ranks agreed on and that the next step begins to use.
         changed: True if the ranks have to agree again.
+        stale: True if the layout is that of other parameters, until the ranks have agreed on one.
+        asked: True if the ranks were asked for a layout in place of a stale one.
+        interim: The parameters of a stale layout as they are now, if each rank has them whole.
     """
 
     layout: TableLayout
@@ -68,10 +74,12 @@ class WatchedParameters:
         *,
         norms: bool,
     ) -> None:
-        self._model, self._prefix, self._optimizers = model, prefix, optimizers
+        self._model, self._prefix, self._optimizers = model, prefix, tuple(optimizers)
         self._wants, self._ranks, self._want_norms = wants, ranks, norms
         self.coming: TableLayout | None = None
-        self.changed = False
+        self.changed = self.stale = self.asked = False
+        self.interim: TableLayout | None = None
+        self._groups = {id(each): Groups(each) for each in self._optimizers}
         self.entries = self._list(check=ranks is not None)
         self._use(self._agree(0))
 
@@ -99,21 +107,35 @@ class WatchedParameters:
         ]
         return None if measure.measure(table, parts, squares_only=True) else table.moments
 
-    def take_coming(self) -> None:
-        """Use the layout that the ranks have agreed on, if there is one."""
-        if self.coming is not None:
-            coming, self.coming = self.coming, None
-            self._use(coming)
+    def take_coming(self) -> bool:
+        """Use the layout that the ranks have agreed on; return whether there is one."""
+        if self.coming is None:
+            return False
+        coming, self.coming = self.coming, None
+        self._use(coming)
+        return True
 
     def agree_again(self, version: int) -> None:
         """Make a new layout, on the thread of the rounds, on all ranks after the same round."""
         self.coming = self._agree(version)
-        self.changed = False
+        self.changed = self.stale = self.asked = False
 
-    def look_for_changes(self) -> None:
-        """Ask for a new layout if the optimizers have different parameters."""
+    def moved(self, optimizer: Optimizer) -> bool:
+        """Return whether an optimizer has other parameters than at the last look."""
+        known = self._groups.get(id(optimizer))
+        return known is None or not known.same(optimizer)
+
+    def replace(self, old: Optimizer, new: Optimizer) -> bool:
+        """Measure another optimizer in place of one; return whether it has other parameters."""
+        self._optimizers = tuple(new if each is old else each for each in self._optimizers)
+        self._use(self.layout)
+        return self.look_for_changes()
+
+    def look_for_changes(self) -> bool:
+        """Ask for a new layout if the optimizers have different parameters; return whether they have."""
+        self._groups = {id(each): Groups(each) for each in self._optimizers}
         if not self.changed and {id(each) for each in self.owned()} == self.identities:
-            return
+            return False
         old = {id(entry.parameter): entry for entry in self.entries}
         fresh = self._list(check=False)
         for entry in fresh:
@@ -124,22 +146,35 @@ class WatchedParameters:
         if self._ranks is None:
             self._use(self._agree(0))
         else:
-            self.changed = True
+            whole = self.layout.alone and not any(is_distributed(entry.parameter) for entry in fresh)
+            self.interim = single(fresh) if whole else None
+            self.changed = self.stale = True
+        return True
 
-    def left_out(self, owned: set[int]) -> Iterator[tuple[str, Tensor]]:
+    def left_out(self, owned: set[int], known: dict[str, int]) -> Iterator[tuple[str, Tensor]]:
         """Yield tag and norm of gradients of the model that no optimizer works on: nothing trains these.
 
+        Once an optimizer has such a parameter, or it is frozen, that norm is 0 for a few samples more.
+
         Args:
-            owned: ``id`` of each parameter that any watched optimizer has.
+            owned: ``id`` of each parameter that any known optimizer has.
+            known: How many samples more each tag has once its parameter is left out no more; changed here.
         """
         left = 0
         for name, each in () if self._model is None else self._model.named_parameters():
-            gradient = each.grad
-            if id(each) in owned or gradient is None or not each.requires_grad or is_distributed(gradient):
+            gradient, tag = each.grad, f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
+            if id(each) in owned or not each.requires_grad:
+                if tag in known:
+                    known[tag] -= 1
+                    yield tag, torch.zeros(())
+                    if known[tag] == 0:
+                        del known[tag]
+                continue
+            if gradient is None or is_distributed(gradient):
                 continue
             left += 1
             if left <= MOST_LEFT_OUT:
-                tag = f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
+                known[tag] = LET_IN
                 yield tag, torch.linalg.vector_norm(gradient.detach())
 
     def _list(self, *, check: bool) -> list[ParameterEntry]:
@@ -153,8 +188,15 @@ class WatchedParameters:
     def _agree(self, version: int) -> TableLayout:
         return single(self.entries) if self._ranks is None else agree(self._ranks, self.entries, version)
 
+    def shares_of(self, optimizer: Optimizer, layout: TableLayout) -> list[ParameterShare]:
+        """Return what this rank measures of an optimizer's parameters by a layout."""
+        if layout is self.layout:
+            return self.shares[id(optimizer)]
+        own = set(map(id, parameters_of(optimizer)))
+        return [share for share in layout.shares if id(share.entry.parameter) in own]
+
     def _use(self, layout: TableLayout) -> None:
-        self.layout = layout
+        self.layout, self.interim = layout, None
         self.identities = {id(share.entry.parameter) for share in layout.shares}
         by_parameter = {id(share.entry.parameter): share for share in layout.shares}
         self.shares = {
@@ -166,9 +208,3 @@ class WatchedParameters:
         self.plain = len(self._optimizers) == 1 and layout.alone
         norms = Norms(layout.shares) if self.plain and self._want_norms else None
         self.norms = norms if norms is not None and norms.able else None
-
-
-def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
-    """Yield the parameters of an optimizer."""
-    for group in optimizer.param_groups:
-        yield from group["params"]

@@ -1,0 +1,245 @@
+"""The ledger of what is watched: which optimizers step, and which parameters they have now.
+
+A training changes what it trains: groups are added, optimizers are replaced, layers are unfrozen, adapters
+come and go. The ledger compares identities at every step, which costs a few pointers, and tells those who
+measure. What nobody can follow is stated once in the run, with the step (``Run.unmeasured``).
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from operator import is_
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from stepscope.integrations.guard import report_raised
+from stepscope.record import Run
+
+
+class Follower(Protocol):
+    """Something that watches a model and its optimizers, by name."""
+
+    model: nn.Module | None
+    optimizers: dict[str, Optimizer]
+
+    def adopt(self, optimizer: Optimizer) -> None:
+        """Watch an optimizer that works on its parameters, which it did not know."""
+
+
+def parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """Yield the parameters of an optimizer."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+class Groups:
+    """The parameters of one optimizer as they were at the last look.
+
+    Args:
+        optimizer: The optimizer.
+    """
+
+    __slots__ = ("_lists",)
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._lists = [list(group["params"]) for group in optimizer.param_groups]
+
+    def same(self, optimizer: Optimizer) -> bool:
+        """Return whether the optimizer has the same parameters, in the same groups."""
+        lists, groups = self._lists, optimizer.param_groups
+        if len(lists) != len(groups):
+            return False
+        for known, group in zip(lists, groups, strict=True):
+            now = group["params"]
+            # By identity: comparing tensors would compare their elements, on their device.
+            if len(known) != len(now) or not all(map(is_, known, now)):
+                return False
+        return True
+
+
+class Ledger:
+    """The optimizers that a run knows, and those that it meets while the training goes on.
+
+    Args:
+        run: The run.
+
+    Attributes:
+        left_out: Tags of parameters that had a gradient and were in no optimizer, see ``WatchedParameters``.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = weakref.ref(run)
+        self.left_out: dict[str, int] = {}
+        self._known: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._met: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._strangers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+        self._followers: list[weakref.ref[Follower]] = []
+        self._handle: Any = None
+
+    def follow(self, follower: Follower) -> None:
+        """Tell a follower of optimizers that it does not know, until ``forget``."""
+        self._followers.append(weakref.ref(follower))
+        self._known.update(follower.optimizers.values())
+        if self._handle is None:
+            self._handle = register_optimizer_step_pre_hook(hook_of(self))
+            weakref.finalize(self, self._handle.remove)
+
+    def forget(self, follower: Follower) -> None:
+        """Tell a follower no more."""
+        self._followers = [each for each in self._followers if each() not in (None, follower)]
+        if not self._followers and self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+    def owned(self) -> set[int]:
+        """Return the identity of each parameter of an optimizer that is watched or was seen to step."""
+        return {
+            id(parameter)
+            for optimizer in {*self._watched(), *self._met}
+            for parameter in parameters_of(optimizer)
+        }
+
+    def stepping(self, optimizer: Optimizer) -> None:
+        """Look at an optimizer that is about to step."""
+        if optimizer in self._known:
+            return
+        try:
+            self._meet(optimizer)
+        except Exception as error:  # noqa: BLE001  optimizers and modules of any kind
+            self._known.add(optimizer)
+            run = self._run()
+            if run is not None:
+                report_raised(run, "watch: a new optimizer", error)
+
+    def _meet(self, optimizer: Optimizer) -> None:
+        if self._is_within_another():
+            return  # as that of SAM: what it does is a part of the step of the one outside
+        theirs = set(map(id, parameters_of(optimizer)))
+        for reference in self._followers:
+            follower = reference()
+            if follower is None:
+                continue
+            known = {id(each) for one in follower.optimizers.values() for each in parameters_of(one)}
+            models = set() if follower.model is None else set(map(id, follower.model.parameters()))
+            if theirs & (known | models):
+                follower.adopt(optimizer)
+        self._met.add(optimizer)
+        # One that another replaced here is met again if it steps again.
+        watched = self._watched()
+        self._known = weakref.WeakSet(
+            each for each in self._known if each in self._strangers or any(each is one for one in watched)
+        )
+        self._known.add(optimizer)
+        if not any(optimizer is one for one in watched):
+            self._strangers.add(optimizer)
+
+    def _watched(self) -> list[Optimizer]:
+        followers = [follower for each in self._followers if (follower := each()) is not None]
+        return [optimizer for one in followers for optimizer in one.optimizers.values()]
+
+    def _is_within_another(self) -> bool:
+        """Return whether a watched optimizer's step is running, of which the present one is a part."""
+        watched = set(map(id, self._watched()))
+        frame = sys._getframe(1)
+        while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+            if frame.f_code.co_name in ("step", "wrapper") and id(frame.f_locals.get("self")) in watched:
+                return True
+        return False
+
+
+def hook_of(ledger: Ledger) -> Callable[[Optimizer, Any, Any], None]:
+    """Return a hook for the steps of all optimizers that keeps neither the ledger nor its run alive."""
+    reference = weakref.ref(ledger)
+
+    def stepping(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        found = reference()
+        if found is not None:
+            found.stepping(optimizer)
+
+    return stepping
+
+
+_ledgers: weakref.WeakKeyDictionary[Run, Ledger] = weakref.WeakKeyDictionary()
+
+
+def ledger_of(run: Run) -> Ledger:
+    """Return the ledger of a run."""
+    found = _ledgers.get(run)
+    if found is None:
+        found = _ledgers[run] = Ledger(run)
+    return found
+
+
+# --- the optimizer's own use of the gradients ---------------------------------------------------------
+
+
+def closure_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any] | None:
+    """Return the closure that was given to an optimizer's step; None if there is none.
+
+    Args:
+        args: Of the step: the optimizer first.
+        kwargs: Of the step.
+    """
+    closure = kwargs.get("closure")
+    if closure is None and len(args) > 1:
+        closure = args[1]
+    return closure if callable(closure) else None
+
+
+def with_closure(
+    args: tuple[Any, ...], kwargs: dict[str, Any], closure: Callable[..., Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a step with another closure."""
+    if kwargs.get("closure") is not None:
+        return args, {**kwargs, "closure": closure}
+    return (args[0], closure, *args[2:]), kwargs
+
+
+class Evaluations:
+    """The evaluations of the closure in one step of an optimizer, in whose gradients it is computed.
+
+    LBFGS and SAM evaluate it several times. What counts are the gradients that were there when the parameters
+    were last written: ``used`` is what was read of them.
+
+    Args:
+        optimizer: The optimizer.
+        closure: What the user gave to ``step``.
+        read: Reads the gradients; called after each evaluation.
+    """
+
+    def __init__(self, optimizer: Optimizer, closure: Callable[..., Any], read: Callable[[], Any]) -> None:
+        self._parameters = list(parameters_of(optimizer))
+        self._closure, self._read = closure, read
+        self._versions: list[int] = []
+        self._newest: Any = None
+        self._used: Any = None
+        self.count = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate, and read the gradients."""
+        if self.count:
+            self._look()
+        result = self._closure(*args, **kwargs)
+        self.count += 1
+        self._newest, self._versions = self._read(), self._now()
+        return result
+
+    def used(self) -> Any:
+        """Return what was read of the gradients that the step used last; None if nothing was read."""
+        if self.count > 1:
+            self._look()
+        # Writing through ``.data`` leaves no trace: the last evaluation is then the best guess.
+        return self._newest if self._used is None else self._used
+
+    def _look(self) -> None:
+        """Take the newest gradients for used if the parameters were written since."""
+        if self._newest is not None and self._versions != self._now():
+            self._used = self._newest
+
+    def _now(self) -> list[int]:
+        return [each._version for each in self._parameters]
