@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,12 @@ def test_captures_steps_of_an_estimator_in_training_and_evaluation(tmp_path: Pat
 
     made, data = estimator(tmp_path)
     run = tmp_path / "run"
-    hook = ProfilerHook(save_steps=10, num_steps=2, run=run, analyse=False)
+    hook = ProfilerHook(save_steps=6, num_steps=2, run=run, analyse=False)
     made.train(data, steps=STEPS, hooks=[hook])
     made.evaluate(data, steps=STEPS, hooks=[hook])
+    assert [each["steps"] for each in pointers(run)] == [[6, 7], [13, 14], [20]]
     (train,), (evaluation,) = pointers(run)[:1], pointers(run / "eval")[:1]
+    assert train["path"] == "profiles/step00000006/chief_rank0_step00000006.tfprof"
     assert train["steps"] == evaluation["steps"] == [6, 7]
     folder = run / train["path"]
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -76,14 +79,81 @@ def test_captures_steps_of_an_estimator_in_training_and_evaluation(tmp_path: Pat
     assert (whole.format, whole.steps.number.tolist(), whole.notes) == ("step_stats", [6, 7], ())
 
 
+def taken(folder: Path) -> list[int]:
+    """Return the steps of which there are timelines below a folder."""
+    return sorted(int(path.stem.rpartition("-")[2]) for path in folder.rglob("timeline-*.json"))
+
+
+@needs_estimator
+@pytest.mark.parametrize(("every", "captured"), [(7, [7, 14, 21, 28]), (1, [*range(2, 22), *range(23, 32)])])
+def test_steps_and_files_are_those_of_the_original(tmp_path: Path, every: int, captured: list[int]) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook
+
+    made, data = estimator(tmp_path)
+    run, theirs = tmp_path / "run", tmp_path / "theirs"
+    theirs.mkdir()
+    for steps in (21, 10):
+        with tf.Graph().as_default():  # the original has to have a graph when it is made
+            original = tf.compat.v1.train.ProfilerHook(save_steps=every, output_dir=str(theirs))
+        hook = ProfilerHook(save_steps=every, output_dir=str(run), max_profiles=100, analyse=False)
+        made.train(data, steps=steps, hooks=[original, hook])
+    assert taken(run) == taken(theirs) == captured
+    found = [each for each in pointers(run) if each["steps"] == captured[1:2]]
+    assert [each["path"] for each in found] == [
+        f"profiles/step{captured[1]:08d}/chief_rank0_step{captured[1]:08d}.tfprof"
+    ]
+    one = json.loads(next(run.rglob(f"timeline-{captured[-1]}.json")).read_text())["traceEvents"]
+    other = json.loads((theirs / f"timeline-{captured[-1]}.json").read_text())["traceEvents"]
+    assert one == other
+
+
+@needs_estimator
+def test_the_last_step_is_captured_however_long_the_one_before_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook, session_profiler
+
+    made, data = estimator(tmp_path)
+    run, ended = tmp_path / "run", threading.Event()
+    real = session_profiler.ContextWriter.of
+    monkeypatch.setattr(session_profiler.ContextWriter, "of", lambda *all: ended.wait(60) and real(*all))
+
+    class Last(tf.compat.v1.train.SessionRunHook):
+        def end(self, session: Any) -> None:
+            ended.set()
+
+    made.train(data, steps=STEPS, hooks=[Last(), ProfilerHook(save_steps=5, run=run, analyse=False)])
+    assert taken(run) == [5, 10, 15, 20]
+    assert [each["failure"] for each in pointers(run)] == [None] * 4
+
+
+@needs_estimator
+def test_one_hook_captures_a_training_and_the_evaluations_within_it(tmp_path: Path) -> None:
+    from stepscope.integrations.tensorflow import ProfilerHook
+
+    made, data = estimator(tmp_path)
+    made = tf.estimator.Estimator(
+        made.model_fn, str(tmp_path / "model"), tf.estimator.RunConfig(save_checkpoints_steps=10)
+    )
+    hook = ProfilerHook(save_steps=7, run=tmp_path / "run", analyse=False)
+    tf.estimator.train_and_evaluate(
+        made,
+        tf.estimator.TrainSpec(data, max_steps=22, hooks=[hook]),
+        tf.estimator.EvalSpec(data, steps=8, hooks=[hook], throttle_secs=0, start_delay_secs=0),
+    )
+    assert taken(tmp_path / "run" / "profiles") == [7, 14, 21]
+    assert set(taken(tmp_path / "run" / "eval")) == {7}
+    assert len(taken(tmp_path / "run" / "eval")) > 1
+
+
 @needs_estimator
 def test_the_graph_has_times_memory_and_shapes_of_the_captured_step(tmp_path: Path) -> None:
     from stepscope.integrations.tensorflow import ProfilerHook
     from stepscope.serve.records.graph import costs_of, nodes_of_run
 
     made, data = estimator(tmp_path)
-    hook = ProfilerHook(save_steps=100, num_steps=2, show_memory=True, run=tmp_path / "run", analyse=False)
-    made.train(data, steps=STEPS, hooks=[hook])
+    hook = ProfilerHook(save_steps=6, num_steps=2, show_memory=True, run=tmp_path / "run", analyse=False)
+    made.train(data, steps=10, hooks=[hook])
     with ss.open(tmp_path / "run", cache=False) as log:
         run = log.run(".")
         tags = [each.tag for each in run.records() if each.kind == "run_metadata"]
@@ -154,7 +224,7 @@ def test_captures_of_an_estimator_every_so_many_seconds(tmp_path: Path) -> None:
 
         def after_run(self, run_context: Any, run_values: Any) -> None:
             now[0] += 1
-            due = sum(now[0] >= step for step in (6, 14))
+            due = sum(now[0] >= step for step in (10, 18))
             until(lambda: len(pointers(run)) >= due, "the profile is written")
 
     made, data = estimator(tmp_path)
@@ -162,25 +232,30 @@ def test_captures_of_an_estimator_every_so_many_seconds(tmp_path: Path) -> None:
     hook = ProfilerHook(save_secs=8, run=run, **options)
     made.train(data, steps=STEPS, hooks=[hook, ASecondAStep()])
     found = pointers(run)
-    assert [each["steps"] for each in found] == [[6], [14]]
+    assert [each["steps"] for each in found] == [[10], [18]]
     assert {each["cause"] for each in found} == {"schedule"}
     assert all(len(list((run / each["path"]).glob("timeline-*.json"))) == 1 for each in found)
 
 
 @needs_estimator
-def test_captures_keep_off_steps_whose_gradients_a_session_fetches(tmp_path: Path) -> None:
+def test_a_captured_step_whose_gradients_a_session_fetches_says_so(tmp_path: Path) -> None:
     from stepscope.integrations.tensorflow import GradientSessionHook, ProfilerHook
 
     made, data = estimator(tmp_path)
     run = tmp_path / "run"
     gradients = ss.GradientHook(every_n_steps=5, dense_steps=0, histograms_every=0)
-    hooks = [
-        ProfilerHook(save_steps=100, num_steps=2, skip_first=9, run=run, analyse=False),
-        GradientSessionHook(run, gradients),
-    ]
+    hooks = [ProfilerHook(save_steps=8, run=run, analyse=False), GradientSessionHook(run, gradients)]
     made.train(data, steps=STEPS, hooks=hooks)
-    (found,) = pointers(run)
-    assert found["steps"] == [11, 12]
+    first, second = pointers(run)
+    assert (first["steps"], second["steps"]) == ([8], [16])
+    assert not any("gradients" in note for each in (first, second) for note in each["notes"])
+    found = ProfilerHook(save_steps=10, run=tmp_path / "other", analyse=False)
+    made.train(data, steps=STEPS, hooks=[found, GradientSessionHook(tmp_path / "other", gradients)])
+    assert [each["steps"] for each in pointers(tmp_path / "other")] == [[30], [40]]
+    assert all(
+        "gradients or activations were measured in step" in " ".join(each["notes"])
+        for each in pointers(tmp_path / "other")
+    )
 
 
 @needs_estimator

@@ -76,6 +76,9 @@ class Backend(Protocol):
         name: As the page shows it, "torch".
         format: Of the file, "kineto".
         ending: Of the file's name, ".pt.trace.json.gz".
+
+    One whose recordings are independent of each other has an attribute ``overlaps`` that is true: a capture
+    then begins although earlier ones are still being written, and exactly at the step at which it is due.
     """
 
     name: str

@@ -154,7 +154,10 @@ class ProfilerHook(Hook):
         self._run = run
         self._budget = CaptureBudget(self.max_overhead or MAX_OVERHEAD, self._steady())
         mine = self._who(run.role.rank) if not isinstance(self._who, str) else run.role.writes
-        limits = Limits(self.num_steps, self._warmup, self.max_profiles, held=self.max_overhead is not None)
+        limits = Limits(
+            self.num_steps, self._warmup, self.max_profiles, held=self.max_overhead is not None,
+            exact=getattr(self._backend, "overlaps", False),
+        )  # fmt: skip
         folder = self._output_dir or Path(run.log_dir) / FOLDER
         self._writing = Writing(
             run, folder, self._budget, limits.holds, self.max_profiles, analyse=self._analyse
@@ -334,6 +337,8 @@ class ProfilerHook(Hook):
     def _ready(self) -> bool:
         """Return whether a capture that does not wait for the previous analysis may begin."""
         self._writing.tidy()
+        if getattr(self._backend, "overlaps", False):
+            return self._capture is None and self._writing.has_room(self.num_steps)
         return self._free
 
     @property

@@ -31,12 +31,14 @@ class Limits:
         warmup_steps: Steps before each in which nothing is kept.
         max_profiles: Profiles kept; schedule and alerts end once something refers to twice as many.
         held: True if the schedule, too, is limited by the budget.
+        exact: True if a capture costs so little to begin that the schedule never moves one.
     """
 
     num_steps: int
     warmup_steps: int
     max_profiles: int
     held: bool
+    exact: bool = False
 
     def holds(self, order: Order) -> bool:
         """Return whether the budget limits a capture of this order."""
@@ -148,7 +150,8 @@ class Planner:
             self._due.skip(order, due, f"{self._many()}; delete some, or raise max_profiles")
             return BeginVerdict.SKIP
         wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
-        if any(0 <= at - step < AHEAD for at in wanted):
+        ahead = self._limits.warmup_steps + self._limits.num_steps if self._limits.exact else AHEAD
+        if any(0 <= at - step < ahead for at in wanted):
             self._due.wait(order, due, f"a profile of step {min(wanted)} was asked for")
             return BeginVerdict.LATER
         if self._limits.holds(order):
@@ -169,6 +172,8 @@ class Planner:
         if not self._ready():
             self._due.wait(order, due, "the previous profile was still being written")
             return BeginVerdict.LATER
+        if self._limits.exact:
+            return BeginVerdict.NOW
         count = self._limits.warmup_steps + self._limits.num_steps
         near = step - self._due.waiting_since(order, due) < FURTHEST
         if near and undisturbed(self._run.hooks, step, count, self._run.total_steps) != step:

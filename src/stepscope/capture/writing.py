@@ -44,6 +44,8 @@ PROBLEM = "profile"
 """The reason under which a run counts failed captures."""
 FACTS_SECS = 2.0
 """The longest that the end of a run waits for what is written beside its profiles."""
+MAX_WAITING_STEPS = 32
+"""Steps of captures that may wait to be written where captures overlap: each holds about a megabyte."""
 SETTLING = 4
 """Steps after the last work on a profile that are still slower: memory was given back, caches are cold."""
 
@@ -98,6 +100,8 @@ class Writing:
         self._max, self._analyse = max_profiles, analyse
         self._writer, self._analyses = Worker(), side.Analyses()
         self.current: Written | None = None
+        self._earlier: list[Written] = []
+        """Captures before the current one that are not settled yet; only where captures overlap."""
         self.full = False
 
     @property
@@ -110,8 +114,15 @@ class Writing:
         """True if the profiler still holds what is being written."""
         return self.current is not None and not self.current.exported
 
+    def has_room(self, steps: int) -> bool:
+        """Return whether a capture of so many steps may begin while others wait to be written."""
+        waiting = [each for each in (*self._earlier, self.current) if each and not each.exported]
+        return not waiting or sum(len(each.record.steps) for each in waiting) + steps <= MAX_WAITING_STEPS
+
     def take(self, capture: RunningCapture, export: Export) -> None:
         """Have a capture written."""
+        if self.current is not None:
+            self._earlier.append(self.current)
         order, role, backend = capture.order, self._run.role, capture.backend
         first = capture.steps[0] if capture.steps else 0
         record = CaptureRecord(
@@ -132,6 +143,7 @@ class Writing:
 
     def disturbed(self, seconds: float) -> None:
         """Note a step that ran while something was being written; settle what is done."""
+        self._settle_earlier()
         current = self.current
         if current is None:
             return
@@ -147,6 +159,7 @@ class Writing:
 
     def tidy(self) -> None:
         """Settle what the profiler has released, analysed or not."""
+        self._settle_earlier()
         if self.current is not None and self.current.exported:
             self._settle(self.current)
 
@@ -190,11 +203,14 @@ class Writing:
 
     def close(self, deadline: Deadline) -> None:
         """Wait for what is being written, not for its analysis."""
-        current, left_s = self.current, deadline.left()
-        if current is not None:
-            if not self._writer.wait(left_s):
-                self._late(current, left_s)
-            self._settle(current)
+        left_s = deadline.left()
+        waiting = [each for each in (*self._earlier, self.current) if each is not None]
+        if waiting:
+            self._writer.wait(left_s)
+        for each in waiting:
+            if not each.exported:
+                self._late(each, left_s)
+            self._settle(each)
         self._writer.wait(deadline.left(FACTS_SECS))
         self._writer.close()
         self._analyses.close()
@@ -296,9 +312,16 @@ class Writing:
 
     # --- in the run -----------------------------------------------------------------------------------
 
+    def _settle_earlier(self) -> None:
+        for each in [each for each in self._earlier if each.exported]:
+            self._settle(each)
+
     def _settle(self, written: Written) -> None:
         """Book the cost and point to the profile."""
-        self.current = None
+        if written is self.current:
+            self.current = None
+        else:
+            self._earlier.remove(written)
         budget, account, steady = self._budget, written.account, written.capture._steady
         now = steady()
         usual = budget.usual_s

@@ -2,8 +2,8 @@
 
 Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_meta_N`` (RunMetadata); all of
 them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read. The RunMetadata
-of a capture's last step goes into the run, too, where the Graph finds times, memory and shapes. Captures of
-all processes that are due at one step lie in one folder: together they are one profile.
+of a capture's last step goes into the run, too, where the Graph finds times, memory and shapes. In a job, the
+captures of all processes that are due in one interval lie in one folder: together they are one profile.
 
 Operations that Stepscope itself added to the graph are in the timelines and in RunMetadata, because they took
 time, but not among the costs: neither in ``profile.context`` nor in the Graph.
@@ -19,16 +19,18 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client import timeline
-from tensorflow.python.profiler import model_analyzer
+from tensorflow.python.profiler import model_analyzer, tfprof_logger
 
 from stepscope.capture.backend import CaptureOptions, Export, Exported, resident_facts
 from stepscope.capture.hook import LambdaProfilerHook as LambdaCaptures
 from stepscope.capture.hook import ProfilerHook as Captures
+from stepscope.capture.hook import Ranks
+from stepscope.capture.schedule import BeginVerdict, Schedule
 from stepscope.events.kinds.graph import is_own
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import evaluates
-from stepscope.integrations.tensorflow.hooks import global_step
+from stepscope.integrations.tensorflow.hooks import global_step, step_before
 from stepscope.integrations.tensorflow.session import writes_summaries_to
 from stepscope.integrations.tensorflow.writer import RunWriter
 from stepscope.record import Run
@@ -37,6 +39,7 @@ from stepscope.record.problems import Problems, Reporter
 v1: Any = tf.compat.v1
 _timeline: Any = timeline
 _analyzer: Any = model_analyzer
+_logger: Any = tfprof_logger
 
 
 class SessionBackend:
@@ -46,10 +49,12 @@ class SessionBackend:
         show_dataflow: As for ``ProfilerHook``.
         show_memory: Likewise.
         timelines: Likewise.
-        round_steps: Steps between two captures, after which a capture's folder is named; None for none.
+        round_steps: Steps between two captures, after which the folder is named in which the processes of a
+            job leave theirs; None to name it after the step.
     """
 
     name, format, ending = "tensorflow", "tfprof", ".tfprof"
+    overlaps = True
 
     def __init__(
         self, *, show_dataflow: bool, show_memory: bool, timelines: bool, round_steps: int | None = None
@@ -57,10 +62,11 @@ class SessionBackend:
         self.recording, self._round = False, round_steps or 1
         self._dataflow, self._memory, self._timelines = show_dataflow, show_memory, timelines
         self._steps: list[tuple[int, Any]] = []
+        self._context: ContextWriter | None = None
         self.graph: Any = None
 
     def folder_of(self, step: int) -> str:
-        """Return the folder of a capture that begins with a step, which all processes share."""
+        """Return the folder of a capture that begins with a step."""
         return f"step{step // self._round * self._round:08d}"
 
     def start(self, wanted: CaptureOptions) -> None:
@@ -78,14 +84,15 @@ class SessionBackend:
     def stop(self) -> Export:
         """Stop tracing steps; the files are written later."""
         self.recording = False
-        steps, graph = self._steps, self.graph
+        steps = self._steps
         self._steps = []
+        if self._context is None or self._context.graph is not self.graph:
+            self._context = ContextWriter(self.graph)
+        context = self._context
 
         def export(path: Path) -> Exported:
             path.unlink()
             path.mkdir()
-            # What all else can be made of comes first: drawing timelines takes far longer.
-            (path / "profile.context").write_bytes(context(graph, steps))
             for step, metadata in steps:
                 (path / f"run_meta_{step}").write_bytes(metadata.SerializeToString())
             for step, metadata in steps if self._timelines else ():
@@ -93,18 +100,47 @@ class SessionBackend:
                     show_dataflow=self._dataflow, show_memory=self._memory
                 )
                 (path / f"timeline-{step}.json").write_text(drawn, encoding="utf-8")
+            (path / "profile.context").write_bytes(context.of(steps))
             return Exported(path, notes=[] if steps else ["no step was traced"])
 
         return export
 
 
-def context(graph: Any, steps: list[tuple[int, Any]]) -> bytes:
-    """Return the ProfileProto of all captured steps, as ProfileContext dumped it, without our operations."""
-    profiler = _analyzer.Profiler(graph)
-    for step, metadata in steps:
-        profiler.add_step(step, without_own(metadata))
-    found: bytes = profiler.serialize_to_string()
-    return found
+class ContextWriter:
+    """Makes the ProfileProto of captured steps, as ProfileContext dumped it, without our operations.
+
+    tfprof writes out the graph and collects the Python stacks of all operations anew for each step, which
+    takes far longer than all else. Neither changes: it is done for the first capture alone.
+
+    Args:
+        graph: Of the session.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self._graph_def = self._op_log = b""
+
+    def of(self, steps: list[tuple[int, Any]]) -> bytes:
+        """Return the ProfileProto of some steps."""
+        metadata = [(step, without_own(each)) for step, each in steps]
+        first = metadata[0][1] if metadata else None
+        if not self._op_log:
+            self._op_log = _logger.merge_default_with_oplog(self.graph, run_meta=first).SerializeToString()
+        flops = [
+            _logger.merge_default_with_oplog(self.graph, run_meta=each, add_trace=False)
+            for _, each in metadata
+        ]
+        if not self._graph_def:  # the run's metadata completed the shapes in it
+            self._graph_def = self.graph.as_graph_def(add_shapes=True).SerializeToString()
+        library = _analyzer.print_mdl
+        library.NewProfiler(self._graph_def, self._op_log)
+        try:
+            for (step, each), op_log in zip(metadata, flops, strict=True):
+                library.AddStep(step, b"", each.SerializeToString(), op_log.SerializeToString())
+            found: bytes = library.SerializeToString()
+            return found
+        finally:
+            library.DeleteProfiler()
 
 
 def without_own(metadata: Any) -> Any:
@@ -119,12 +155,132 @@ def without_own(metadata: Any) -> Any:
     return found
 
 
+class SinceLast(Schedule):
+    """The rhythm of TensorFlow's hook: so many steps, or seconds, after the last capture or the begin.
+
+    Args:
+        save_steps: Steps between two captures.
+        save_secs: Seconds between two captures; at most one of the two.
+        skip_first: Steps of the session that are never captured; the first one never is.
+
+    Raises:
+        UsageError: Two rhythms at once, or a number out of range.
+    """
+
+    def __init__(self, save_steps: int | None, save_secs: float | None, skip_first: int) -> None:
+        super().__init__(save_steps=save_steps, save_secs=save_secs, skip_first=skip_first)
+        self.last_step = 0
+        """The step at which the session began, or that was captured last."""
+
+    def begins(self, step: int, now: float, verdict: Callable[[float, int], BeginVerdict]) -> bool:
+        """Return whether a capture begins with this step; one that cannot begins as soon as possible."""
+        asked, self._asked = self._asked, self._asked + 1
+        if not asked and self.save_secs is not None:
+            self._next_secs = now + self.save_secs
+        if asked < max(self.skip_first, 1):
+            return False
+        due = step
+        if self.save_steps is not None:
+            due = self.last_step + self.save_steps
+        if step < due or (self.save_secs is not None and now < self._next_secs):
+            return False
+        answer = verdict(now, due)
+        if answer is not BeginVerdict.LATER:
+            self.last_step = step
+            self._next_secs = now + (self.save_secs or 0.0)
+        return answer is BeginVerdict.NOW
+
+
+class SessionCaptures(Captures):
+    """Captures in the rhythm of TensorFlow's hook."""
+
+    def __init__(self, save_steps: int | None, save_secs: float | None, **options: Any) -> None:
+        super().__init__(save_steps, save_secs, **options)
+        if self.schedule.captures:
+            self.schedule = SinceLast(save_steps, save_secs, self.schedule.skip_first)
+
+
+class ProfiledSession:
+    """One session whose steps are captured.
+
+    Args:
+        run: Where to record.
+        captures: Decides, and writes.
+        backend: Keeps what was traced.
+        counts: Whether steps are counted from 1, as in an evaluation; else the global step numbers them.
+    """
+
+    def __init__(self, run: Run, captures: Captures, backend: SessionBackend, *, counts: bool) -> None:
+        self.run, self.counts, self._captures, self._backend = run, counts, captures, backend
+        self._fetch = None if counts else step_before(v1.get_default_graph())
+        self._writer = RunWriter(run) if run.role.writes else None
+        self._graph_wanted = self._writer is not None and not writes_summaries_to(run.log_dir)
+        self._alone = run.role.world_size == 1
+        self._step, self._begun = 0, 0.0
+
+    def begin(self, session: Any) -> None:
+        """Read the graph, and the step at which this session begins."""
+        self._backend.graph = session.graph
+        if self._fetch is not None:
+            self._step = global_step(session)
+        self._seed()
+
+    def before(self) -> Any:
+        """Begin a step, traced if it is captured."""
+        self._begun = time.perf_counter()
+        self._captures.before_step(self._step + 1)
+        traced = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE) if self._backend.recording else None
+        return v1.train.SessionRunArgs(self._fetch, options=traced)
+
+    def after(self, session: Any, values: Any) -> None:
+        """End a step and keep what was traced."""
+        took = time.perf_counter() - self._begun
+        self._step = self._number(values.results)
+        traced = self._backend.recording
+        if traced:
+            if self._fetch is not None:
+                self._step = int(session.run(self._fetch))
+            self._backend.add(self._step, values.run_metadata)
+            self._seed()
+        self._captures.note(self._step, took, None)
+        if traced and not self._backend.recording:
+            self._tell_graph(values.run_metadata)
+
+    def end(self) -> None:
+        """Write what was captured."""
+        self._captures.end(self.run, "finished")
+
+    def _number(self, found: Any) -> int:
+        """Return the number of the step that ended.
+
+        The global step that was fetched with it is from before or after the train op, as it happens. If only
+        this process trains, it tells which. Among several, TensorFlow takes it to be the one before.
+        """
+        if found is None:
+            return self._step + 1
+        return int(found) + (not (self._alone and int(found) == self._step + 1))
+
+    def _seed(self) -> None:
+        if isinstance(self._captures.schedule, SinceLast):
+            self._captures.schedule.last_step = self._step
+
+    def _tell_graph(self, metadata: Any) -> None:
+        """Record the cost of a capture's last step, as TensorFlow's hook does, and once the graph."""
+        if self._writer is None:
+            return
+        if self._graph_wanted:
+            self._writer.add_graph(self._backend.graph)
+            self._graph_wanted = False
+        self._writer.add_run_metadata(without_own(metadata), f"step_{self._step}", self._step)
+
+
 class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
     """Captures steps: ``estimator.train(…, hooks=[ProfilerHook(save_steps=500, run="runs/a")])``.
 
-    Arguments and rhythm are those of ``ss.ProfilerHook``, which does the work: requests from the
-    page and the command line, and bounded disk are the same. In training steps are numbered by the global
-    step as it is after the step, in an evaluation they are counted from 1.
+    Arguments and rhythm are those of TensorFlow's hook: of a session that begins at step 0, the steps 500,
+    1000, …, one step each, in every process that has the hook. What it captures, ``ss.ProfilerHook`` handles:
+    requests from the page and the command line, and bounded disk. In training steps are numbered by the
+    global step as it is after the step, in an evaluation they are counted from 1.
 
     Args:
         save_steps: Steps between two captures.
@@ -134,6 +290,9 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         show_memory: Tensors and allocators in the timeline.
         run: The run or its directory.
         timelines: Whether ``timeline-N.json`` is made; expensive for large graphs.
+        num_steps: Steps in one capture.
+        ranks: As for ``ss.ProfilerHook``.
+        skip_first: Likewise; the first step of a session is never captured by the rhythm.
         options: As for ``ss.ProfilerHook``.
 
     Raises:
@@ -150,6 +309,9 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         *,
         run: Run | str | os.PathLike[str] | None = None,
         timelines: bool = True,
+        num_steps: int = 1,
+        ranks: Ranks = "all",
+        skip_first: int = 0,
         **options: Any,
     ) -> None:
         self._where = run or output_dir
@@ -157,86 +319,67 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
             "show_dataflow": show_dataflow,
             "show_memory": show_memory,
             "timelines": timelines,
-            "round_steps": save_steps,
         }
-        self._options = {"save_steps": save_steps, "save_secs": save_secs, **options}
-        self._captures = self._make_captures()  # refuses now what cannot be right
-        self._backend = SessionBackend(**self._settings)
-        self._run: Run | None = None
+        self._save_steps = save_steps
+        rhythm = {"save_steps": save_steps, "save_secs": save_secs}
+        self._options = {
+            **rhythm,
+            "num_steps": num_steps,
+            "ranks": ranks,
+            "skip_first": skip_first,
+            **options,
+        }
+        self._make_captures()  # refuses now what cannot be right
+        self._sessions: list[ProfiledSession] = []
         self._alone = Problems()
-        self._step = 0
-        self._begun = 0.0
-        self._fetch: Any = None
-        self._writer: RunWriter | None = None
-        self._graph_wanted = False
 
     def _make_captures(self, **more: Any) -> Captures:
-        return Captures(**self._options, **more)
+        return SessionCaptures(**self._options, **more)
 
     @property
     def reporter(self) -> Reporter:
         """The reporter that receives problems."""
-        return self._alone if self._run is None else self._run
+        return self._sessions[-1].run if self._sessions else self._alone
 
     @guarded
     def begin(self) -> None:
-        """Join the run."""
+        """Join the run. Evaluations take place within the session of the training."""
         evaluating = evaluates()
         place = self._where
         if evaluating and not isinstance(place, Run) and place is not None:
             place = Path(place) / "eval"
-        self._run = runs.join(place, self)
-        self._backend = SessionBackend(**self._settings)
-        self._captures = self._make_captures(backend=self._backend)
-        self._captures.begin(self._run)
-        self._writer = RunWriter(self._run) if self._run.role.writes else None
-        self._graph_wanted = self._writer is not None and not writes_summaries_to(self._run.log_dir)
-        self._fetch = None if evaluating else v1.train.get_global_step()
-        self._step = 0
+        run = runs.join(place, self)
+        rounds = self._save_steps if run.role.world_size > 1 else None
+        backend = SessionBackend(**self._settings, round_steps=rounds)
+        captures = self._make_captures(backend=backend)
+        captures.begin(run)
+        around = [each for each in self._sessions if evaluating and not each.counts]
+        self._sessions = [*around, ProfiledSession(run, captures, backend, counts=evaluating)]
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Read the graph, and the step at which this session begins."""
-        self._backend.graph = session.graph
-        if self._fetch is not None:
-            self._step = global_step(session)
+        if self._sessions:
+            self._sessions[-1].begin(session)
 
     @guarded
     def before_run(self, run_context: Any) -> Any:
         """Trace the step if it is captured."""
-        self._begun = time.perf_counter()
-        self._captures.before_step(self._step + 1)
-        traced = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE) if self._backend.recording else None
-        return v1.train.SessionRunArgs(self._fetch, options=traced)
+        return self._sessions[-1].before() if self._sessions else None
 
     @guarded
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Keep what was traced."""
-        found = run_values.results
-        # The global step may be read before or after the train op adds to it.
-        self._step = max(0 if found is None else int(found), self._step + 1)
-        traced = self._backend.recording
-        if traced:
-            self._backend.add(self._step, run_values.run_metadata)
-        self._captures.note(self._step, time.perf_counter() - self._begun, None)
-        if traced and not self._backend.recording:
-            self._tell_graph(run_values.run_metadata)
-
-    def _tell_graph(self, metadata: Any) -> None:
-        """Record the cost of a capture's last step, as TensorFlow's hook does, and once the graph."""
-        if self._writer is None:
-            return
-        if self._graph_wanted:
-            self._writer.add_graph(self._backend.graph)
-            self._graph_wanted = False
-        self._writer.add_run_metadata(without_own(metadata), f"step_{self._step}", self._step)
+        if self._sessions:
+            self._sessions[-1].after(run_context.session, run_values)
 
     @guarded
     def end(self, session: Any) -> None:
         """Write what was captured and leave the run."""
-        if self._run is not None:
-            self._captures.end(self._run, "finished")
-            runs.leave(self._run, self)
+        if self._sessions:
+            ended = self._sessions.pop()
+            ended.end()
+            runs.leave(ended.run, self)
 
 
 class LambdaProfilerHook(ProfilerHook):
