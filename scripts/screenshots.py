@@ -82,7 +82,7 @@ def main() -> None:
         logdir = arguments.logdir or (
             demo(Path(folder) / "demo") if arguments.docs else record(Path(folder) / "runs")
         )
-        with Server(logdir, port=0, cache=False) as server:
+        with Server(logdir, port=0, cache=False, no_token=True) as server:
             shoot(server.url, arguments)
 
 

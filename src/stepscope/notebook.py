@@ -58,11 +58,17 @@ class NotebookPage:
 
 @dataclass(frozen=True)
 class Started:
-    """A running server: its process, its port, and the token that it requires."""
+    """A running server: its process, its port, and what opens its page.
+
+    Attributes:
+        token: For the address behind a proxy.
+        place: For frames on this machine: an address below the server's.
+    """
 
     process: subprocess.Popen[str]
     port: int
     token: str | None
+    place: str
 
 
 _started: dict[tuple[str, str, int, int], Started] = {}
@@ -98,7 +104,7 @@ def show(
     prefix = hub_prefix(os.environ) if prefix is None else prefix
     started = server(str(Path(log_dir).expanduser().absolute()), port, proxied=bool(prefix))
     if "google.colab" in sys.modules:
-        return NotebookPage(colab_url(started.port), height)
+        return NotebookPage(colab_url(started.port).rstrip("/") + started.place, height)
     return NotebookPage(address(started, prefix), height)
 
 
@@ -109,10 +115,10 @@ def hub_prefix(environ: Mapping[str, str]) -> str:
 
 def address(started: Started, prefix: str) -> str:
     """Return what the frame loads: a path of the notebook's own host behind a proxy, else loopback."""
-    token = f"?token={started.token}" if started.token else ""
     if prefix:
+        token = f"?token={started.token}" if started.token else ""
         return f"/{prefix.strip('/')}/proxy/{started.port}/{token}".replace("//", "/")
-    return f"http://localhost:{started.port}/{token}"
+    return f"http://localhost:{started.port}{started.place}"
 
 
 def colab_url(port: int) -> str:
@@ -133,24 +139,56 @@ def server(log_dir: str, port: int, *, proxied: bool) -> Started:
 def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     """Start a server and wait until it listens.
 
+    It ends with this program, however this ends. The token is a new one: the address lies in the saved
+    notebook.
+
     Raises:
         ServeError: It ended instead; what it said is in the message.
     """
-    command = [sys.executable, "-m", "stepscope", "serve", log_dir, "--port", str(port), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "stepscope",
+        "serve",
+        log_dir,
+        "--port",
+        str(port),
+        "--json",
+        "--attached",
+    ]
     # A hub's name is not known here, and its proxy may or may not pass it on: the token guards instead.
-    command += ["--allow-host", "*", "--token", "auto"] if proxied else ["--embed", "notebook", "--no-token"]
+    command += ["--token", "auto", *(["--allow-host", "*"] if proxied else ["--embed", "notebook"])]
     process = subprocess.Popen(  # noqa: S603  our own program, and a path that is one word to it
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # to interrupt a cell interrupts the whole group of processes
     )
+    _leave_to_parent(process)
     atexit.register(stop, process, os.getpid())
     line = process.stdout.readline() if process.stdout else ""
     if not line:
         said = process.communicate(timeout=START_S)[1].strip()
         raise ServeError(f"the server of {log_dir} did not start: {said}", hint=f"stepscope serve {log_dir}")
     drain(process.stderr)
-    place = urlsplit(json.loads(line)["url"])
-    token = place.query.removeprefix("token=") or None
-    return Started(process, place.port or port, token)
+    facts = json.loads(line)
+    address = urlsplit(facts["url"])
+    token = address.query.removeprefix("token=") or None
+    return Started(process, address.port or port, token, urlsplit(facts.get("frame_url", "/")).path)
+
+
+def _leave_to_parent(process: subprocess.Popen[str]) -> None:
+    """Close a fork's copy of the pipe that ends when this program does."""
+
+    def close() -> None:
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=close)
 
 
 def drain(stream: IO[str] | None) -> None:

@@ -174,7 +174,7 @@ def test_beyond_loopback_a_token_is_made_up_and_printed(runs):
         assert httpx.get(base, headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
-def test_on_loopback_only_this_user_may_look_and_a_server_started_again_knows_the_page(runs, tmp_path):
+def test_on_loopback_only_this_user_may_look_and_each_start_prints_an_address_of_its_own(runs, tmp_path):
     environment = {**os.environ, "STEPSCOPE_TOKEN": "", "XDG_STATE_HOME": str(tmp_path / "state")}
     words = [sys.executable, "-m", "stepscope", "serve", str(runs), "--port", "0", "--json", "--no-cache"]
     urls = []
@@ -189,15 +189,16 @@ def test_on_loopback_only_this_user_may_look_and_a_server_started_again_knows_th
                 assert httpx.get(api + "changes").status_code == 401
                 assert httpx.post(api + "trash", json={}).status_code == 401
                 assert httpx.get(f"http://{place.netloc}/").status_code == 401
-                authorized = {"Authorization": f"Bearer {token}"}
-                assert httpx.get(api + "changes", headers=authorized).status_code == 200
+                for secret in (token, token_file(tmp_path).read_text()):
+                    authorized = {"Authorization": f"Bearer {secret}"}
+                    assert httpx.get(api + "changes", headers=authorized).status_code == 200
                 if os.geteuid() == 0:
                     assert b"Permission" in as_another_user(
                         f"print(open({str(token_file(tmp_path))!r}).read())"
                     )
             finally:
                 process.terminate()
-    assert urls[0].query == urls[1].query != ""
+    assert len({urls[0].query, urls[1].query, f"token={token_file(tmp_path).read_text()}"}) == 3
 
 
 def token_file(tmp_path):

@@ -48,7 +48,7 @@ def server(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir()
         make(tmp_path / name)
     (tmp_path / "good.json").write_text(json.dumps(GOOD))
-    with Server(tmp_path, port=0, cache=False) as server:
+    with Server(tmp_path, port=0, cache=False, no_token=True) as server:
         yield server
 
 

@@ -25,7 +25,7 @@ def writer(tmp_path):
 @pytest.fixture
 def server(tmp_path):
     (tmp_path / "runs").mkdir(exist_ok=True)
-    with Server(tmp_path / "runs", port=0, cache=False) as server:
+    with Server(tmp_path / "runs", port=0, cache=False, no_token=True) as server:
         yield server
 
 
@@ -105,12 +105,12 @@ def test_runs_come_and_go_while_watched(writer, client, tmp_path):
 
 def test_a_restarted_server_tells_the_page_to_start_over(writer, tmp_path):
     with (
-        Server(tmp_path / "runs", port=0, cache=False) as server,
+        Server(tmp_path / "runs", port=0, cache=False, no_token=True) as server,
         httpx.Client(base_url=server.url) as client,
     ):
         cursor = until(client, lambda found: found["runs"])["cursor"]
     with (
-        Server(tmp_path / "runs", port=0, cache=False) as server,
+        Server(tmp_path / "runs", port=0, cache=False, no_token=True) as server,
         httpx.Client(base_url=server.url) as client,
     ):
         until(client, lambda found: found["runs"])
@@ -125,7 +125,7 @@ def test_the_page_is_answered_before_anything_is_read(writer, tmp_path, monkeypa
     monkeypatch.setattr(store, "open", lambda *_, **__: pytest.fail("not before the test is over"))
     monkeypatch.setattr("stepscope.serve.follow.LogFollower.start", lambda self: None)
     with (
-        Server(tmp_path / "runs", port=0, cache=False) as server,
+        Server(tmp_path / "runs", port=0, cache=False, no_token=True) as server,
         httpx.Client(base_url=server.url) as client,
     ):
         answer = changes(client)
@@ -208,7 +208,7 @@ def test_a_defect_of_ours_is_json_too_and_shown_on_the_terminal(server, client, 
 
 
 def test_stopping_does_not_wait_for_open_connections(tmp_path):
-    server = Server(tmp_path, port=0, cache=False).start()
+    server = Server(tmp_path, port=0, cache=False, no_token=True).start()
     with httpx.Client(base_url=server.url) as client:
         assert client.get("api/v1/health").status_code == 200
         began = time.monotonic()

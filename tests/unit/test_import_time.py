@@ -127,7 +127,7 @@ def test_serving_needs_neither(tmp_path):
     code = """
 import json, sys, urllib.request
 from stepscope.serve import Server
-with Server(sys.argv[1], port=0, cache=False) as server:
+with Server(sys.argv[1], port=0, cache=False, no_token=True) as server:
     def ask(path, body=None):
         request = urllib.request.Request(server.url + path, body, {"Content-Type": "application/json"})
         return urllib.request.urlopen(request, timeout=20).read()

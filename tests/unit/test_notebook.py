@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import types
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -39,6 +40,7 @@ def test_the_magic_shows_the_page(logs, shell):
     assert html.startswith(f'<iframe src="{shown.url}"')
     assert 'height="500"' in html
     assert "<title>" in httpx.get(shown.url).text
+    assert httpx.get(f"http://localhost:{urlsplit(shown.url).port}/").status_code == 401
 
 
 def test_the_same_directory_has_one_server(logs):
@@ -85,8 +87,10 @@ def test_colab_has_a_proxy_of_its_own(logs, monkeypatch):
     output = types.SimpleNamespace(eval_js=lambda code: asked.append(code) or "https://colab.example/x")
     for name, module in (("google.colab", types.SimpleNamespace()), ("google.colab.output", output)):
         monkeypatch.setitem(sys.modules, name, module)
-    assert ss.show(logs).url == "https://colab.example/x"
-    port = next(iter(notebook._started.values())).port
+    url = ss.show(logs).url
+    [started] = notebook._started.values()
+    assert url == f"https://colab.example/x{started.place}"
+    port = started.port
     assert asked == [f"google.colab.kernel.proxyPort({port}, {{cache: true}})"]
 
 

@@ -83,6 +83,7 @@ NAMES = {
 COMMANDS = [
     "serve",
     "share",
+    "token",
     "top",
     "ls",
     "runs",

@@ -2,11 +2,13 @@ import { mount } from "svelte";
 import "./page.css";
 import { app } from "./state/app.svelte";
 import "./state/feed.svelte";
+import { rememberPlace } from "./server/place";
 import { exposeTestHooks } from "./state/hooks";
 import { rights } from "./state/rights.svelte";
 import Shell from "./shell/Shell.svelte";
 import { VIEWS } from "./shell/views";
 
+rememberPlace(location.pathname);
 // The first question leaves before anything is drawn.
 app.start();
 // What the page is drawn by is on its way while the shell is made; where that fails, the shell asks again.

@@ -17,6 +17,7 @@ from stepscope.version import __version__
 COMMANDS = {
     "serve": "show a log directory in the browser, live",
     "share": "make a link to a running server that is view-only and expires",
+    "token": "print the token of your servers, or replace it: old links and cookies end",
     "top": "watch runs in the terminal: charts, findings, ranks",
     "ls": "list runs: state, step, points, last values",
     "runs": "name, note, tag, archive, delete and restore runs",

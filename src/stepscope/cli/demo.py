@@ -92,15 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
 def start_server(log_dir: Path, port: int | None) -> Server:
     """Serve in a thread; on a free port if the default one is taken and none was requested."""
     from stepscope.serve import Server
-    from stepscope.serve.access import user_token
 
     log_dir.mkdir(parents=True, exist_ok=True)
     try:
-        return Server(log_dir, port=PORT if port is None else port, token=user_token()).start()
+        return Server(log_dir, port=PORT if port is None else port).start()
     except ServeError:
         if port is not None:
             raise
-        return Server(log_dir, port=0, token=user_token()).start()
+        return Server(log_dir, port=0).start()
 
 
 def unused(directory: Path) -> Path:

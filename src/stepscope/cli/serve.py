@@ -8,13 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepscope.cli.arguments import add_cache
-from stepscope.errors import UsageError
 from stepscope.urls import shown
 
 if TYPE_CHECKING:
     from stepscope.serve import Server
-
-TOKEN_VARIABLE = "STEPSCOPE_TOKEN"  # noqa: S105  a name, not a secret
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token",
         metavar="TOKEN",
-        help=f"token that a browser must send; 'auto' generates one (default: ${TOKEN_VARIABLE}, else on "
-        "loopback one that is kept where only you can read it)",
+        help="token that a browser must send; 'auto' generates one (default: $STEPSCOPE_TOKEN, else on "
+        "loopback the one that stepscope token prints)",
     )
     parser.add_argument(
         "--no-token",
@@ -67,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="site that may show the page in a frame, such as https://lab.example.org; 'notebook' for those "
         "on this machine; may be repeated",
     )
+    parser.add_argument(
+        "--attached",
+        action="store_true",
+        help="end with the program that started this one, however that ends, or when standard input ends; "
+        "for programs that start a server",
+    )
     add_cache(parser, "keep a cache that makes the next start near-instant (default: yes)")
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON with url and pid once listening"
@@ -77,12 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from stepscope.serve import Server
 
+    server: Server | None = None
+    if arguments.attached:
+        from stepscope.serve.attached import end_with_starter
+
+        end_with_starter(lambda: server.end() if server is not None else None)
     server = Server(
         arguments.log_dir,
         host=arguments.host,
         port=arguments.port,
         path_prefix=arguments.path_prefix,
-        token=token_of(arguments),
+        token=arguments.token,
+        no_token=arguments.no_token,
         allow_host=arguments.allow_host,
         embed=arguments.embed,
         read_only=arguments.read_only,
@@ -99,23 +108,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def token_of(arguments: argparse.Namespace) -> str | None:
-    """Return the token to require; None for none on loopback and for a new one elsewhere.
-
-    Raises:
-        UsageError: Both a token and none are wanted.
-    """
-    from stepscope.serve.access import is_loopback, user_token
-
-    if arguments.no_token:
-        if arguments.token:
-            raise UsageError("--token and --no-token exclude each other", hint="leave one of them out")
-        return None
-    if given := arguments.token or os.environ.get(TOKEN_VARIABLE):
-        return str(given)
-    return user_token() if is_loopback(arguments.host) else None
-
-
 def announce(server: Server, arguments: argparse.Namespace) -> None:
     """Print where the page is; the socket listens already."""
     from stepscope.serve.access import is_loopback
@@ -123,7 +115,10 @@ def announce(server: Server, arguments: argparse.Namespace) -> None:
     if arguments.json:
         import json
 
-        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
+        facts = {"url": server.url, "pid": os.getpid()}
+        if server.frame_url is not None:
+            facts["frame_url"] = server.frame_url
+        print(json.dumps(facts), flush=True)
     lines = [f"serving {shown(arguments.log_dir)} on {server.url} (Ctrl-C stops)"]
     if not server.follower.log_dir.exists():
         lines.append(f"{shown(arguments.log_dir)} does not exist yet: waiting for it")

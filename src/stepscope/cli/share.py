@@ -13,11 +13,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from stepscope.cli.output import say
-from stepscope.cli.serve import TOKEN_VARIABLE
 from stepscope.errors import ServeError, UsageError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 TIMEOUT_SECS = 10.0
+MAX_ANSWER_BYTES = 1 << 20
+CHALLENGE = re.compile(r'challenge="([0-9a-f]{64})"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +78,16 @@ def seconds_of(text: str) -> int:
 def ask(address: str, seconds: int) -> dict[str, Any]:
     """Have a server make a link.
 
+    The token is not sent: another program may listen on the port of a server that has ended. The server asks,
+    and gets a proof that holds for this address and this start of it.
+
     Raises:
         UsageError: No address.
         ServeError: No answer, or a refusal.
     """
-    from stepscope.serve.access import user_token
+    from stepscope.serve.access import TOKEN_VARIABLE
+    from stepscope.serve.login import PROOF, proof
+    from stepscope.serve.user_token import user_token
 
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -89,22 +95,27 @@ def ask(address: str, seconds: int) -> dict[str, Any]:
             f"not the address of a server: {address!r:.80}",
             hint="pass what stepscope serve printed, http://…",
         )
-    token = parse_qs(parts.query).get("token", [""])[-1] or os.environ.get(TOKEN_VARIABLE)
     place = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + "/api/v1/share", "", ""))
-    request = urllib.request.Request(  # noqa: S310  its scheme is checked
-        place,
-        data=json.dumps({"seconds": seconds}).encode(),
-        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token or user_token()}"},
-    )
+    headers = {"Content-Type": "application/json", "Host": parts.netloc.rpartition("@")[2]}
+    body = json.dumps({"seconds": seconds}).encode()
     try:
-        # No proxy of the environment: the token is for this server alone.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=TIMEOUT_SECS) as answer:
-            made: dict[str, Any] = json.load(answer)
-            return made
+        try:
+            return sent(place, body, headers)
+        except urllib.error.HTTPError as error:
+            asked = CHALLENGE.search(error.headers.get("WWW-Authenticate", ""))
+            if error.code != 401 or asked is None:
+                raise
+            token = parse_qs(parts.query).get("token", [""])[-1] or os.environ.get(TOKEN_VARIABLE)
+            proven = proof(token or user_token(), asked[1], headers["Host"])
+            return sent(place, body, {**headers, "Authorization": f"{PROOF} {proven}"})
     except urllib.error.HTTPError as error:
         raise refusal(error) from None
-    except (OSError, ValueError) as error:
+    except ValueError:
+        raise ServeError(
+            f"not a Stepscope server: what {parts.netloc} answered is not JSON",
+            hint="pass the address that stepscope serve printed",
+        ) from None
+    except OSError as error:
         reason = getattr(error, "reason", error)
         raise ServeError(
             f"no server answers at {parts.netloc}: {reason}",
@@ -112,10 +123,20 @@ def ask(address: str, seconds: int) -> dict[str, Any]:
         ) from None
 
 
+def sent(address: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    """Return what a server answers."""
+    request = urllib.request.Request(address, data=body, headers=headers)  # noqa: S310  its scheme is checked
+    # No proxy of the environment: the request is for this server alone.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=TIMEOUT_SECS) as answer:
+        made: dict[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
+        return made
+
+
 def refusal(error: urllib.error.HTTPError) -> ServeError:
     """Return what the server said."""
     try:
-        told = json.load(error)
+        told = json.loads(error.read(MAX_ANSWER_BYTES))
         return ServeError(f"the server refused: {told['error']}", hint=told["hint"] or "see its messages")
     except (ValueError, KeyError, TypeError):
         return ServeError(

@@ -3,30 +3,30 @@
 A page of another site can make the user's browser send requests to a server on loopback. Two checks stop
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
 (DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
-Beyond loopback a token is needed as well; on loopback the command asks for one that only this user can read,
-because other users share the machine. A token made for sharing is view-only and expires.
+A token is needed as well, on loopback too, because other users share the machine: :func:`access_for` decides
+that for every way to start a server. A token made for sharing is view-only and expires.
 """
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import os
 import re
 import secrets
 import socket
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from stepscope.errors import UsageError
+from stepscope.serve import login
 from stepscope.serve.share import ends_at
+from stepscope.serve.user_token import check_token, new_token, user_token
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
-SHORTEST_TOKEN = 8
 AUTO = "auto"
+TOKEN_VARIABLE = "STEPSCOPE_TOKEN"  # noqa: S105  a name, not a secret
 ANY = "*"
 """Allows every host name. A page that points its own name here has no token and learns nothing."""
 NOTEBOOK = "notebook"
@@ -48,9 +48,9 @@ class Grant:
     until: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Access:
-    """The rules of one server.
+    """The rules of one start of a server.
 
     Attributes:
         host: The address it is bound to.
@@ -60,6 +60,9 @@ class Access:
         embed: Origins of pages that may show this one in a frame, as CSP writes them.
         read_only: Nobody may change anything through this server.
         directory: The log directory, for which links are signed.
+        lasting: The token outlives this server, so no address contains it.
+        follows_user: The token is the one of the user, who may replace it.
+        start: A secret of this start alone.
     """
 
     host: str
@@ -69,6 +72,9 @@ class Access:
     embed: tuple[str, ...] = ()
     read_only: bool = False
     directory: Path = Path()
+    lasting: bool = False
+    follows_user: bool = False
+    start: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     def host_is_ours(self, header: str) -> bool:
         """Return whether a ``Host`` header names this server; any port is allowed, because tunnels map it."""
@@ -102,11 +108,76 @@ class Access:
         name = host_name(place)
         return name is not None and (name in self.allowed or place.lower() in self.allowed)
 
+    @property
+    def address_token(self) -> str | None:
+        """The part of the address that opens the page; None if it needs no token."""
+        if self.token is None or not self.lasting:
+            return self.token
+        return login.start_key(self.token, self.start)
+
+    @property
+    def frame_place(self) -> str | None:
+        """The place of this page for frames of other pages, None if there may be none."""
+        return login.frame_place(self.token, self.start) if self.token is not None and self.embed else None
+
     def token_is_right(self, offered: str | None) -> bool:
         """Compare in constant time; without a token of our own, everything is accepted."""
         if self.token is None:
             return True
-        return offered is not None and hmac.compare_digest(offered.encode(), self.token.encode())
+        return offered is not None and any(login.same(offered, token) for token in self.owner_tokens())
+
+    def owner_tokens(self) -> tuple[str, ...]:
+        """Return the tokens that open everything."""
+        return tuple(dict.fromkeys(token for token in (self.token, self.address_token) if token is not None))
+
+    def cookie(self, place: str, grant: Grant, now: float) -> tuple[str, int]:
+        """Return a cookie for a place, and the seconds until it ends."""
+        until = int(now) + login.LIFETIME_S
+        if grant.until is not None:
+            until = min(until, int(grant.until))
+        value = login.cookie_value(
+            self.token or "", self.start, place=place, changes=grant.changes, until=until
+        )
+        return value, max(until - int(now), 1)
+
+    def grant_of_place(self, place: str, cookie: str | None, now: float) -> Grant | None:
+        """Return the rights of a browser at a place, with the cookie that it sent; None for nothing."""
+        if self.token is None:
+            return None
+        frames = self.frame_place
+        if frames is not None and login.same(place, frames):
+            return Grant(changes=not self.read_only)
+        rights = None if cookie is None else login.cookie_rights(cookie, self.token, self.start, place=place)
+        if rights is None or now >= rights[1]:
+            return None
+        return Grant(changes=rights[0] and not self.read_only, until=None if rights[0] else rights[1])
+
+    def cookie_ended(self, place: str, cookie: str | None) -> bool:
+        """Return whether a cookie was one of a link, whatever its time."""
+        if self.token is None or cookie is None:
+            return False
+        return login.cookie_rights(cookie, self.token, self.start, place=place) is not None
+
+    def proof_is_right(self, offered: str, host: str, port: int | None) -> bool:
+        """Return whether somebody proved to know a token, to this server and not to one in between.
+
+        A program on a port that another server has left could pass a proof on. So on this machine the port
+        that the proof was sent to must be the one that this server listens on.
+
+        Args:
+            offered: The proof.
+            host: The ``Host`` that it was sent to.
+            port: The port on which the request arrived.
+        """
+        name = host_name(host)
+        if name is None or self.token is None:
+            return False
+        here = name in LOOPBACK_NAMES or is_loopback(name)
+        reached = same_place(host, f"{host.rpartition(':')[0]}:{port}", scheme="http")
+        if here and not reached and host.lower() not in self.allowed:
+            return False
+        asked = login.challenge(self.start)
+        return any(login.same(offered, login.proof(token, asked, host)) for token in self.owner_tokens())
 
     def grant(self, offered: str | None, now: float) -> Grant | None:
         """Return what a token allows; None for nothing. One that has ended allows nothing.
@@ -132,85 +203,60 @@ def access_for(
     *,
     allow_host: Iterable[str] = (),
     token: str | None = None,
+    no_token: bool = False,
     embed: Iterable[str] = (),
     read_only: bool = False,
     directory: Path = Path(),
 ) -> Access:
-    """Return the rules for a server bound to ``host``.
+    """Return the rules for a server bound to ``host``, whoever starts it.
 
     Args:
         host: Address or name to bind to.
         allow_host: Further names that a browser may use for the server, as behind a proxy; ``*`` for any,
             which needs a token.
-        token: None for the default: none on loopback, a new one elsewhere. ``auto`` for a new one.
+        token: None for the one in ``$STEPSCOPE_TOKEN``, else on loopback that of the user and a new one
+            elsewhere. ``auto`` for a new one.
+        no_token: Everybody on this machine may do everything. Elsewhere than on loopback it does nothing.
         embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
         read_only: Nobody may change anything.
         directory: The log directory.
 
     Raises:
-        UsageError: A token that is easily guessed or that a URL cannot carry; a malformed host or origin;
-            any host without a token.
+        UsageError: A token that is easily guessed or that a URL cannot carry, or both one and none; a
+            malformed host or origin; any host without a token.
     """
     allowed = frozenset(checked_host(name) for name in allow_host)
-    if token == AUTO or (token is None and not is_loopback(host)):
-        token = secrets.token_urlsafe(24)
+    if no_token and token is not None:
+        raise UsageError("--token and --no-token exclude each other", hint="leave one of them out")
+    lasting = follows_user = False
+    if no_token and is_loopback(host):
+        token = None
+    elif token == AUTO or (no_token and token is None):
+        token = new_token()
+    elif token is None and (token := os.environ.get(TOKEN_VARIABLE) or None):
+        lasting = True
+    elif token is None and is_loopback(host):
+        token, lasting, follows_user = user_token(), True, True
+    elif token is None:
+        token = new_token()
     if token is not None:
         check_token(token)
     if ANY in allowed and token is None:
         raise UsageError(
             "--allow-host '*' without a token would let any web page read these runs",
-            hint="add --token auto, or name the host",
+            hint="leave --no-token out, or name the host",
         )
-    names = frozenset() if is_loopback(host) else machine_names()
     return Access(
         host=host,
         allowed=allowed,
         token=token,
-        names=names,
+        names=frozenset() if is_loopback(host) else machine_names(),
         embed=origins(embed),
         read_only=read_only,
         directory=directory,
+        lasting=lasting,
+        follows_user=follows_user,
     )
-
-
-def user_token() -> str:
-    """Return the token of this user's servers on loopback, which other users of the machine cannot read.
-
-    It is kept in ``$XDG_STATE_HOME/stepscope/token``, so that an open page finds a server that was started
-    again. If it cannot be kept, or another user could have written or read it, a new one is generated.
-    """
-    made = secrets.token_urlsafe(24)
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    try:
-        place = Path(base).expanduser() / "stepscope" / "token"
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(place, flags, 0o600), "r+") as file:
-            status = os.fstat(file.fileno())
-            if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISREG(status.st_mode):
-                return made
-            kept = file.read(200)
-            if not kept:
-                file.write(made)
-                return made
-        check_token(kept)
-    except (OSError, RuntimeError, UnicodeDecodeError, UsageError):
-        return made
-    return kept
-
-
-def check_token(token: str) -> None:
-    """Refuse a token that is too short or needs escaping in a URL or cookie."""
-    if len(token) < SHORTEST_TOKEN:
-        raise UsageError(
-            f"token of {len(token)} characters: expected at least {SHORTEST_TOKEN}",
-            hint="use --token auto to generate a good one",
-        )
-    if not all(letter.isascii() and (letter.isalnum() or letter in "-._~") for letter in token):
-        raise UsageError(
-            "token with a character that a URL cannot carry: expected letters, digits and - . _ ~",
-            hint="use --token auto to generate a good one",
-        )
 
 
 def checked_host(name: str) -> str:

@@ -5,6 +5,8 @@ Pure ASGI, outermost, so that no route can be reached around it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode
@@ -14,6 +16,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stepscope.serve import login
 from stepscope.serve.access import Access, Grant, fetch_is_ours
 from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
@@ -38,6 +41,17 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+REOPEN = (
+    "(()=>{const base=location.pathname.replace(/~[\\w-]{22}\\/?$/,''),name='stepscope-place:'+base;"
+    "const place=localStorage.getItem(name);if(!place)return;"
+    "if(location.pathname.includes(place))localStorage.removeItem(name);"
+    "else location.replace(base+place+'/'+location.search+location.hash)})()"
+)
+"""Leads a browser that was let in to its place again. What it stores belongs to this host *and* port."""
+REOPEN_POLICY = (
+    "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; script-src "
+    f"'sha256-{base64.b64encode(hashlib.sha256(REOPEN.encode()).digest()).decode()}'"
+)
 
 
 class Guard:
@@ -46,7 +60,7 @@ class Guard:
     Args:
         app: What answers them.
         access: Who may ask.
-        cookie: Name of the cookie that carries the token; holds the port, because cookies ignore ports.
+        cookie: Name of the cookie of a browser that was let in.
         prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
         wall: Seconds since the epoch.
     """
@@ -77,7 +91,8 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self.check_sender(scope, headers)
-            answer = self.slash(scope) or self.token_answer(scope, headers)
+            place, path = self.split(scope["path"])
+            answer = self.slash(scope, place, path) or self.token_answer(scope, headers, place)
             if answer is None:
                 self.check_change(scope)
                 check_body(scope["method"], headers)
@@ -119,50 +134,77 @@ class Guard:
         """Return whether the request is for the page itself, as from a link or the address bar."""
         return scope["method"] in ("GET", "HEAD") and not self.stripped(scope["path"]).startswith("/" + API)
 
-    def stripped(self, path: str) -> str:
-        """Return the path without the prefix; proxies that cut it off themselves are served as well."""
-        if self.prefix and (path == self.prefix or path.startswith(self.prefix + "/")):
-            return path[len(self.prefix) :]
-        return path
+    def split(self, path: str) -> tuple[str | None, str]:
+        """Return the place in a path, None without one, and the path without place and prefix.
 
-    def slash(self, scope: Scope) -> Response | None:
-        """Cut the prefix off; relative addresses of the page need the slash at its end, so add that first."""
-        path = self.stripped(scope["path"])
+        Proxies that cut the prefix off themselves are served as well.
+        """
+        if self.prefix and (path == self.prefix or path.startswith(self.prefix + "/")):
+            path = path[len(self.prefix) :]
+        return login.split_place(path)
+
+    def stripped(self, path: str) -> str:
+        """Return the path without prefix and place."""
+        return self.split(path)[1]
+
+    def slash(self, scope: Scope, place: str | None, path: str) -> Response | None:
+        """Cut prefix and place off; relative addresses of the page need the slash at the end of both."""
         if path == "":
             query = scope["query_string"].decode("latin-1")
-            return RedirectResponse(
-                self.prefix.rpartition("/")[2] + "/" + (f"?{query}" if query else ""), 307
-            )
+            last = place or self.prefix.rpartition("/")[2]
+            return RedirectResponse(last + "/" + (f"?{query}" if query else ""), 307)
         scope["path"] = path
         return None
 
-    def token_answer(self, scope: Scope, headers: Headers) -> Response | None:
-        """Note what a request with a token may do, or return a redirect, or raise the refusal."""
+    def token_answer(self, scope: Scope, headers: Headers, place: str | None) -> Response | None:
+        """Note what a request may do, or return a redirect, or raise the refusal."""
         now = self.wall()
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_query = [value for name, value in query if name == "token"] if self.access.token else []
-        grants = [found for offer in self.offers(headers) if (found := self.access.grant(offer, now))]
-        held = max(grants, key=lambda grant: grant.changes, default=self.access.grant(None, now))
         if in_query and self.is_document(scope) and (offered := self.access.grant(in_query[-1], now)):
-            rest = urlencode([pair for pair in query if pair[0] != "token"])
-            # Who may do more than the link allows keeps that.
-            keep = held is not None and held.changes and not offered.changes
-            return self.welcome(rest, headers, None if keep else (in_query[-1], offered))
+            return self.welcome(query, headers, place, offered)
+        held = self.held(scope, headers, place, now)
         if held is not None:
             scope[GRANT], scope[ACCESS] = held, self.access
             return None
-        return self.refuse_token(scope, any(map(self.access.ended, [*in_query, *self.offers(headers)])))
+        cookie = cookies(headers).get(self.cookie)
+        ended = any(map(self.access.ended, [*in_query, *bearers(headers)]))
+        ended = ended or (place is not None and self.access.cookie_ended(place, cookie))
+        return self.refuse_token(scope, headers, ended)
 
-    def refuse_token(self, scope: Scope, ended: bool) -> Response:
+    def held(self, scope: Scope, headers: Headers, place: str | None, now: float) -> Grant | None:
+        """Return what a request may do by its headers and its place."""
+        grants = [self.access.grant(offer, now) for offer in [*bearers(headers), None]]
+        if place is not None:
+            grants.append(self.access.grant_of_place(place, cookies(headers).get(self.cookie), now))
+        if scope["path"] == f"/{API}share":
+            port = (scope.get("server") or ("", None))[1]
+            proofs = bearers(headers, login.PROOF)
+            if any(self.access.proof_is_right(offer, headers["host"], port) for offer in proofs):
+                grants.append(Grant(changes=not self.access.read_only))
+        return max(filter(None, grants), key=lambda grant: grant.changes, default=None)
+
+    def refuse_token(self, scope: Scope, headers: Headers, ended: bool) -> Response:
         """Return the refusal of a request without a token, or raise it."""
         what = "This link has ended." if ended else "This server needs its token."
-        hint = "open the address that the server printed when it started, which ends in ?token=…"
+        hint = (
+            "open the address that the server printed when it started last, which ends in ?token=…, or add "
+            "?token= and what stepscope token prints"
+        )
         if ended:
             hint = "ask whoever sent it for a new one: stepscope share"
         if self.is_document(scope):
+            if not ended and headers.get("sec-fetch-dest") == "document":
+                return Response(
+                    f"<!doctype html><pre>{what}\n{hint}</pre><script>{REOPEN}</script>",
+                    401,
+                    {"Content-Security-Policy": REOPEN_POLICY},
+                    "text/html",
+                )
             return PlainTextResponse(f"{what}\n{hint}\n", 401)
         error = "the link has ended" if ended else "token missing or wrong"
-        raise Refusal(401, error, hint, headers={"WWW-Authenticate": "Bearer"})
+        asked = f'Bearer, {login.PROOF} challenge="{login.challenge(self.access.start)}"'
+        raise Refusal(401, error, hint, headers={"WWW-Authenticate": asked})
 
     def check_change(self, scope: Scope) -> None:
         """Refuse a change where the request may only look."""
@@ -172,37 +214,44 @@ class Guard:
             raise Refusal(403, "this server is read-only", "start it without --read-only")
         raise Refusal(403, "this link is view-only", "ask whoever shared it to make the change")
 
-    def offers(self, headers: Headers) -> Iterator[str]:
-        """Yield every token that a request carries in a header."""
-        authorization = headers.get("authorization", "")
-        if authorization[:7].lower() == "bearer ":
-            yield authorization[7:].strip()
-        # Not http.cookies, which gives up at the first odd cookie of another server on this host.
-        cookies = cookie_parser(headers.get("cookie", ""))
-        if self.cookie in cookies:
-            yield cookies[self.cookie]
+    def welcome(
+        self, query: list[tuple[str, str]], headers: Headers, place: str | None, grant: Grant
+    ) -> Response:
+        """Lead a browser with a token to a place of its own, and there to the address without the token.
 
-    def welcome(self, query: str, headers: Headers, given: tuple[str, Grant] | None) -> Response:
-        """Put the token into a cookie and redirect to the address without it: histories keep addresses."""
-        target = "./" + (f"?{query}" if query else "")
+        Histories keep addresses. The cookie has no path of ours: the browser takes the place, below whatever
+        prefix a proxy may have.
+        """
+        if place is None:
+            target = f"./{login.new_place()}/?{urlencode(query)}"
+        else:
+            rest = urlencode([pair for pair in query if pair[0] != "token"])
+            target = "./" + (f"?{rest}" if rest else "")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             # A redirect would still count as the other site's and not carry a strict cookie; a page of ours
             # does.
             response: Response = Response(refresh_page(target), media_type="text/html")
         else:
             response = RedirectResponse(target, 303)
-        if given is not None:
-            token, grant = given
-            left_s = None if grant.until is None else max(int(grant.until - self.wall()), 1)
+        if place is not None:
+            value, left_s = self.access.cookie(place, grant, self.wall())
             response.set_cookie(
-                self.cookie,
-                token,
-                max_age=left_s,
-                path=self.prefix or "/",
-                httponly=True,
-                samesite="strict",
+                self.cookie, value, max_age=left_s, path=None, httponly=True, samesite="strict"
             )
         return response
+
+
+def bearers(headers: Headers, scheme: str = "bearer") -> Iterator[str]:
+    """Yield what a request's ``Authorization`` carries."""
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() == scheme.lower() and value:
+        yield value.strip()
+
+
+def cookies(headers: Headers) -> dict[str, str]:
+    """Return the cookies of a request."""
+    # Not http.cookies, which gives up at the first odd cookie of another server on this host.
+    return cookie_parser(headers.get("cookie", ""))
 
 
 def refresh_page(target: str) -> str:
@@ -241,7 +290,7 @@ def with_headers(send: Send, protection: Mapping[str, str]) -> Send:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in protection.items():
-                headers[name] = value
+                headers.setdefault(name, value)
             headers.setdefault("Cache-Control", "no-store")
         await send(message)
 

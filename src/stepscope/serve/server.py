@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import socket
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stepscope.errors import ServeError
+from stepscope.errors import ServeError, StepscopeError
 from stepscope.serve.access import access_for, is_address
 from stepscope.serve.address import address_of, checked_prefix, listen, url_of
 from stepscope.serve.follow import LogFollower, check_log_dir, copy_of
+from stepscope.serve.user_token import CHECK_EVERY_S, kept_token, replace_token
 from stepscope.urls import is_url
 
 if TYPE_CHECKING:
@@ -31,20 +36,18 @@ class Server:
     Args:
         log_dir: The directory that holds the runs; it is waited for where only its parent exists. Or the URL
             of one, of which a copy is served that follows it.
-        host: Name or address to listen on. Anything but loopback needs a token.
+        host: Name or address to listen on.
         port: 0 takes any free port.
         path_prefix: Path under which a proxy shows the server.
-        token: What a request must carry; None for none on loopback and a new one elsewhere, ``auto`` for a
-            new one.
+        token: What a request must carry; None for the one in ``$STEPSCOPE_TOKEN``, else on loopback the one
+            of the user and elsewhere a new one; ``auto`` for a new one.
+        no_token: On loopback every user of this machine may see, change and delete the runs.
         allow_host: Further names under which browsers reach the server, as those of a proxy.
         embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
         read_only: Nobody may change, delete or restore anything through it.
         cache: Whether the store may keep a cache.
         page: Folder with the built page; None for the one of this package.
         report: Takes one line for the user when the directory cannot be read any more.
-
-    Attributes:
-        url: The address to open, with the token where one is needed.
 
     Raises:
         LogDirectoryError: The log directory can never be served.
@@ -60,6 +63,7 @@ class Server:
         port: int = DEFAULT_PORT,
         path_prefix: str = "",
         token: str | None = None,
+        no_token: bool = False,
         allow_host: Iterable[str] = (),
         embed: Iterable[str] = (),
         read_only: bool = False,
@@ -76,16 +80,46 @@ class Server:
             address, self.port = address_of(self.socket)
             names = [*allow_host] if is_address(host) else [*allow_host, host]
             self.access = access_for(
-                address, allow_host=names, token=token, embed=embed, read_only=read_only, directory=path
+                address,
+                allow_host=names,
+                token=token,
+                no_token=no_token,
+                embed=embed,
+                read_only=read_only,
+                directory=path,
             )
         except BaseException:
             self.socket.close()
             raise
-        self.url = url_of(self.socket, host=host, prefix=self.prefix, token=self.access.token)
+        close_in_forks(self.socket)
+        self._address = functools.partial(url_of, self.socket, host=host, prefix=self.prefix)
+        self._url = self.url  # for those who ask when the socket is closed
+        self._ended = threading.Event()
         self.page = Path(page) if page is not None else None
         self.follower = LogFollower(path, url=url, cache=cache, report=report or to_stderr)
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The address to open, with what lets a browser in.
+
+        If the token is the user's own, the address contains a key of this start of the server instead: it
+        opens no other server.
+        """
+        if self.socket.fileno() >= 0:
+            self._url = self._address(token=self.access.address_token)
+        return self._url
+
+    @property
+    def frame_url(self) -> str | None:
+        """The address for frames of the pages that may embed this one; None if none may.
+
+        It needs no cookie, because browsers withhold those of frames. Like a cookie it opens this start of
+        the server alone.
+        """
+        place = self.access.frame_place
+        return f"{self._address()}{place}/" if place is not None else None
 
     def run(self) -> None:
         """Serve until ``stop`` or a signal; returns after an orderly end."""
@@ -95,6 +129,7 @@ class Server:
         try:
             loop.run()
         finally:
+            self._ended.set()
             self.follower.stop()
 
     def start(self) -> Server:
@@ -107,7 +142,15 @@ class Server:
             raise ServeError("the server did not start", hint="see what was printed above")
         return self
 
+    def _follow_token(self) -> None:
+        """Take the user's new token when there is one: links and cookies of the one before end."""
+        while not self._ended.wait(CHECK_EVERY_S):
+            with contextlib.suppress(OSError, StepscopeError, RuntimeError, UnicodeDecodeError):
+                self.access.token = kept_token() or replace_token()
+
     def _new_loop(self) -> Loop:
+        if self.access.follows_user:
+            threading.Thread(target=self._follow_token, name="stepscope-token", daemon=True).start()
         from stepscope.serve.app import Application
         from stepscope.serve.loop import Loop
         from stepscope.serve.page import FOLDER, Page
@@ -117,10 +160,15 @@ class Server:
         self._loop = Loop(app, self.socket, close=answers.close)
         return self._loop
 
-    def stop(self, *, timeout_s: float = 5.0) -> None:
-        """Stop serving; does nothing on a server that is not running."""
+    def end(self) -> None:
+        """Ask a server that ``run`` serves for an orderly end, from any thread."""
         if self._loop is not None:
             self._loop.stop()
+
+    def stop(self, *, timeout_s: float = 5.0) -> None:
+        """Stop serving; does nothing on a server that is not running."""
+        self._ended.set()
+        self.end()
         if self._thread is not None:
             self._thread.join(timeout_s)
         self.follower.stop()
@@ -138,6 +186,26 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+_listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def close_in_forks(listener: socket.socket) -> None:
+    """Leave a listening socket to this process: a fork that lives on would keep its port."""
+    if not _listening and hasattr(os, "register_at_fork"):
+        _register_once()
+    _listening.add(listener)
+
+
+@functools.cache
+def _register_once() -> None:
+    os.register_at_fork(after_in_child=_close_listening)
+
+
+def _close_listening() -> None:
+    for listener in list(_listening):
+        listener.close()
 
 
 def to_stderr(line: str) -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from stepscope.cli import main, serve
 
-KEPT = "kept-for-this-user"
-
 
 class FakeServer:
     def __init__(self, log_dir, **options):
@@ -16,8 +14,8 @@ class FakeServer:
 
         self.log_dir, self.options, self.ran = log_dir, options, False
         self.follower = LogFollower(Path(log_dir))
-        self.access = access_for("127.0.0.1", token=options["token"])
-        self.url = "http://127.0.0.1:6006/"
+        self.access = access_for("127.0.0.1", token=options["token"], no_token=options["no_token"])
+        self.url, self.frame_url = "http://127.0.0.1:6006/", None
         FakeServer.made = self
 
     def run(self):
@@ -25,10 +23,9 @@ class FakeServer:
 
 
 @pytest.fixture
-def made(monkeypatch):
+def made(monkeypatch, tmp_path):
     monkeypatch.setattr("stepscope.serve.Server", FakeServer)
-    monkeypatch.setattr("stepscope.serve.access.user_token", lambda: KEPT)
-    monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def made(*words):
         assert main(["serve", *words]) == 0
@@ -40,8 +37,8 @@ def made(monkeypatch):
 
 def test_what_is_assumed(made, tmp_path):
     assert made(str(tmp_path)) == {
-        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": KEPT, "allow_host": [], "embed": [],
-        "read_only": False, "cache": True,
+        "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "no_token": False,
+        "allow_host": [], "embed": [], "read_only": False, "cache": True,
     }  # fmt: skip
 
 
@@ -64,6 +61,7 @@ def test_what_can_be_said(made, tmp_path):
         "port": 0,
         "path_prefix": "/x",
         "token": "auto",
+        "no_token": False,
         "allow_host": ["a", "b"],
         "embed": ["https://lab.example.org"],
         "read_only": True,
@@ -71,20 +69,9 @@ def test_what_can_be_said(made, tmp_path):
     }
 
 
-def test_the_token_may_come_from_the_environment(made, tmp_path, monkeypatch):
-    monkeypatch.setenv(serve.TOKEN_VARIABLE, "from-the-environment")
-    assert made(str(tmp_path))["token"] == "from-the-environment"
-    assert made(str(tmp_path), "--token", "from-the-line")["token"] == "from-the-line"
-    assert made(str(tmp_path), "--no-token")["token"] is None
-
-
 def test_a_token_and_none_exclude_each_other(tmp_path, capsys):
     assert main(["serve", str(tmp_path), "--token", "auto", "--no-token"]) == 1
     assert "--token and --no-token exclude each other" in capsys.readouterr().err
-
-
-def test_elsewhere_than_on_loopback_a_new_token_is_made_up(made, tmp_path):
-    assert made(str(tmp_path), "--host", "0.0.0.0")["token"] is None  # the server makes it
 
 
 def test_it_is_said_who_may_look_without_a_token(made, tmp_path, capsys):

@@ -3,7 +3,8 @@ import os
 import pytest
 
 from stepscope.errors import UsageError
-from stepscope.serve.access import Access, access_for, check_token, fetch_is_ours, host_name, user_token
+from stepscope.serve.access import Access, Grant, access_for, fetch_is_ours, host_name
+from stepscope.serve.user_token import check_token, kept_token, replace_token, user_token
 
 LOOPBACK = Access(host="127.0.0.1")
 OPEN = Access(host="0.0.0.0", token="0123456789", names=frozenset({"node7"}))
@@ -104,14 +105,29 @@ def test_behind_a_proxy_that_rewrites_host_the_allowed_name_is_an_origin_too():
     assert not access.origin_is_ours("https://evil.example.org", "127.0.0.1:6006")
 
 
-def test_a_token_is_made_up_beyond_loopback_only():
-    assert access_for("127.0.0.1").token is None
-    assert access_for("::1").token is None
+def test_everybody_needs_a_token(state, monkeypatch):
+    assert access_for("127.0.0.1").token == access_for("::1").token == user_token()
+    assert access_for("127.0.0.1", no_token=True).token is None
     first, second = access_for("0.0.0.0").token, access_for("::").token
     assert len(first) >= 32
     assert first != second
     assert len(access_for("127.0.0.1", token="auto").token) >= 32
     assert access_for("0.0.0.0", token="my-own-token").token == "my-own-token"
+    assert len(access_for("0.0.0.0", no_token=True).token) >= 32, "the network is not let in"
+    monkeypatch.setenv("STEPSCOPE_TOKEN", "from-the-environment")
+    assert {access_for(host).token for host in ("127.0.0.1", "0.0.0.0")} == {"from-the-environment"}
+    with pytest.raises(UsageError, match="exclude each other"):
+        access_for("127.0.0.1", token="auto", no_token=True)
+
+
+def test_an_address_does_not_contain_a_token_that_outlives_the_server(state, monkeypatch):
+    one, other = access_for("127.0.0.1"), access_for("127.0.0.1")
+    assert user_token() not in (one.address_token, other.address_token)
+    assert one.grant(one.address_token, 0) == Grant(changes=True)
+    assert one.grant(user_token(), 0) == Grant(changes=True)
+    assert other.grant(one.address_token, 0) is None
+    chosen = access_for("127.0.0.1", token="my-own-token")
+    assert chosen.address_token == "my-own-token"
 
 
 @pytest.mark.parametrize("token", ["short", "", "with space in it", "semicolon;cookie", "ümläut-token"])
@@ -172,7 +188,7 @@ def test_host_name(text, name):
 
 def test_any_host_needs_a_token():
     with pytest.raises(UsageError, match="any web page"):
-        access_for("127.0.0.1", allow_host=["*"])
+        access_for("127.0.0.1", allow_host=["*"], no_token=True)
     access = access_for("127.0.0.1", allow_host=["*"], token="auto")
     assert access.host_is_ours("hub.example.org:8443")
     assert access.origin_is_ours("https://hub.example.org", "127.0.0.1:6006")
@@ -203,6 +219,7 @@ def test_a_frame_is_answered_only_where_pages_may_embed():
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_TOKEN", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "stepscope" / "token"
 
@@ -230,7 +247,13 @@ def test_a_token_that_others_may_know_is_not_used(state, tmp_path, spoil):
         state.mkdir()
     else:
         state.write_bytes(b"short" if spoil == "short" else bytes(range(128, 160)))
+    if spoil == "folder":
+        assert user_token() not in (token, user_token())
+        return
+    with pytest.raises((OSError, UnicodeDecodeError, UsageError)):
+        kept_token()
     assert user_token() not in (token, "short", user_token())
+    assert replace_token() == user_token() == state.read_text()
 
 
 def test_where_none_can_be_kept_a_new_one_is_made_up(tmp_path, monkeypatch):

@@ -1,20 +1,24 @@
+import base64
+import hashlib
+
 import pytest
 from starlette.responses import PlainTextResponse
 
+from stepscope.serve import login
 from stepscope.serve.access import Access
-from stepscope.serve.guard import MAX_BODY_BYTES, SECURITY_HEADERS, Guard
+from stepscope.serve.guard import MAX_BODY_BYTES, REOPEN, SECURITY_HEADERS, Guard
 
 TOKEN = "0123456789abcdef"
 JSON = {"content-type": "application/json"}
 
 
-async def app(scope, receive, send):
+async def app_(scope, receive, send):
     await PlainTextResponse(f"inside {scope['path']}")(scope, receive, send)
 
 
 def guard(*, token=None, prefix="", host="127.0.0.1", allowed=()):
     access = Access(host=host, allowed=frozenset(allowed), token=token)
-    return Guard(app, access=access, cookie="stepscope_6006", prefix=prefix)
+    return Guard(app_, access=access, cookie="stepscope_6006", prefix=prefix)
 
 
 def test_a_plain_request_passes(ask):
@@ -92,6 +96,7 @@ def test_without_the_token_nothing_is_answered(ask, target):
         {"authorization": "Bearer wrong"},
         {"cookie": "stepscope_6006=wrong"},
         {"cookie": "other=" + TOKEN},
+        {"cookie": "stepscope_6006=" + TOKEN},
     ):
         answer = ask(guard(token=TOKEN), target, headers=headers)
         assert answer.status == 401
@@ -105,28 +110,148 @@ def test_without_the_token_nothing_is_answered(ask, target):
     [
         {"authorization": f"Bearer {TOKEN}"},
         {"authorization": f"bearer  {TOKEN}"},
-        {"cookie": f"stepscope_6006={TOKEN}"},
-        {"cookie": f'odd name={{"a": 1}}; stepscope_6006={TOKEN}; x'},
     ],
 )
 def test_the_token_opens_everything(ask, headers):
     assert ask(guard(token=TOKEN), "/api/v1/changes", headers=headers).status == 200
 
 
-def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(ask):
-    answer = ask(guard(token=TOKEN), f"/?token={TOKEN}&q=a%26b")
+def enter(ask, app, query="", *, token=TOKEN, headers=None, **options):
+    """Return the answer that brings the cookie, and the place where that is valid."""
+    first = ask(app, f"/?token={token}{query}", headers=headers, **options)
+    assert first.status == 303
+    assert first.header("set-cookie") is None
+    place = first.header("location").partition("?")[0].strip("./")
+    return ask(app, f"/{first.header('location').removeprefix('./')}", headers=headers, **options), place
+
+
+def test_the_token_in_the_address_becomes_a_cookie_of_a_place_and_leaves_the_address(ask):
+    app = guard(token=TOKEN)
+    answer, place = enter(ask, app, "&q=a%26b")
     assert answer.status == 303
     assert answer.header("location") == "./?q=a%26b"
     cookie = answer.header("set-cookie")
-    assert cookie.startswith(f"stepscope_6006={TOKEN};")
+    assert cookie.startswith("stepscope_6006=")
+    assert TOKEN not in cookie
     parts = {part.strip().lower() for part in cookie.split(";")}
-    assert {"httponly", "samesite=strict", "path=/"} <= parts
-    assert ask(guard(token=TOKEN), "/?q=a%26b", headers={"cookie": cookie.partition(";")[0]}).status == 200
+    assert {"httponly", "samesite=strict"} <= parts
+    assert not [part for part in parts if part.startswith("path=")], "the browser takes the place"
+    given = {"cookie": f'odd name={{"a": 1}}; {cookie.partition(";")[0]}; x'}
+    assert ask(app, f"/{place}/?q=a%26b", headers=given).body == b"inside /"
+    assert ask(app, f"/{place}/api/v1/changes", headers=given).body == b"inside /api/v1/changes"
+    assert ask(app, f"/{place}").header("location") == f"{place}/"
+
+
+def test_a_cookie_is_worthless_elsewhere(ask):
+    app = guard(token=TOKEN)
+    answer, place = enter(ask, app)
+    cookie = {"cookie": answer.header("set-cookie").partition(";")[0]}
+    assert ask(app, f"/{place}/api/v1/changes", headers=cookie).status == 200
+    _, other = enter(ask, app)
+    assert ask(app, f"/{other}/api/v1/changes", headers=cookie).status == 401, "another browser's place"
+    assert ask(app, "/api/v1/changes", headers=cookie).status == 401
+    again = guard(token=TOKEN)
+    assert ask(again, f"/{place}/api/v1/changes", headers=cookie).status == 401, "another start"
+    value = cookie["cookie"].partition("=")[2]
+    assert ask(app, "/api/v1/changes", headers={"authorization": f"Bearer {value}"}).status == 401
+    app.access.token = "another-token-of-the-user"
+    assert ask(app, f"/{place}/api/v1/changes", headers=cookie).status == 401, "the token was replaced"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.replace("owner", "view"),
+        lambda value: "owner.99999999999" + value[value.rindex(".") :],
+        lambda value: value[:-1],
+        lambda value: "",
+        lambda value: "owner.1e9.x",
+        lambda value: "owner.1.\u00fc",
+    ],
+)
+def test_a_changed_cookie_opens_nothing(ask, change):
+    app = guard(token=TOKEN)
+    answer, place = enter(ask, app)
+    name, _, value = answer.header("set-cookie").partition(";")[0].partition("=")
+    headers = {"cookie": f"{name}={change(value)}"}
+    assert ask(app, f"/{place}/api/v1/changes", headers=headers).status == 401
+
+
+def test_a_cookie_ends(ask):
+    now = [1_000_000.0]
+    access = Access(host="127.0.0.1", token=TOKEN)
+    app = Guard(app_, access=access, cookie="c", wall=lambda: now[0])
+    answer, place = enter(ask, app)
+    cookie = answer.header("set-cookie")
+    assert f"max-age={login.LIFETIME_S}" in cookie.lower()
+    headers = {"cookie": cookie.partition(";")[0]}
+    now[0] += login.LIFETIME_S - 1
+    assert ask(app, f"/{place}/", headers=headers).status == 200
+    now[0] += 1
+    assert ask(app, f"/{place}/", headers=headers).status == 401
+
+
+def test_a_frame_needs_no_cookie_and_only_where_pages_may_embed(ask):
+    access = Access(host="127.0.0.1", token=TOKEN, embed=("http://localhost:*",))
+    inner = Guard(app_, access=access, cookie="c")
+    place = access.frame_place
+    assert ask(inner, f"/{place}/api/v1/changes").status == 200
+    assert ask(inner, f"/{login.new_place()}/api/v1/changes").status == 401
+    other = Access(host="127.0.0.1", token=TOKEN, embed=("http://localhost:*",))
+    assert ask(Guard(app_, access=other, cookie="c"), f"/{place}/api/v1/changes").status == 401
+    closed = Access(host="127.0.0.1", token=TOKEN, start=access.start)
+    assert ask(Guard(app_, access=closed, cookie="c"), f"/{place}/api/v1/changes").status == 401
+
+
+def test_a_browser_without_a_token_is_led_to_its_place_again(ask):
+    answer = ask(guard(token=TOKEN), "/", headers={"sec-fetch-dest": "document"})
+    assert answer.status == 401
+    digest = base64.b64encode(hashlib.sha256(REOPEN.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in answer.header("content-security-policy")
+    assert f"<script>{REOPEN}</script>".encode() in answer.body
+
+
+def proven(app, host, *, secret=TOKEN, challenge=None):
+    asked = challenge or login.challenge(app.access.start)
+    return {
+        "host": host,
+        "content-type": "application/json",
+        "authorization": f"{login.PROOF} {login.proof(secret, asked, host)}",
+    }
+
+
+def test_a_proof_makes_links_and_opens_nothing_else(ask):
+    app = guard(token=TOKEN)
+    answer = ask(app, "/api/v1/share", method="POST", headers={"content-type": "application/json"})
+    assert f'challenge="{login.challenge(app.access.start)}"' in answer.header("www-authenticate")
+    headers = proven(app, "localhost:6006")
+    assert ask(app, "/api/v1/share", method="POST", headers=headers).status == 200
+    assert ask(app, "/api/v1/run/delete", method="POST", headers=headers).status == 401
+    assert ask(app, "/api/v1/changes", headers=headers).status == 401
+
+
+def test_a_proof_that_another_program_passes_on_is_worthless(ask):
+    app = guard(token=TOKEN)
+    for headers in (
+        proven(app, "localhost:7000"),  # it was sent to another port of this machine
+        proven(app, "localhost"),
+        proven(app, "localhost:6006", secret="another-secret"),
+        proven(app, "localhost:6006", challenge=login.challenge(b"another start")),
+        {**proven(app, "localhost:7000"), "host": "localhost:6006"},
+    ):
+        assert ask(app, "/api/v1/share", method="POST", headers=headers).status == 401
+    tunnel = guard(token=TOKEN, allowed=["localhost:7000"])
+    headers = proven(tunnel, "localhost:7000")
+    assert ask(tunnel, "/api/v1/share", method="POST", headers=headers).status == 200
 
 
 def test_a_link_from_another_site_gets_a_page_of_ours_that_leads_on(ask):
     headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
-    answer = ask(guard(token=TOKEN), f"/?token={TOKEN}&a=%22%3E%3Cscript%3E&b=1", headers=headers)
+    app, place = guard(token=TOKEN), login.new_place()
+    first = ask(app, f"/?token={TOKEN}&a=1", headers=headers)
+    assert first.status == 200
+    assert b'http-equiv="refresh" content="0;url=./~' in first.body
+    answer = ask(app, f"/{place}/?token={TOKEN}&a=%22%3E%3Cscript%3E&b=1", headers=headers)
     assert answer.status == 200
     assert answer.header("set-cookie")
     assert b'content="0;url=./?a=%22%3E%3Cscript%3E&amp;b=1"' in answer.body
@@ -152,9 +277,15 @@ def test_the_slash_after_the_prefix_is_added(ask):
     assert answer.header("location") == "x/?q=1"
 
 
-def test_the_cookie_is_bound_to_the_prefix(ask):
-    answer = ask(guard(prefix="/lab/x", token=TOKEN), f"/lab/x/?token={TOKEN}")
-    assert "path=/lab/x" in answer.header("set-cookie").lower()
+def test_the_place_lies_below_the_prefix(ask):
+    app = guard(prefix="/lab/x", token=TOKEN)
+    first = ask(app, f"/lab/x/?token={TOKEN}")
+    target = first.header("location").removeprefix("./")
+    for prefix in ("/lab/x/", "/"):  # the proxy may have cut it off
+        answer = ask(app, prefix + target)
+        cookie = answer.header("set-cookie").partition(";")[0]
+        place = prefix + target.partition("?")[0]
+        assert ask(app, place + "api/v1/changes", headers={"cookie": cookie}).status == 200
 
 
 @pytest.mark.parametrize(

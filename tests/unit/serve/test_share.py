@@ -6,6 +6,7 @@ from starlette.responses import PlainTextResponse
 
 from stepscope.serve.access import Access, Grant, access_for
 from stepscope.serve.guard import GRANT, QUESTIONS, Guard
+from stepscope.serve.login import new_place
 from stepscope.serve.share import ends_at, view_token
 
 SECRET, HERE = "0123456789abcdef", Path("/runs")
@@ -74,21 +75,27 @@ class TestWhatALinkMayDo:
         answer = ask(guard(), "/api/v1/changes", headers=bearer(f"view.{NOW + 60}.{'A' * 43}"))
         assert (answer.status, answer.json["error"]) == (401, "token missing or wrong")
 
+    def entered(self, ask, now=NOW):
+        app, place = guard(now=now), new_place()
+        answer = ask(app, f"/{place}/?token={view_token(SECRET, HERE, NOW + 60)}")
+        return app, place, answer.header("set-cookie")
+
     def test_its_cookie_ends_with_it(self, ask):
-        answer = ask(guard(), f"/?token={view_token(SECRET, HERE, NOW + 60)}")
-        assert answer.status == 303
-        assert "max-age=60" in answer.header("set-cookie").lower()
+        app, place, cookie = self.entered(ask)
+        assert "max-age=60" in cookie.lower()
+        headers = {"cookie": cookie.partition(";")[0]}
+        assert ask(app, f"/{place}/api/v1/changes", headers=headers).body == b"changes False"
+        app.wall = lambda: NOW + 60.0
+        answer = ask(app, f"/{place}/api/v1/changes", headers=headers)
+        assert (answer.status, answer.json["error"]) == (401, "the link has ended")
 
-    def test_the_owner_who_opens_a_link_stays_the_owner(self, ask):
-        answer = ask(
-            guard(), f"/?token={view_token(SECRET, HERE, NOW + 60)}", headers={"cookie": f"c={SECRET}"}
-        )
-        assert (answer.status, answer.header("set-cookie")) == (303, None)
-
-    def test_an_old_cookie_makes_way_for_a_link_that_works(self, ask):
-        old = view_token(SECRET, HERE, NOW - 1)
-        answer = ask(guard(), f"/?token={view_token(SECRET, HERE, NOW + 60)}", headers={"cookie": f"c={old}"})
-        assert "max-age=60" in answer.header("set-cookie").lower()
+    def test_its_cookie_changes_nothing(self, ask):
+        app, place, cookie = self.entered(ask)
+        headers = JSON | {"cookie": cookie.partition(";")[0]}
+        answer = ask(app, f"/{place}/api/v1/run/delete", method="POST", headers=headers)
+        assert (answer.status, answer.json["error"]) == (403, "this link is view-only")
+        forged = {"cookie": headers["cookie"].replace("view", "owner")}
+        assert ask(app, f"/{place}/api/v1/changes", headers=forged).status == 401
 
 
 class TestReadOnly:

@@ -1,5 +1,6 @@
 /** What is open on the page and is not part of the view that a link carries. */
 import { tick } from "svelte";
+import { publicPath } from "../server/place";
 import { app } from "./app.svelte";
 
 export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own" | "step";
@@ -69,7 +70,7 @@ class Ui {
 
   async copyLink(): Promise<void> {
     try {
-      await navigator.clipboard.writeText(location.href);
+      await navigator.clipboard.writeText(location.origin + publicPath(location.pathname) + location.hash);
       app.announcement = "Link copied";
     } catch {
       app.announcement = "The browser did not allow copying; the address bar holds the link";

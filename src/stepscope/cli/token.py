@@ -1,0 +1,52 @@
+"""``stepscope token``: the token of a user's servers, and a new one in its place."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from stepscope.errors import ServeError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description = (
+        "Print the token that your servers on this machine accept, as in http://127.0.0.1:6006/?token=…, and "
+        "where it is kept."
+    )
+    parser.add_argument(
+        "--new",
+        action="store_true",
+        help="replace it; running servers take the new one within seconds, and all links, printed addresses "
+        "and cookies end",
+    )
+    parser.add_argument("--json", action="store_true", help="print token and path as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the token.
+
+    Raises:
+        ServeError: It cannot be kept.
+        UsageError: Another user could know the one that is there.
+    """
+    from stepscope.serve.user_token import kept_token, replace_token, token_path
+
+    path = token_path()
+    try:
+        token = replace_token() if arguments.new else kept_token() or replace_token()
+    except ServeError:
+        raise
+    except OSError as error:
+        raise ServeError(
+            f"the token cannot be kept in {path}: {error.strerror}",
+            hint="set XDG_STATE_HOME to a directory of yours",
+        ) from None
+    if arguments.json:
+        print(json.dumps({"token": token, "path": str(path)}))
+        return 0
+    print(token)
+    ended = "; links, addresses and cookies made before end" if arguments.new else ""
+    print(f"kept in {path}{ended}", file=sys.stderr)
+    return 0
