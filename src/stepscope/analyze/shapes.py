@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_times
@@ -93,8 +93,8 @@ class ShapeTable:
     def _head(self) -> Iterator[str]:
         yield "products, convolutions and attention by shapes"
         if self.utilisation_ratio is not None and self.counted_ratio is not None:
-            counted = f"the work below takes {units.share(self.counted_ratio)} of the device's time"
-            yield f"model FLOPs utilisation: at least {units.share(self.utilisation_ratio)}; {counted}"
+            counted = f"the work below takes {text.share(self.counted_ratio)} of the device's time"
+            yield f"model FLOPs utilisation: at least {text.share(self.utilisation_ratio)}; {counted}"
         for note in self.notes:
             yield f"note: {note}"
 
@@ -283,13 +283,13 @@ def _cells(row: ShapeRow) -> list[str]:
         return "-" if value is None else str(text(value))
 
     return [
-        units.time(row.total_ns),
-        shown(row.share_ratio, units.share),
-        units.quantity(row.calls),
-        units.time(row.total_ns / row.calls),
-        units.flops(row.flops),
-        shown(row.flops_per_second, units.flop_rate),
-        shown(row.efficiency_ratio, units.share),
+        text.time(row.total_ns),
+        shown(row.share_ratio, text.share),
+        text.quantity(row.calls),
+        text.time(row.total_ns / row.calls),
+        text.flops(row.flops),
+        shown(row.flops_per_second, text.flop_rate),
+        shown(row.efficiency_ratio, text.share),
         shown(row.intensity, lambda value: f"{value:.1f}"),
         row.bound or "-",
     ]

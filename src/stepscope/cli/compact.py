@@ -6,8 +6,9 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from stepscope.cli.output import Output, put, size
+from stepscope.cli.output import Output, put
 from stepscope.events.status import counted
+from stepscope.text import size
 from stepscope.urls import shown
 
 if TYPE_CHECKING:

@@ -66,30 +66,32 @@ def _lines(found: Diff) -> Iterator[str]:
 
 def _told(step: Change) -> Iterator[str]:
     """Yield how clearly the steps distinguish A and B."""
-    from stepscope.analyze import units
+    from stepscope import text
 
     if step.p_value is None or step.effect is None:
         return
-    longer = units.share((1 + step.effect) / 2)
-    text = f"of all pairs of one step of A and one of B, B's is longer in {longer} (p = {step.p_value:.2g})"
+    longer = text.share((1 + step.effect) / 2)
+    verdict = (
+        f"of all pairs of one step of A and one of B, B's is longer in {longer} (p = {step.p_value:.2g})"
+    )
     if step.low_ns is not None and step.high_ns is not None:
-        low, high = (("+" if ns > 0 else "") + units.time(ns) for ns in (step.low_ns, step.high_ns))
-        text += f"; B - A lies between {low} and {high} with 95 % confidence"
-    yield f"{'':<12}{text}"
+        low, high = (("+" if ns > 0 else "") + text.time(ns) for ns in (step.low_ns, step.high_ns))
+        verdict += f"; B - A lies between {low} and {high} with 95 % confidence"
+    yield f"{'':<12}{verdict}"
 
 
 def _table(heading: str, changes: Sequence[Change]) -> Iterator[str]:
-    from stepscope.analyze import units
+    from stepscope import text
 
     shown = [one for one in changes if one.difference_ns][:_MOST] or list(changes[:1])
     if not shown:
         return
     yield f"\n{heading:<12}{'A':>10}{'B':>12}{'B - A':>12}{'B / A':>8}  {'verdict':<8}  name"
     for one in shown:
-        a, b = (units.time(side.mean_ns) if side else "-" for side in (one.a, one.b))
+        a, b = (text.time(side.mean_ns) if side else "-" for side in (one.a, one.b))
         ratio = f"{one.ratio:.2f}" if one.ratio is not None else "-"
         sign = "+" if one.difference_ns > 0 else ""
-        difference = sign + units.time(one.difference_ns)
+        difference = sign + text.time(one.difference_ns)
         yield f"{'':<12}{a:>10}{b:>12}{difference:>12}{ratio:>8}  {one.verdict:<8}  {one.name}"
     hidden = len(changes) - len(shown)
     if hidden > 0:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from stepscope.errors import StepscopeError
+from stepscope.text import size
 
 GRACE_S = 3.0
 """Seconds after Ctrl-C until code that handles no signal is ended."""
@@ -67,7 +68,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
         signal.signal(number, handler)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if greedy and code < 0:
-        return _complain(f"this takes more memory than the {most_bytes / 1e9:.3g} GB that is allowed")
+        return _complain(f"this takes more memory than the {size(most_bytes)} that is allowed")
     return _told(code, interrupted=waiter.interrupted)
 
 

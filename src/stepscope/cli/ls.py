@@ -14,7 +14,8 @@ from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import aligned, complain, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
-from stepscope.health.finding import number, plain
+from stepscope.health.finding import plain
+from stepscope.text import number
 from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:

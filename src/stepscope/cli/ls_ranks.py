@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.output import aligned, duration, size
-from stepscope.health.finding import number, plain
+from stepscope.cli.output import aligned
+from stepscope.health.finding import plain
 from stepscope.store.info import age
+from stepscope.text import duration, number, size
 
 if TYPE_CHECKING:
     from stepscope.store import Log

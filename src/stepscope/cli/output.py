@@ -90,28 +90,3 @@ def aligned(rows: list[list[str]], *, right: set[int]) -> str:
         )
 
     return "\n".join(line(row).rstrip() for row in rows)
-
-
-def three_digits(value: float) -> str:
-    """Return a number with three significant digits, and all those before its point."""
-    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a time in its largest fitting unit."""
-    if seconds is None:
-        return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{three_digits(seconds / scale)} {unit}"
-    return f"{three_digits(seconds / 1e-6)} \u00b5s"
-
-
-def size(count: float | None) -> str:
-    """Return bytes in their largest fitting unit."""
-    if count is None:
-        return "-"
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20)):
-        if count >= scale:
-            return f"{three_digits(count / scale)} {unit}"
-    return f"{three_digits(count / 1024)} KiB"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import time
+from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
 from stepscope.cli.arguments import add_cache
-from stepscope.cli.output import complain, json_text, say, three_digits
+from stepscope.cli.output import complain, json_text, say
+from stepscope.text import byte_rate, duration, quantity, share, size, time
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -129,12 +130,12 @@ class ProgressLine:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._every = 0.2 if self._stream.isatty() else 30.0
-        self._said = time.monotonic()
+        self._said = monotonic()
         self._open = False
 
     def told(self, what: str, done: int, total: int, seconds: float) -> None:
         """Note how many of all files are done."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._said < self._every or done == total:
             return
         self._said = now
@@ -153,13 +154,6 @@ class ProgressLine:
         if self._open:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
-
-
-def duration(seconds: float) -> str:
-    """Return a remaining time in a unit that is easy to read."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def text_of(job: Job) -> list[str]:
@@ -231,7 +225,7 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
             )
         if job.slow_groups:
             slow = job.slow_groups[0]
-            times = three_digits(slow.transfer_ns / slow.usual_ns)
+            times = quantity(slow.transfer_ns / slow.usual_ns)
             return (
                 f"{share}; {slow.operation} takes {times} times as long to transfer in group {slow.group} "
                 f"({listed(slow.ranks)}) as in the {slow.others} others of its kind"
@@ -314,23 +308,23 @@ def _hang(hang: Hang) -> list[str]:
 def _frontier(found: Frontier) -> list[str]:
     head = f"{'STAGE':<12}{'EXPOSED':>12}{'SHARE':>9}{'LEADER':>9}{'LEADS':>8}{'MARGIN':>12}{'SINCE':>9}"
     steps = f"{found.steps:,} step{'s' * (found.steps != 1)} of {len(found.ranks)} ranks"
-    lines = [f"{steps}, {_seconds(found.group_s)} by the slowest", head]
+    lines = [f"{steps}, {duration(found.group_s)} by the slowest", head]
     lines += [_stage_line(stage, found.group_s) for stage in found.stages]
     return [*lines, ""]
 
 
 def _stage_line(stage: StageLoss, group_s: float) -> str:
-    text = f"{stage.stage:<12}{_seconds(stage.exposed_s):>12}{100 * stage.exposed_s / group_s:>7.1f} %"
+    text = f"{stage.stage:<12}{duration(stage.exposed_s):>12}{100 * stage.exposed_s / group_s:>7.1f} %"
     if stage.label != "persistent":
         return f"{text}   {LABELS[stage.label].format(leader=stage.leader)}"
-    return f"{text}{stage.leader:>9}{100 * stage.led:>6.0f} %{_seconds(stage.margin_s):>12}{stage.since:>9,}"
+    return f"{text}{stage.leader:>9}{100 * stage.led:>6.0f} %{duration(stage.margin_s):>12}{stage.since:>9,}"
 
 
 def _waits(job: Job, waits: Waits) -> list[str]:
     lines = [
         f"{len(waits.joint)} collectives of {len(waits.joint.ranks)} ranks; "
-        f"waiting {_seconds(waits.total_ns / 1e9)}, "
-        f"transfer {_seconds(int(waits.transfer_ns.sum()) / 1e9)} over all ranks",
+        f"waiting {time(waits.total_ns)}, "
+        f"transfer {time(int(waits.transfer_ns.sum()))} over all ranks",
         _clock_line(job),
         "",
         f"{'RANK':>4}{'CAUSED':>12}{'SHARE':>9}  WHILE IT WAS",
@@ -338,9 +332,7 @@ def _waits(job: Job, waits: Waits) -> list[str]:
     for row in job.blame[:MOST_ROWS]:
         where = f" at {row.line}" if row.line and row.line != row.name else ""
         what = row.cause + (f": {_short(row.name)}" if row.name else "") + where
-        lines.append(
-            f"{row.rank:>4}{_seconds(row.wait_caused_ns / 1e9):>12}{100 * row.share:>7.1f} %  {what}"
-        )
+        lines.append(f"{row.rank:>4}{time(row.wait_caused_ns):>12}{100 * row.share:>7.1f} %  {what}")
     if len(job.blame) > MOST_ROWS:
         rest = sum(row.share for row in job.blame[MOST_ROWS:])
         lines.append(
@@ -362,7 +354,7 @@ def _costs(job: Job) -> list[str]:
             continue
         lines.append(f"{'CAUSED':>16}{'SHARE':>9}  {head}")
         lines += [
-            f"{_seconds(row.wait_caused_ns / 1e9):>16}{100 * row.share:>7.1f} %  {_short(row.what)}"
+            f"{time(row.wait_caused_ns):>16}{100 * row.share:>7.1f} %  {_short(row.what)}"
             for row in rows[:MOST_COSTS]
         ]
         if len(rows) > MOST_COSTS:
@@ -378,14 +370,13 @@ def _path(job: Job) -> list[str]:
         return []
     ranks = len(path.ranks)
     lines = [
-        f"critical path: {_seconds(path.total_ns / path.steps / 1e9)} a step, on {ranks} "
-        f"rank{'s' * (ranks != 1)}",
+        f"critical path: {time(path.total_ns / path.steps)} a step, on {ranks} rank{'s' * (ranks != 1)}",
         f"{'RANK':>4}{'A STEP':>12}{'SHARE':>9}  DOING",
     ]
     for piece in path.pieces[:MOST_ROWS]:
         what = piece.cause + (f": {_short(piece.name)}" if piece.name else "")
         where = f" at {piece.line}" if piece.line and piece.line != piece.name else ""
-        time_s = _seconds(piece.time_ns / path.steps / 1e9)
+        time_s = time(piece.time_ns / path.steps)
         lines.append(f"{piece.rank:>4}{time_s:>12}{100 * piece.share:>7.1f} %  {what}{where}")
     if len(path.pieces) > MOST_ROWS:
         rest = sum(piece.share for piece in path.pieces[MOST_ROWS:])
@@ -401,8 +392,8 @@ def _clock_line(job: Job) -> str:
         return "clocks: as recorded, all ranks are on one host"
     widest = max(abs(clock.offset_ns) for clock in clocks.clocks.values())
     return (
-        f"clocks: aligned to rank {clocks.reference}, offsets up to {_seconds(widest / 1e9)}, "
-        f"error {_seconds(clocks.error_ns / 1e9)}"
+        f"clocks: aligned to rank {clocks.reference}, offsets up to {time(widest)}, "
+        f"error {time(clocks.error_ns)}"
     )
 
 
@@ -414,11 +405,11 @@ def _bandwidths(job: Job) -> list[str]:
     )
     lines = [f"{head}  GROUP"]
     for row in job.bandwidths[:MOST_ROWS]:
-        size = f"{row.bytes / 1024:,.0f} KiB" if row.bytes >= 0 else "-"
-        bus = f"{row.bus_bytes_per_s / 1e9:.1f} GB/s" if row.bus_bytes_per_s is not None else "-"
-        transfer = _seconds(row.transfer_ns / 1e9)
+        carried = size(row.bytes if row.bytes >= 0 else None)
+        bus = "-" if row.bus_bytes_per_s is None else byte_rate(row.bus_bytes_per_s)
+        transfer = time(row.transfer_ns)
         used = "-" if row.link_ratio is None else f"{100 * row.link_ratio:.1f} %"
-        line = f"{row.operation:<16}{row.ranks:>6}{row.count:>7}{size:>12}{transfer:>12}{bus:>14}{used:>9}"
+        line = f"{row.operation:<16}{row.ranks:>6}{row.count:>7}{carried:>12}{transfer:>12}{bus:>14}{used:>9}"
         lines.append(f"{line}  {row.group}".rstrip())
     links = {row.link: row.link_bytes_per_s for row in job.bandwidths if row.link_bytes_per_s}
     lines += [
@@ -435,7 +426,7 @@ def _what_if(job: Job) -> list[str]:
         return ["what if: making any one rank's work like the median's would not shorten the step by 1 %"]
     lines = ["what if"]
     for change in worth[:MOST_ROWS]:
-        recorded, predicted = _seconds(change.recorded_ns / 1e9), _seconds(change.predicted_ns / 1e9)
+        recorded, predicted = time(change.recorded_ns), time(change.predicted_ns)
         lines.append(f"  {change.change}: {recorded} \u2192 {predicted} a step")
     return [*lines, ""]
 
@@ -448,16 +439,10 @@ def _tasks(tasks: tuple[TaskTraffic, ...]) -> list[str]:
     for task in tasks:
         parts, holds = parts_of(task), holds_of(task)
         shares = (parts.compute, parts.waiting, parts.transfer) if parts else (None,) * 3
-        cells = "".join(f"{_percent(share):>10}" for share in shares)
-        receiving, only = _percent(task.receive_ratio), _percent(task.exposed_ratio)
-        lines.append(
-            f"{task.task:<14}{len(task.steps):>6}{cells}{receiving:>11}{only:>16}{_percent(holds):>10}"
-        )
+        cells = "".join(f"{share(part):>10}" for part in shares)
+        receiving, only = share(task.receive_ratio), share(task.exposed_ratio)
+        lines.append(f"{task.task:<14}{len(task.steps):>6}{cells}{receiving:>11}{only:>16}{share(holds):>10}")
     return [*lines, ""]
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _short(name: str) -> str:
@@ -466,10 +451,3 @@ def _short(name: str) -> str:
         return name
     bare = name.split("(", 1)[0].split("<", 1)[0]
     return bare if len(bare) <= 70 else f"{bare[:69]}\u2026"
-
-
-def _seconds(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
-        if abs(seconds) >= scale:
-            return f"{three_digits(seconds / scale)} {unit}"
-    return f"{seconds / 1e-9:.0f} ns" if seconds else "0 s"

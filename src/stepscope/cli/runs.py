@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.output import aligned, say, size
+from stepscope.cli.output import aligned, say
 from stepscope.errors import UsageError
+from stepscope.text import size
 
 if TYPE_CHECKING:
     from stepscope.store import Log

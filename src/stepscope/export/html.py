@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.analyze.advise import Advice, Facts, Finding, advise
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.memory import memory, memory_rows, memory_series
@@ -112,7 +112,7 @@ def _steps(trace: Trace) -> str:
     labels = [_step_label(step.rank, step.step, len(trace.ranks)) for step in steps]
     sizes = [(part.replace("_", " "), [(step.parts_ns[part] or 0) / 1e6 for step in steps]) for part in names]
     rows = [
-        [*(_time(step.parts_ns[part]) for part in names), units.time(step.wall_ns), label]
+        [*(_time(step.parts_ns[part]) for part in names), text.time(step.wall_ns), label]
         for step, label in zip(steps, labels, strict=True)
     ]
     note = f"<p>the first {_MOST_STEPS} of {len(parts.steps)}</p>" if len(parts.steps) > len(steps) else ""
@@ -126,7 +126,7 @@ def _step_label(rank: int, step: int, ranks: int) -> str:
 
 
 def _time(ns: int | None) -> str:
-    return "-" if ns is None else units.time(ns)
+    return "-" if ns is None else text.time(ns)
 
 
 def _ask(name: str, trace: Trace, *, max_depth: int) -> Answer:
@@ -167,7 +167,7 @@ def _memory(trace: Trace) -> str:
     for device in memory(trace):
         place = f"device {device.device}" if device.device >= 0 else "host"
         series = memory_series(trace, memory_rows(trace, device.rank, device.device))
-        caption = f"rank {device.rank} {place}: peak {units.size(device.peak.bytes)}"
+        caption = f"rank {device.rank} {place}: peak {text.size(device.peak.bytes)}"
         # Each pixel shows the highest level in it, so the peak is always there.
         size = -(-len(series.time_ns) // _MOST_POINTS)
         starts = np.arange(0, len(series.time_ns), size)
@@ -176,7 +176,7 @@ def _memory(trace: Trace) -> str:
         )
         parts.append(page.area(series.time_ns[starts].tolist(), levels.tolist(), caption=caption))
         holders = device.peak.by_scope or device.peak.by_operator or ()
-        rows = [[units.size(one.bytes), f"{one.allocations:,}", one.name or "(nowhere)"] for one in holders]
+        rows = [[text.size(one.bytes), f"{one.allocations:,}", one.name or "(nowhere)"] for one in holders]
         parts.append(page.table(["held at the peak", "allocations", "by"], rows))
     return "\n".join(parts)
 
@@ -201,7 +201,7 @@ def _profile_steps(profile: Profile) -> str:
         ("cpu", [(row.host_ns or 0) / 1e6 for row in rows]),
     ]
     cells = [
-        [_time(row.device_ns), _time(row.host_ns), units.time(row.duration_ns), label]
+        [_time(row.device_ns), _time(row.host_ns), text.time(row.duration_ns), label]
         for row, label in zip(rows, labels, strict=True)
     ]
     return page.stacked_bars(labels, sizes, unit="ms") + page.table(
@@ -220,7 +220,7 @@ def _profile_tree(profile: Profile, name: str) -> str:
         page.PageRow(
             row.indent // 2,
             row.total[MICROS] / whole,
-            [units.time(row.total[metric] * 1000) for metric in (ACCELERATOR, CPU)],
+            [text.time(row.total[metric] * 1000) for metric in (ACCELERATOR, CPU)],
             row.name,
         )
         for row in preorder(root)
@@ -236,11 +236,11 @@ def _profile_ops(profile: Profile) -> str:
     whole = root.total[MICROS] or 1
     rows = [
         [
-            units.time(row.own[ACCELERATOR] * 1000),
-            units.time(row.own[CPU] * 1000),
-            units.share(row.own[MICROS] / whole),
-            units.size(row.own[BYTES]),
-            units.flops(row.own[FLOPS]),
+            text.time(row.own[ACCELERATOR] * 1000),
+            text.time(row.own[CPU] * 1000),
+            text.share(row.own[MICROS] / whole),
+            text.size(row.own[BYTES]),
+            text.flops(row.own[FLOPS]),
             f"{len(row.nodes):,}",
             row.name,
         ]

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.health.batch import StreamBatch
-from stepscope.health.finding import SEVERITIES, Severity, number
+from stepscope.health.finding import SEVERITIES, Severity
 from stepscope.health.formula import OperatorNode, SeriesFollower, evaluate, parse, readings
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 Values = Mapping[str, NDArray[np.float64]]
 """The last values of each tag, oldest first."""

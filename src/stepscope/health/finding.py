@@ -129,24 +129,6 @@ def plain(value: Any) -> Any:
     return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-_POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_SMALLEST, _LARGEST = 1e-4, 1e9
-"""Limits between which a number is written out."""
-
-
-def number(value: float) -> str:
-    """Return a number for sentences: four significant digits, separators, powers of ten as on the page."""
-    size = abs(value)
-    if not size < math.inf:
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    if size >= 999.95 and size < _LARGEST:
-        return f"{value:,.0f}"
-    if size == 0 or _SMALLEST <= size < _LARGEST:
-        return f"{value:.4g}"
-    digits, _, power = f"{value:.3e}".partition("e")
-    return f"{digits.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
-
-
 SHOWN = 8
 """Most indices of a batch that a sentence shows."""
 

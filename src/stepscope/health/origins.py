@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.finding import NONFINITE, Finding, number
+from stepscope.health.finding import NONFINITE, Finding
 from stepscope.health.ring import median
 from stepscope.health.series import MODEL_INPUT, Stream
+from stepscope.text import number
 
 SPIKES = ("loss-spike", "gradient-spike")
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")

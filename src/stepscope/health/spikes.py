@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, tail_limit, trailing_median
 from stepscope.health.ring import Ring, median, pieces
 from stepscope.health.rule import At, Rule, StreamWatch, finite
+from stepscope.text import number
 
 EVERY = 32
 """Points after which the limits are computed again."""

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.health import Finding
-from stepscope.health.finding import batch_line, number
+from stepscope.health.finding import batch_line
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, shown
 from stepscope.scrub import scrub_text
+from stepscope.text import number
 
 if TYPE_CHECKING:
     from stepscope.record.protocol import HookRun

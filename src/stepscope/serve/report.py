@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.analyze.health.report import headline
 from stepscope.export import page, plot
-from stepscope.health.finding import batch_line, number
+from stepscope.health.finding import batch_line
 from stepscope.inside import run_directory
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
@@ -22,6 +22,7 @@ from stepscope.store.annotations import RunNote
 from stepscope.store.charts import OWN, Chart, charts_of, declared_names
 from stepscope.store.info import age
 from stepscope.store.query import SeriesLine, View, buckets
+from stepscope.text import number
 
 if TYPE_CHECKING:
     from stepscope.health import Finding
@@ -120,9 +121,9 @@ def figures(run: StoredRun, now: float) -> Iterator[tuple[str, str]]:
         if value is not None:
             yield what, f"{number(value)} {unit}".rstrip()
     yield "points", f"{run.num_points():,}"
-    for what, text in (("host", info.host), ("Stepscope", info.version)):
-        if text:
-            yield what, text
+    for what, name in (("host", info.host), ("Stepscope", info.version)):
+        if name:
+            yield what, name
 
 
 def findings(log: Log, run: StoredRun) -> str:
@@ -266,7 +267,7 @@ def ranks(run: StoredRun, now: float) -> str:
     rows = [
         [
             "-" if each.digest.last_step is None else f"{each.digest.last_step:,}",
-            "-" if each.digest.median_step_s is None else units.time(round(each.digest.median_step_s * 1e9)),
+            "-" if each.digest.median_step_s is None else text.time(round(each.digest.median_step_s * 1e9)),
             share(each.digest.wait_ratio),
             "-" if each.digest.loss is None else number(each.digest.loss),
             f"{each.digest.nonfinite:,}",
@@ -305,7 +306,7 @@ def problems(run: StoredRun) -> str:
 
 def time_of(ns: Any) -> str:
     """Return a time; a dash where it was not recorded."""
-    return units.time(round(ns)) if isinstance(ns, int | float) else "-"
+    return text.time(round(ns)) if isinstance(ns, int | float) else "-"
 
 
 def count(number: Any) -> str:
@@ -315,4 +316,4 @@ def count(number: Any) -> str:
 
 def share(ratio: Any) -> str:
     """Return a share in percent; a dash where it was not recorded."""
-    return units.share(ratio) if isinstance(ratio, int | float) else "-"
+    return text.share(ratio) if isinstance(ratio, int | float) else "-"

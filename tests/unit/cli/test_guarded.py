@@ -135,6 +135,6 @@ def test_a_child_that_holds_too_much_is_ended_whatever_it_waits_for():
     child = int(process.stdout.readline())
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "more memory than the 0.21 GB that is allowed" in err
+    assert "more memory than the 200 MiB that is allowed" in err
     assert "STEPSCOPE_READ_BYTES" in err
     assert gone(child)

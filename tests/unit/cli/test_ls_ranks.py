@@ -6,7 +6,6 @@ import pytest
 
 import stepscope as ss
 from stepscope import cli
-from stepscope.cli.output import duration, size
 
 
 @pytest.fixture
@@ -49,8 +48,3 @@ def test_for_programs(logs, capsys):
         ("rank 1", 4, 5.0, 5),
         ("rank 2", 4, 6.0, 5),
     ]
-
-
-def test_words_for_times_and_sizes():
-    assert [duration(seconds) for seconds in (None, 2.5, 0.1234, 2e-5)] == ["-", "2.5 s", "123 ms", "20 µs"]
-    assert [size(count) for count in (None, 512, 3 << 20, 5 << 30)] == ["-", "0.5 KiB", "3 MiB", "5 GiB"]

@@ -10,7 +10,6 @@ import sys
 import pytest
 from support.programs import CLI, Program
 
-from stepscope.cli.output import duration, size
 from stepscope.events import EventWriter
 
 RUN, TAG = "\x1b[2Jrun\x9b31m", "\x1b]0;title\x07loss\u202e"
@@ -98,20 +97,3 @@ def test_a_pipe_gets_what_was_recorded(hostile, tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, cwd=hostile, env=environment, check=True)
     assert f"{RUN},{TAG}," in done.stdout.decode()
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        (duration(0.9997), "1,000 ms"),
-        (duration(1234.5), "1,234 s"),
-        (duration(0.0033), "3.3 ms"),
-        (duration(2e-7), "0.2 \u00b5s"),
-        (duration(None), "-"),
-        (size((1 << 20) - 100), "1,024 KiB"),
-        (size(5 << 40), "5,120 GiB"),
-        (size(1536), "1.5 KiB"),
-    ],
-)
-def test_times_and_sizes_are_written_without_powers_of_ten(text, written):
-    assert text == written

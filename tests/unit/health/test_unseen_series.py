@@ -492,9 +492,9 @@ BOUNDED = {
 }
 LEAKS = {
     # MiB, latest sample at which it is told, and what it grew from
-    "fast": (1024 + 5.0 * SAMPLES, 70, "from 1,199 "),
-    "slow beside what is in use": (4096 + SAMPLES + noise(6000, 2), 500, "from 4,2"),
-    "very slow": (4096 + 0.2 * SAMPLES + noise(6000, 2), 5000, "from 4,2"),
+    "fast": (1024 + 5.0 * SAMPLES, 70, "from 1.17 GiB "),
+    "slow beside what is in use": (4096 + SAMPLES + noise(6000, 2), 500, "from 4.1"),
+    "very slow": (4096 + 0.2 * SAMPLES + noise(6000, 2), 5000, "from 4.1"),
     "above a cache that each epoch fills": (2000 + (SAMPLES % 60) * 12.0 + SAMPLES, 500, ""),
 }
 

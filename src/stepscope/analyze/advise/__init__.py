@@ -30,8 +30,8 @@ from stepscope.analyze.advise import (
     utilization,
 )
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
-from stepscope.health.finding import number
 from stepscope.health.worth import is_worth
+from stepscope.text import number
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import overlapping
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, events_of, place_of_rank
 from stepscope.analyze.advise.remedy import quoted
-from stepscope.analyze.units import share, time
+from stepscope.text import share, time
 
 RULE = "busy-machine"
 BUSY = 0.2

@@ -27,8 +27,8 @@ from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import time
 from stepscope.errors import EmptyTraceError
+from stepscope.text import time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

@@ -21,9 +21,9 @@ from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.spans import Ints, Times
-from stepscope.analyze.units import most
 from stepscope.health.worth import is_worth
 from stepscope.kernels import tree
+from stepscope.text import most
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

@@ -19,9 +19,9 @@ from stepscope.analyze.sampled import Sampled
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints
 from stepscope.analyze.step_tree import StepTree, step_tree
-from stepscope.analyze.units import readable, share, time
 from stepscope.analyze.views.measure import Measures, measure
 from stepscope.analyze.windows import ranks, windows
+from stepscope.text import readable, share, time
 from stepscope.trace.sampled import load_samples
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.step_tree import innermost
-from stepscope.analyze.units import most, share, time
 from stepscope.kernels import tree
+from stepscope.text import most, share, time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

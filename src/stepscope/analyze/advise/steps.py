@@ -24,8 +24,8 @@ from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import time
 from stepscope.analyze.windows import NO_STEP, Windows, ranks
+from stepscope.text import time
 from stepscope.trace.model import Kind, among
 
 RULE = "step-variation"

@@ -16,8 +16,8 @@ from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
 from stepscope.analyze.source_lines import responsible
 from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.units import most, often
 from stepscope.analyze.views.measure import owners
+from stepscope.text import most, often
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 

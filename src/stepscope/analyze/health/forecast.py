@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.finding import number
+from stepscope.text import number
 
 Floats = NDArray[np.float64]
 FEWEST = 200

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health import Finding
-from stepscope.health.finding import number
+from stepscope.text import number
 
 Floats = NDArray[np.float64]
 MOST = 20

@@ -10,7 +10,8 @@ from typing import Any
 from stepscope.analyze.health.batch_size import BatchSize
 from stepscope.analyze.health.forecast import Forecast
 from stepscope.health import RULES, SEVERITIES, Abstention, Finding, Verdict
-from stepscope.health.finding import batch_line, number
+from stepscope.health.finding import batch_line
+from stepscope.text import number
 
 ADD: dict[str, tuple[str, ...]] = {
     "ss.GradientHook()": ("gradient_norm", "layer_gradient", "update_ratio", "gradient_nonfinite"),

@@ -12,7 +12,8 @@ from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
 from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, Frontier, StageLoss
 from stepscope.analyze.ranks.hangs import listed
 from stepscope.health import Abstention, Finding
-from stepscope.health.finding import Severity, number
+from stepscope.health.finding import Severity
+from stepscope.text import number
 
 SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"
 TITLES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.analyze.flops import credited
 from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
@@ -191,17 +191,17 @@ def _columns(
             columns += _times(name, tree, order, key, head, measures.windows)
     calls = tree.own["calls"][order] / measures.windows
     calls[calls == 0] = np.nan  # a scope or the root, which no event stands for
-    columns.append(AnswerColumn("calls", "calls", calls, units.quantity))
+    columns.append(AnswerColumn("calls", "calls", calls, text.quantity))
     main = next((key for key in ("step_ns", "device_ns", "host_ns") if key in tree.spread), "")
     if main and measures.windows > 1:
         for index, head in enumerate(("min", "median", "max")):
             key = f"{main.removesuffix('_ns')}_{head}_ns"
-            columns.append(AnswerColumn(key, head, tree.spread[main][order, index], units.time))
+            columns.append(AnswerColumn(key, head, tree.spread[main][order, index], text.time))
     columns += _rates(tree, order, measures)
     for key, head in (("bytes", "allocated"), ("peak_bytes", "at peak"), ("residual_bytes", "at end")):
         if key in tree.total and key in options.select:
             per = measures.windows if key == "bytes" else 1
-            columns.append(AnswerColumn(key, head, tree.total[key][order] / per, units.size))
+            columns.append(AnswerColumn(key, head, tree.total[key][order] / per, text.size))
     return columns
 
 
@@ -217,21 +217,21 @@ def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int)
     stem = key.removesuffix("_ns")
     share = total / total[0] if total[0] else total
     if name in FLAT:
-        columns = [AnswerColumn(f"{stem}_ns", head, total[order] / windows, units.time)]
+        columns = [AnswerColumn(f"{stem}_ns", head, total[order] / windows, text.time)]
     else:
         columns = [
-            AnswerColumn(f"{stem}_total_ns", f"{head} total", total[order] / windows, units.time),
-            AnswerColumn(f"{stem}_self_ns", f"{head} self", own[order] / windows, units.time),
+            AnswerColumn(f"{stem}_total_ns", f"{head} total", total[order] / windows, text.time),
+            AnswerColumn(f"{stem}_self_ns", f"{head} self", own[order] / windows, text.time),
         ]
-    return [*columns, AnswerColumn(f"{stem}_ratio", "share", share[order], units.share)]
+    return [*columns, AnswerColumn(f"{stem}_ratio", "share", share[order], text.share)]
 
 
 def _rates(tree: Tree, order: Any, measures: Measures) -> list[AnswerColumn]:
     columns: list[AnswerColumn] = []
     windows = measures.windows
-    for key, head, text, rate, rate_text in (
-        ("flops", "FLOPs", units.flops, "flops_per_second", units.flop_rate),
-        ("moved_bytes", "moved", units.size, "moved_bytes_per_second", units.byte_rate),
+    for key, head, amount_text, rate, rate_text in (
+        ("flops", "FLOPs", text.flops, "flops_per_second", text.flop_rate),
+        ("moved_bytes", "moved", text.size, "moved_bytes_per_second", text.byte_rate),
     ):
         if key not in tree.total:
             continue
@@ -243,7 +243,7 @@ def _rates(tree: Tree, order: Any, measures: Measures) -> list[AnswerColumn]:
             # Of what holds others, a part may not be counted, while all of the time is.
             speed = np.where(tree.total[key][order] == tree.own[key][order], speed, np.nan)
         columns += [
-            AnswerColumn(key, head, amount / windows, text),
+            AnswerColumn(key, head, amount / windows, amount_text),
             AnswerColumn(rate, "achieved", speed, rate_text),
         ]
     return columns
@@ -290,10 +290,10 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
     outside = int((~measures.counted & (measures.device_ns + measures.host_ns > 0)).sum())
     if outside:
         spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
-        what = f"{outside:,} event{'s' * (outside != 1)} outside the counted steps ({units.time(spent)})"
+        what = f"{outside:,} event{'s' * (outside != 1)} outside the counted steps ({text.time(spent)})"
         notes.append(f"left out: {what}")
     if measures.waited_ns:
-        per_step = units.time(measures.waited_ns / measures.windows)
+        per_step = text.time(measures.waited_ns / measures.windows)
         notes.append(f"left out: {per_step} in which threads that run no steps or operators waited")
     if _flops_asked(options):
         notes += _flops_notes(trace, measures)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.analyze.allocations import live_allocations
 from stepscope.analyze.memory import DeviceMemory, PeakHolder, memory, memory_rows
 from stepscope.analyze.views.measure import Ints, Measures
@@ -84,7 +84,7 @@ def memory_report(trace: Trace) -> MemoryReport:
 def _lines(device: DeviceMemory) -> Iterator[str]:
     place = f"device {device.device}" if device.device >= 0 else "host"
     peak = device.peak
-    yield f"rank {device.rank} {place}: peak {units.size(peak.bytes)}" + (
+    yield f"rank {device.rank} {place}: peak {text.size(peak.bytes)}" + (
         f" in step {peak.step}" if peak.step >= 0 else ""
     )
     for name, value in (
@@ -93,7 +93,7 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
         ("in use before the recording", device.baseline_bytes),
         ("of the peak, allocated before the recording", peak.before_bytes),
     ):
-        yield f"  {name}: {units.size(value) if value is not None else 'not recorded'}"
+        yield f"  {name}: {text.size(value) if value is not None else 'not recorded'}"
     if not device.by_address:
         yield "  addresses were not recorded: frees are matched by size"
     if device.out_of_memory:
@@ -110,9 +110,9 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
     if device.steps:
         yield "  step        peak         end"
         for step in device.steps:
-            yield f"  {step.step:>4}  {units.size(step.peak_bytes):>10}  {units.size(step.end_bytes):>10}"
+            yield f"  {step.step:>4}  {text.size(step.peak_bytes):>10}  {text.size(step.end_bytes):>10}"
 
 
 def _holder(holder: PeakHolder) -> str:
     count = f"{holder.allocations:,} allocation{'s' * (holder.allocations != 1)}"
-    return f"{units.size(holder.bytes):>10}  {holder.name or '(nowhere)'} ({count})"
+    return f"{text.size(holder.bytes):>10}  {holder.name or '(nowhere)'} ({count})"

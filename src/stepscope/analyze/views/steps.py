@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze import units
+from stepscope import text
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Trace
 from stepscope.trace.tfprof import Profile
@@ -36,14 +36,14 @@ class StepTable:
         """A table with the spread in its last line."""
         lines = [f"{'rank':>5}  {'step':>8}  {'duration':>9}  {'device':>9}  {'host':>9}"]
         for row in self.rows:
-            device, host = (units.time(ns) if ns is not None else "-" for ns in (row.device_ns, row.host_ns))
+            device, host = (text.time(ns) if ns is not None else "-" for ns in (row.device_ns, row.host_ns))
             lines.append(
-                f"{row.rank:>5}  {row.step:>8}  {units.time(row.duration_ns):>9}  {device:>9}  {host:>9}"
+                f"{row.rank:>5}  {row.step:>8}  {text.time(row.duration_ns):>9}  {device:>9}  {host:>9}"
             )
         durations = np.array([row.duration_ns for row in self.rows], float)
         if len(durations) > 1:
             least, middle, most = durations.min(), np.median(durations), durations.max()
-            spread = f"min {units.time(least)}, median {units.time(middle)}, max {units.time(most)}"
+            spread = f"min {text.time(least)}, median {text.time(middle)}, max {text.time(most)}"
             count, ranks = len({row.step for row in self.rows}), len({row.rank for row in self.rows})
             of = f" on {ranks} ranks" if ranks > 1 else ""
             lines.append(f"{count} step{'s' * (count != 1)}{of}: {spread}")

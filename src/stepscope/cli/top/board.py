@@ -11,7 +11,7 @@ import numpy as np
 
 from stepscope.cli.ls import TELLING, ranks_of, step_of, updated
 from stepscope.cli.top.plot import PlotCurve
-from stepscope.health.finding import number
+from stepscope.text import number
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport

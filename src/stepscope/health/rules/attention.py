@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from math import inf
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, Threshold, finite, thresholds
 from stepscope.health.series import ROLES, Stream
+from stepscope.text import number
 
 
 class AttentionLogits(PerStream):

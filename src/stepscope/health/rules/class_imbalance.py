@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from math import isfinite
 
 from stepscope.health.batch import StreamBatch
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import Place
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 
 class ClassImbalance(Rule):

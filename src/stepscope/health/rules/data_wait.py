@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import Severity, number
+from stepscope.health.finding import Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.pairs import Paired
 from stepscope.health.ring import Floats, Ring, pieces
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.worth import is_worth
+from stepscope.text import number
 
 SKIPPED = 10
 """First steps, in which loaders start and kernels are compiled."""

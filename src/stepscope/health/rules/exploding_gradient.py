@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring, median, pieces
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 REFERENCE = 100
 """Number of points at the start with whose median later ones are compared."""

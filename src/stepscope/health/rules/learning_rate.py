@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""

@@ -9,11 +9,12 @@ import numpy as np
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, ValueBlocks
 from stepscope.health.climbs import CLIMB, FEW, Climb, FewPoints, Rise
-from stepscope.health.finding import SEVERITIES, Severity, number
+from stepscope.health.finding import SEVERITIES, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, standard_error, step_noise
 from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, finite, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 BLOCK = 20
 CHECKS = (120, 240, 480, 960, 1920, 3840)

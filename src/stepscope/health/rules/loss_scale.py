@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isfinite
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 SETTLED = 10
 """Points without a fall after which a scaler has found its first scale."""

@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.health.ring import Floats, median
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, Told, Windowed, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import size
 
 SKIPPED = 20
 """First samples: caches fill, allocators reserve."""
@@ -109,10 +110,7 @@ class _Quarters(Windowed):
 
         def say(at: At) -> Told:
             steps = max(at.step - first_step, 1)
-            text = (
-                f"memory grew from {first / MIB:,.0f} to {last / MIB:,.0f} MiB in {steps:,} steps and is "
-                "still growing"
-            )
+            text = f"memory grew from {size(first)} to {size(last)} in {steps:,} steps and is still growing"
             return text, {"first_bytes": first, "last_bytes": last, "bytes_per_step": (last - first) / steps}
 
         return say

@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from stepscope.health.batch import Chunk, Point, StreamBatch
-from stepscope.health.finding import Finding, Severity, number
+from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds, with_also
 from stepscope.health.series import MODEL_INPUT, ROLES, Stream
+from stepscope.text import number
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")
 """Facts that each rank records of itself."""

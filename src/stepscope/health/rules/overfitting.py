@@ -8,10 +8,10 @@ from math import inf
 import numpy as np
 
 from stepscope.health.evaluations import Evaluated
-from stepscope.health.finding import number
 from stepscope.health.noise import Floats, curve_noise, rise_chance, step_noise, taken_back
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 MOST = 512
 """Evaluations that are kept."""

@@ -9,12 +9,12 @@ from math import inf
 import numpy as np
 
 from stepscope.health.evaluations import Evaluated
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import step_noise
 from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 MOST = 64
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from stepscope.health.batch import Chunk
 from stepscope.health.blocks import Block, ValueBlocks
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import standard_error
 from stepscope.health.rule import At, Ignored, PerStream, Rule, StreamWatch, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 MOST_MEANS = 4096
 

@@ -9,12 +9,12 @@ from math import isfinite, log
 import numpy as np
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.finding import number
 from stepscope.health.layers import AcrossLayers, Place
 from stepscope.health.ring import median
 from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 REGRESSION = 100.0
 """Used instead of the threshold ``drop`` if nothing says that the loss is a classifier's."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 
 from stepscope.health.batch import StreamBatch
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 TOGETHER = 0.75
 """Share of the ranks that must have a step, on average over a block, for means to be compared."""

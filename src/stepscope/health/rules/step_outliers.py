@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepscope.health.batch import Chunk
-from stepscope.health.finding import number
 from stepscope.health.ring import Floats, median, spread
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, Told, Windowed, finite, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 EVERY = 50
 SKIPPED = 10

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import expert_of, is_vector
 from stepscope.health.rule import PerStream, StreamWatch, Threshold, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 
 class UpdateRatio(PerStream):

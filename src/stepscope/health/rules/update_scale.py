@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 from statistics import median
 
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place, expert_of
 from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 
 class UpdateScale(AcrossLayers):

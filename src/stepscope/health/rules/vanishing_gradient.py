@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.finding import number
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place, is_vector
 from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, Rule, StreamWatch, thresholds
 from stepscope.health.series import Stream
+from stepscope.text import number
 
 NO_GRADIENT = (
     "find out where the gradient is lost: a loss that is detached from the model (PyTorch: detach, .item(), "

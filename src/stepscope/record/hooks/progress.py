@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.health.finding import number
 from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME, StepFollower
+from stepscope.text import duration, number
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -205,15 +205,6 @@ def write_above_bars(line: str, stream: IO[str]) -> None:
         return
     stream.write(f"{line}\n")
     stream.flush()
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as ``m:ss``, ``h:mm:ss`` or days."""
-    whole = int(seconds + 0.5)
-    minutes, hours, days = whole // 60 % 60, whole // 3600 % 24, whole // 86400
-    if days:
-        return f"{days} d {hours}:{minutes:02} h"
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 STEPS_RATE = "speed/steps_per_second"

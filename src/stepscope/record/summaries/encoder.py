@@ -13,6 +13,7 @@ from stepscope.events.messages import Event, Summary, Value
 from stepscope.record.problems import Problems, RefusalError, Site
 from stepscope.record.summaries.encode import OFFLOAD
 from stepscope.record.values import Pending
+from stepscope.text import size
 
 MAX_BYTES = 1 << 30
 """No event holds more: protocol buffers end at 2 GiB."""
@@ -42,7 +43,7 @@ def bounded(nbytes: int) -> int:
         RefusalError: It does not.
     """
     if nbytes > MAX_BYTES:
-        raise refused(f"{nbytes / (1 << 30):.1f} GiB", "log a part of it; an event holds 1 GiB at most")
+        raise refused(size(nbytes), "log a part of it; an event holds 1 GiB at most")
     return nbytes
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import time
 
 from support.recordings import recorded
 
 from stepscope.analyze.ranks.many import reduced
-from stepscope.cli import main
+from stepscope.cli import main, ranks
 from stepscope.cli.ranks import ProgressLine
 from stepscope.job import load_ranks
 from stepscope.trace.load import load_file
@@ -140,14 +139,14 @@ def test_progress_says_what_is_left(monkeypatch):
             return True
 
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ranks, "monotonic", lambda: now[0])
     stream = Terminal()
     progress = ProgressLine(stream)
     progress.told("read", 1, 1000, 0.1)
     assert stream.getvalue() == ""
     now[0] = 60.0
     progress.told("read", 250, 1000, 60.0)
-    assert stream.getvalue() == "\r\x1b[Kread: 250 of 1,000 files, 3 min left"
+    assert stream.getvalue() == "\r\x1b[Kread: 250 of 1,000 files, 3.00 min left"
     progress.end()
     assert stream.getvalue().endswith("\r\x1b[K")
     log = io.StringIO()
@@ -156,4 +155,4 @@ def test_progress_says_what_is_left(monkeypatch):
     quiet = ProgressLine(log)
     now[0] = 100.0
     quiet.told("ask", 5, 10, 40.0)
-    assert log.getvalue() == "asked what slow ranks did: 5 of 10 files, 40 s left\n"
+    assert log.getvalue() == "asked what slow ranks did: 5 of 10 files, 40.0 s left\n"

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from stepscope import text
+
+
+@pytest.mark.parametrize(
+    ("format_", "value", "written"),
+    [
+        (text.time, 0, "0 ns"),
+        (text.time, 999, "999 ns"),
+        (text.time, 1500, "1.50 µs"),
+        (text.time, 999_600, "1.00 ms"),
+        (text.time, 90e9, "90.0 s"),
+        (text.time, 180e9, "3.00 min"),
+        (text.time, float("nan"), "-"),
+        (text.size, 12, "12 B"),
+        (text.time, 95e9, "95.0 s"),
+        (text.time, 3 * 3600e9, "3.00 h"),
+        (text.time, 60 * 3600e9, "2.50 d"),
+        (text.duration, 95, "95.0 s"),
+        (text.duration, 0.00003, "30.0 µs"),
+        (text.duration, None, "-"),
+        (text.size, 1024, "1.00 KiB"),
+        (text.size, 1000, "1000 B"),
+        (text.size, 53_700_000, "51.2 MiB"),
+        (text.size, 120_356_380_000, "112 GiB"),
+        (text.size, 3e15, "2.66 PiB"),
+        (text.size, None, "-"),
+        (text.share, None, "-"),
+        (text.quantity, 53, "53"),
+        (text.quantity, 1440, "1.44k"),
+        (text.flop_rate, 15.7e12, "15.7 TFLOP/s"),
+        (text.share, 0.339, "33.9 %"),
+    ],
+)
+def test_three_digits_and_a_unit(format_, value, written) -> None:
+    assert format_(value) == written
+
+
+def test_a_name_carries_its_unit() -> None:
+    assert text.readable("host_wait_ns", 1500) == "host wait 1.50 µs"
+    assert text.readable("held_ratio", None) == "held not recorded"
+    assert text.readable("steps", 6) == "steps 6"
+
+
+def test_what_is_not_all_is_never_said_to_be():
+    assert [text.most(ratio) for ratio in (0.0, 0.76, 0.9949, 0.9984, 1.0)] == [
+        "0%", "76%", "99%", "over 99%", "100%"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [(10.0, "10 times"), (1.0, "1 time"), (0.9, "0.9 times"), (2.5, "2.5 times"), (1234.0, "1,234 times")],
+)
+def test_how_often(count: float, written: str) -> None:
+    assert text.often(count) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0.0, "0"),
+        (0.5, "0.5"),
+        (2.33812, "2.338"),
+        (-1.5, "-1.5"),
+        (64.0, "64"),
+        (999.949, "999.9"),
+        (999.96, "1,000"),
+        (12_350.4, "12,350"),
+        (-1_234_567.0, "-1,234,567"),
+        (999_999_999.0, "999,999,999"),
+        (7.371e27, "7.371\u00d710²⁷"),
+        (1e9, "1\u00d710⁹"),
+        (0.0001, "0.0001"),
+        (1.554e-9, "1.554\u00d710⁻⁹"),
+        (-2e-5, "-2\u00d710⁻⁵"),
+        (5e-324, "4.941\u00d710⁻³²⁴"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "-∞"),
+    ],
+)
+def test_a_number_is_written_as_a_person_would(value, written):
+    assert text.number(value) == written
