@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
+
+FirstBytes: TypeAlias = bytes
+"""``bytes`` within FileStatus is one of its fields."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class FileStatus:
     problem: str | None = None
     beyond: int = 0
 
-    def describe(self, *, broken_tail: bool = False, error: str = "", head: bytes = b"") -> None:
+    def describe(self, *, broken_tail: bool = False, error: str = "", head: FirstBytes = b"") -> None:
         """Set ``problem`` to what the counters mean to a user.
 
         Args:

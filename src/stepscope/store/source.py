@@ -348,8 +348,8 @@ class FollowedFile:
 
 PLACEHOLDER_TAG = "hp_metric"
 PLACEHOLDER = (0, -1.0)
-"""Step and value that Lightning's ``TensorBoardLogger`` writes under that tag when it logs hyper-parameters, so
-that TensorBoard lists the run at all (``log_hyperparams`` with ``default_hp_metric``). It measures nothing."""
+"""Step and value that Lightning's ``TensorBoardLogger`` writes under that tag with hyper-parameters, so that
+TensorBoard lists the run at all (``log_hyperparams`` with ``default_hp_metric``). It measures nothing."""
 
 
 def without_placeholder(columns: ScalarColumns) -> ScalarColumns:
