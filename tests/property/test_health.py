@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stepscope.health import RULES, Monitor
@@ -61,12 +61,60 @@ def judge(series, cuts):
                 monitor.take(tag, steps[begin:end], values[begin:end], walls[begin:end], rank=rank)
                 done[tag, rank] = end
         monitor.advance(cut)
+        monitor.news()  # as a running training does
     monitor.finish()
     return monitor
 
 
+def points(values, walls=None, steps=None):
+    """Return a series; by default one point a second, from step 0 on."""
+    steps = np.arange(len(values)) if steps is None else np.asarray(steps)
+    walls = np.arange(len(values)) if walls is None else np.asarray(walls, float)
+    return steps, np.asarray(values, float), 1e9 + walls
+
+
+def level(count, *, high=(), factor=10.0):
+    """Return values around 1 with single ones far above the others."""
+    values = 1 + 0.01 * np.random.default_rng(0).normal(size=count)
+    values[list(high)] *= factor
+    return values
+
+
+NOT_SAMPLED = {("learning_rate", None): points([0.0], [2.5]), ("gradients/a/norm", None): points(np.ones(14))}
+"""While the learning rate is 0 no sample counts."""
+EARLIER_STEP = {
+    ("train/loss", None): points([1, 1, 1, 1, 1, np.nan]),
+    ("activations/a/nonfinite_count", None): points([0, 1], [0, 5], [0, 5]),
+    ("activations/b/nonfinite_count", None): points([0, 1], [0, 9], [0, 3]),
+}
+"""A layer has a bad sample of an earlier step, but later: the step was run again."""
+LATER_SAMPLES = {
+    ("train/loss", None): points(level(200, high=(100, 102))),
+    ("gradients/a/norm", None): points(level(200, high=(100, 101, 102)), np.arange(200) + 0.5),
+    ("gradients/b/norm", None): points(level(200, high=(102,)), np.arange(200) + 0.5),
+}
+"""Samples of the layers are recorded after the spike that they explain."""
+TWO_RANKS = {
+    ("train/loss", 0): points([1, np.nan], [5, 10], [0, 1]),
+    ("train/loss", 1): points([1, np.inf], [0, 10], [0, 1]),
+}
+"""The rank whose series began later is handed over first, and both are bad at once."""
+PUT_OFF = {("train/loss", None): points(level(260, high=(60, 80, 100, 120, 140, 173)))}
+"""A single spike comes before the end of a period, which it puts off."""
+LARGE_STEPS = {
+    ("train/loss", None): points(level(120, high=(100, 102)), steps=(1 << 60) + 1 + np.arange(120)),
+}
+"""Steps that no float holds."""
+
+
 @settings(max_examples=60, deadline=None)
 @given(runs(), st.lists(st.floats(1e9, 1e9 + 2e4), max_size=12))
+@example(NOT_SAMPLED, [1e9 + 5])
+@example(EARLIER_STEP, [1e9 + 7])
+@example(LATER_SAMPLES, [1e9 + 102.2])
+@example(TWO_RANKS, [1e9 + 2])
+@example(PUT_OFF, [1e9 + 176])
+@example(LARGE_STEPS, [1e9 + 98])
 def test_what_is_found_does_not_depend_on_the_portions(series, cuts):
     whole, parts = shown(judge(series, []).verdict), shown(judge(series, cuts).verdict)
     differ = [pair for pair in zip_longest(whole, parts) if pair[0] != pair[1]]

@@ -55,7 +55,11 @@ Point = tuple[Stream, int, float, float]
 
 @dataclass(frozen=True)
 class StreamBatch:
-    """All points of a stretch of time, one chunk for each stream that has any."""
+    """All points of a stretch of time, one chunk for each stream that has any.
+
+    The chunks are in the order in which their streams began, so that what is kept by stream has this order
+    too, whichever stream was handed over first.
+    """
 
     chunks: list[Chunk]
 
@@ -64,8 +68,8 @@ class StreamBatch:
         return [chunk for chunk in self.chunks if chunk.stream.role in roles]
 
     def points(self, roles: Collection[str]) -> Iterator[Point]:
-        """Return the points of some roles by time, then step, then tag, each stream in recorded order."""
-        chunks = sorted(self.of(roles), key=lambda chunk: (chunk.stream.run, chunk.stream.tag))
+        """Return the points of some roles by time, step, tag and rank, each stream in recorded order."""
+        chunks = sorted(self.of(roles), key=lambda chunk: stream_order(chunk.stream))
         if len(chunks) == 1:
             [only] = chunks
             for step, value, wall in zip(
@@ -81,6 +85,16 @@ class StreamBatch:
     def walls(self) -> NDArray[np.float64]:
         """The time of every point, ascending."""
         return np.sort(np.concatenate([chunk.walls for chunk in self.chunks])) if self.chunks else np.empty(0)
+
+
+def rank_order(stream: Stream) -> int:
+    """Return the place of a stream's rank in an order: no rank comes first."""
+    return -1 if stream.rank is None else stream.rank
+
+
+def stream_order(stream: Stream) -> tuple[str, str, int, str]:
+    """Return the place of a stream among others, which nothing but its names decides."""
+    return stream.run, stream.tag, rank_order(stream), stream.split or ""
 
 
 def merged(chunks: list[Chunk]) -> Iterator[Point]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
@@ -216,16 +216,16 @@ class Context:
             for stream, (walls, values) in self._rates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return max(found, default=None)
+        return largest(found)
 
     def largest_rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate that the run had before a time."""
         found = [
-            max(values[: bisect_left(walls, wall)])
+            largest(values[: bisect_left(walls, wall)])
             for stream, (walls, values) in self._rates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return max(found, default=None)
+        return largest(found)
 
     def rescheduled(self, run: str, since: float, until: float) -> bool:
         """Return whether a learning rate of the run changed between two times."""
@@ -242,7 +242,7 @@ class Context:
             for stream, (walls, values) in self._updates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return max(found, default=None)
+        return largest(found)
 
     def lacks_gradient(self, run: str, wall: float) -> bool:
         """Return whether every gradient norm before a time was 0, and there were some."""
@@ -323,6 +323,15 @@ class Context:
                 return True
         evaluated = (h for s, h in self._losses.items() if s.split == "eval")
         return any(history.improves(-inf, wall) for history in evaluated)
+
+
+def largest(values: Iterable[float | None]) -> float | None:
+    """Return the largest number; NaN if there are only those, None if there is nothing.
+
+    Python's own ``max`` returns NaN if that comes first, so that the order of the series would matter.
+    """
+    known = [value for value in values if value is not None]
+    return max((value for value in known if value == value), default=nan if known else None)
 
 
 def lower_is_better(tag: str) -> bool:

@@ -74,6 +74,8 @@ class Monitor:
         self._roles = checked_roles(roles or {})
         self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
+        self._begun: dict[Stream, tuple[float, int]] = {}
+        """Time of the first point of each series, and its place among those that began then."""
         self._latest: dict[Stream, float] = {}
         self._wanted = {role for rule in self.rules for role in rule.roles} | {"metric", "second_moment"}
         self.context, self.origins = Context(), Origins()
@@ -155,28 +157,40 @@ class Monitor:
                 if len(chunk):
                     chunks.append(chunk)
         if chunks:
-            batch = StreamBatch(chunks)
+            for chunk in chunks:
+                if chunk.stream not in self._begun:
+                    self._begun[chunk.stream] = float(chunk.walls[0]), len(self._begun)
+            batch = StreamBatch(sorted(chunks, key=lambda chunk: self._begun[chunk.stream]))
             self.context.take(batch)
-            self.origins.take(batch)
+            known = {rule.id: len(rule.found) for rule in self.rules if rule.id in EXPLAINED}
             for rule in self.rules:
                 rule.take(batch)
-            self._explain()
+            for rule in self.rules:
+                if rule.id in known:
+                    self.origins.open(rule.found[known[rule.id] :])
+            self.origins.take(batch)
+            self._explain(again=self.origins.more)
 
-    def _explain(self) -> None:
-        """Add to new findings how they began; repeated while samples of their steps may still come."""
-        for rule in self.rules:
-            if rule.changed and rule.id in EXPLAINED:
-                for place, finding in enumerate(rule.changed):
-                    rule.changed[place] = told = self.origins.explained(finding)
-                    rule.found[finding.number] = replace(rule.found[finding.number], causes=told.causes)
+    def _explain(self, *, again: bool) -> None:
+        """Add to findings how they began, as far as that is known: samples of their steps may still come.
 
-    def _explain_late(self) -> None:
-        """Add the origin of findings of which nothing was known when they opened: samples may come later."""
+        Args:
+            again: Whether to look at all findings; otherwise at those that are new or changed.
+        """
         for rule in self.rules:
-            for finding in rule.found if rule.id in EXPLAINED else ():
-                told = finding if finding.causes else self.origins.explained(finding)
-                if told is not finding:
-                    rule.found[finding.number] = told
+            if rule.id not in EXPLAINED:
+                continue
+            changed = {finding.number for finding in rule.changed}
+            for number in range(len(rule.found)) if again else sorted(changed):
+                causes = self.origins.causes(rule.found[number])
+                told = replace(rule.found[number], causes=causes)
+                if told == rule.found[number]:
+                    continue
+                rule.found[number] = told
+                rule.changed[:] = [
+                    replace(each, causes=causes) if each.number == number else each for each in rule.changed
+                ]
+                if number not in changed:
                     rule.changed.append(told)
 
     def _cut(self, stream: Stream, parts: list[Part], wall: float) -> tuple[Chunk, list[Part]]:
@@ -201,8 +215,7 @@ class Monitor:
         with np.errstate(all="ignore"):
             for rule in self.rules:
                 rule.end()
-            self._explain()
-            self._explain_late()
+            self._explain(again=True)
 
     def news(self) -> list[Finding]:
         """Return the findings that opened, changed or closed since the last call, in their latest state."""

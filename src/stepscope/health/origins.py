@@ -1,13 +1,18 @@
 """The origin of a finding: the layer that was bad first, the layers that grew first, Adam's second moment.
 
 It says only what was recorded: nothing if layers were not measured at the steps in question.
+
+Samples of the step of a finding may be recorded after it, so its origin is settled later. It then depends
+only on what was recorded until a time that the series decide, not on the portions: a spike is
+settled once a layer is measured at a later step, a value that is not finite once the run is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +26,7 @@ from stepscope.text import number
 SPIKES = ("loss-spike", "gradient-spike")
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
 KEPT = 512
-"""Samples of a layer that are kept besides the newest portion."""
+"""Samples of a layer that are kept."""
 USUAL = 8
 """Samples before a spike whose median is taken as usual."""
 GREW = 3.0
@@ -42,8 +47,8 @@ class LayerSamples:
 
     def take(self, chunk: Chunk) -> None:
         """Take further samples."""
-        self.steps = np.concatenate([self.steps[-KEPT:], chunk.steps])
-        self.values = np.concatenate([self.values[-KEPT:], chunk.values])
+        self.steps = np.concatenate([self.steps, chunk.steps])[-KEPT:]
+        self.values = np.concatenate([self.values, chunk.values])[-KEPT:]
 
     def within(self, first: float, last: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the samples of some steps, both ends included."""
@@ -51,58 +56,116 @@ class LayerSamples:
         return self.steps[rows], self.values[rows]
 
 
+class Bad(NamedTuple):
+    """The first sample of a layer that is not finite.
+
+    Attributes:
+        good: The step of the sample before it, None if it was never finite.
+    """
+
+    step: int
+    wall: float
+    good: int | None
+
+
 class Origins:
     """Statistics of layers, kept to explain findings."""
 
     def __init__(self) -> None:
         self._layers: dict[Stream, LayerSamples] = {}
-        self._bad: dict[Stream, tuple[int, int | None]] = {}
+        self._counted: dict[Stream, Bad | None] = {}
+        """The series of counts, in the order in which they began: that of the model."""
         self._good: dict[Stream, int] = {}
+        self._spikes: list[Finding] = []
+        """Those of which samples of their step may still come."""
+        self._settled: dict[tuple[str, int], tuple[str, ...]] = {}
+        self.more = False
+        """Whether the last portion has a layer that became bad."""
+
+    def open(self, findings: Iterable[Finding]) -> None:
+        """Note new findings, before the samples of the time in which they opened are taken."""
+        self._spikes += [finding for finding in findings if finding.rule in SPIKES]
 
     def take(self, batch: StreamBatch) -> None:
-        """Take what is recorded of layers."""
-        for chunk in batch.of((*COUNTS, "layer_gradient", "second_moment")):
-            stream = chunk.stream
-            if stream.role in COUNTS:
-                self._count(chunk)
-            else:
-                self._layers.setdefault(stream, LayerSamples()).take(chunk)
+        """Take what is recorded of layers, and settle the spikes that are followed by a later step."""
+        self.more = False
+        for chunk in batch.of(COUNTS):
+            self._count(chunk)
+        layers = batch.of(("layer_gradient", "second_moment"))
+        if self._spikes:
+            ends = [(self._end(finding, layers), finding) for finding in self._spikes]
+            self._spikes = [finding for end, finding in ends if end == inf]
+            for end, finding in sorted((each for each in ends if each[0] < inf), key=lambda each: each[0]):
+                layers = [self._until(end, chunk) for chunk in layers]
+                self._settled[finding.rule, finding.number] = tuple(self._of_spike(finding))
+        for chunk in layers:
+            self._sample(chunk)
+
+    def _sample(self, chunk: Chunk) -> None:
+        if len(chunk):
+            self._layers.setdefault(chunk.stream, LayerSamples()).take(chunk)
+
+    def _until(self, end: float, chunk: Chunk) -> Chunk:
+        """Take the samples before a time; return the others."""
+        index = int(np.searchsorted(chunk.walls, end))
+        self._sample(chunk.part(slice(index)))
+        return chunk.part(slice(index, None))
+
+    def _end(self, finding: Finding, layers: list[Chunk]) -> float:
+        """Return when a layer is first measured at a later step than that of a finding, after it."""
+        found = inf
+        for chunk in layers:
+            if chunk.stream.run == finding.run:
+                later = (chunk.walls > finding.wall) & (chunk.steps > finding.step)
+                found = min(found, float(chunk.walls[int(later.argmax())]) if later.any() else inf)
+        return found
 
     def _count(self, chunk: Chunk) -> None:
         stream = chunk.stream
-        if stream.layer is None or stream in self._bad:
+        if stream.layer is None or self._counted.setdefault(stream, None) is not None:
             return
         bad = np.flatnonzero(~(chunk.values == 0))
         good = chunk.steps[: bad[0]] if len(bad) else chunk.steps
         if len(good):
             self._good[stream] = int(good[-1])
         if len(bad):
-            self._bad[stream] = int(chunk.steps[bad[0]]), self._good.get(stream)
+            step, wall = int(chunk.steps[bad[0]]), float(chunk.walls[bad[0]])
+            self._counted[stream] = Bad(step, wall, self._good.get(stream))
+            self.more = True
 
-    def explained(self, finding: Finding) -> Finding:
-        """Return a finding with what is known about its origin."""
-        causes: list[str] = []
+    def causes(self, finding: Finding) -> tuple[str, ...]:
+        """Return what is known about the origin of a finding so far."""
         if finding.rule in NONFINITE:
-            causes = list(self._first_bad(finding))
-        elif finding.rule in SPIKES:
-            causes = [*self._grew(finding), *self._second_moment(finding)]
-        return replace(finding, causes=tuple(causes)) if causes else finding
+            return tuple(self._first_bad(finding))
+        settled = self._settled.get((finding.rule, finding.number))
+        return tuple(self._of_spike(finding)) if settled is None else settled
+
+    def _of_spike(self, finding: Finding) -> Iterator[str]:
+        yield from self._grew(finding)
+        yield from self._second_moment(finding)
 
     def _first_bad(self, finding: Finding) -> Iterator[str]:
-        own = {s: bad for s, bad in self._bad.items() if s.run == finding.run}
+        # What was recorded later belongs to it only as a sample of its own step.
+        own = {
+            s: bad
+            for s, bad in self._counted.items()
+            if bad is not None
+            and s.run == finding.run
+            and (bad.wall <= finding.wall or bad.step == finding.step)
+        }
         if not own:
             return
         # Of one step activations tell more, the first computed first: backward all behind a NaN is NaN.
-        first = min(own, key=lambda s: (own[s][0], COUNTS.index(s.role)))
-        if first.layer == finding.layer and own[first][0] >= finding.step:
+        first = min(own, key=lambda s: (own[s].step, COUNTS.index(s.role)))
+        if first.layer == finding.layer and own[first].step >= finding.step:
             return
-        step, good = own[first]
+        step, _, good = own[first]
         if step > finding.step:
             return
         if first.layer == MODEL_INPUT:
             yield f"the model's input at step {step:,} is not finite: look at the data of that step"
             return
-        alike = [s for s, bad in own.items() if s.role == first.role and bad[0] == step]
+        alike = [s for s, bad in own.items() if s.role == first.role and bad.step == step]
         if first.role != COUNTS[0] and len(alike) > 1:
             yield self._gradients(alike, step)
             return
@@ -113,7 +176,7 @@ class Origins:
 
     def _gradients(self, bad: list[Stream], step: int) -> str:
         """Return a sentence on gradients of several layers that were not finite at once."""
-        known = [s for s in {*self._good, *self._bad} if s.run == bad[0].run and s.role == bad[0].role]
+        known = [s for s in self._counted if s.run == bad[0].run and s.role == bad[0].role]
         if len(bad) == len(known):
             where = "it began in the loss or in what comes right before it"
             return f"the gradients of all {len(bad)} layers are not finite at step {step:,}: {where}"

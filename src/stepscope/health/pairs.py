@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.batch import Chunk, StreamBatch
+from stepscope.health.batch import Chunk, StreamBatch, stream_order
 from stepscope.health.layers import Place
 from stepscope.health.rule import Rule
 from stepscope.health.series import Stream
@@ -48,7 +48,7 @@ class Paired(Rule):
 
     def look(self, batch: StreamBatch) -> None:
         """Pair new points with waiting ones."""
-        chunks = sorted(batch.of(self.pair), key=lambda chunk: (chunk.walls[0], chunk.stream.tag))
+        chunks = sorted(batch.of(self.pair), key=lambda chunk: (chunk.walls[0], *stream_order(chunk.stream)))
         places = []
         for chunk in chunks:
             place = chunk.stream.run, chunk.stream.rank

@@ -137,22 +137,33 @@ class Restarts:
         while begun.settings < len(self._changes) and self._changes[begun.settings] <= walls[-1]:
             cuts[int(np.searchsorted(walls, self._changes[begun.settings]))] = False
             begun.settings += 1
-        if stream.role != "learning_rate":
-            cuts.update((index, False) for index in self._raised(begun, chunk))
         back = np.flatnonzero(steps < np.concatenate([[begun.last_step], steps[:-1]]))
         done = 0
         for index in back[steps[back] <= begun.step].tolist():
-            begun.take(values[done:index])
+            self._go_on(begun, chunk, slice(done, index), cuts)
             done = index
             # A rate that is tried from the first step on need not be near the one before.
             if stream.role == "learning_rate" or begun.is_again(float(values[index])):
                 cuts[index] = True
                 begun.first, begun.last = [], []
-        begun.take(values[done:])
+        self._go_on(begun, chunk, slice(done, len(chunk)), cuts)
         begun.last_step = int(steps[-1])
         if cuts:
             self._cuts[stream] = sorted(cuts.items())
             self._begun.setdefault(stream, []).extend(float(walls[index]) for index, _ in self._cuts[stream])
+
+    def _go_on(self, begun: Beginning, chunk: Chunk, rows: slice, cuts: dict[int, bool]) -> None:
+        """Take points among which the series does not start over, and note where a part of a loss came in.
+
+        A rise is compared with points of the same beginning alone.
+        """
+        part = chunk.part(rows)
+        if not len(part):
+            return
+        if chunk.stream.role != "learning_rate":
+            for index in self._raised(begun, part):
+                cuts.setdefault(rows.start + index, False)
+        begun.take(part.values)
 
     def cuts(self, stream: Stream) -> list[tuple[int, bool]]:
         """Return where a series of the batch starts over, and whether its training does, too."""

@@ -1,31 +1,33 @@
-"""The last values of a series, and robust statistics of them."""
+"""The last values and steps of a series, and robust statistics of values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Number = TypeVar("Number", bound=np.generic)
 MAD_TO_SIGMA = 1.4826
 """Of a normal distribution."""
 
 
-class Ring:
-    """The last ``size`` values.
+class _Last(Generic[Number]):
+    """The last ``size`` numbers.
 
     Attributes:
-        count: Values taken so far.
+        count: Numbers taken so far.
     """
 
-    def __init__(self, size: int) -> None:
-        self._room = np.empty(2 * size)
+    def __init__(self, size: int, kind: type[Number]) -> None:
+        self._room = np.empty(2 * size, kind)
         self._size, self._end = size, 0
         self.count = 0
 
-    def push(self, values: Floats) -> None:
-        """Take values, oldest first."""
+    def push(self, values: NDArray[Number]) -> None:
+        """Take numbers, oldest first."""
         self.count += len(values)
         values = values[-self._size :]
         if self._end + len(values) > len(self._room):
@@ -36,14 +38,28 @@ class Ring:
         self._end += len(values)
 
     @property
-    def values(self) -> Floats:
-        """The values, oldest first."""
+    def values(self) -> NDArray[Number]:
+        """The numbers, oldest first."""
         return self._room[max(0, self._end - self._size) : self._end]
 
     @property
     def full(self) -> bool:
-        """True if there were at least ``size`` values."""
+        """True if there were at least ``size`` numbers."""
         return self.count >= self._size
+
+
+class Ring(_Last[np.float64]):
+    """The last values of a series."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, np.float64)
+
+
+class Steps(_Last[np.int64]):
+    """The last steps of a series, as integers: a float holds no step beyond 2^53 exactly."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, np.int64)
 
 
 def median(values: Floats) -> float:

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from stepscope.errors import UsageError
-from stepscope.health.batch import Chunk, StreamBatch
+from stepscope.health.batch import Chunk, StreamBatch, rank_order
 from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.kind import KINDS
-from stepscope.health.ring import Floats, Ring, pieces
+from stepscope.health.ring import Floats, Ring, Steps, pieces
 from stepscope.health.series import ROLES, Stream
 
 Told = tuple[str, Mapping[str, float]]
@@ -315,7 +315,7 @@ def with_also(finding: Finding, name: str) -> Finding:
 
 
 def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:
-    """Return what happened in several series by time, then step, then tag, each series in recorded order.
+    """Return what happened in several series by time, step, tag and rank, each series in recorded order.
 
     Steps may fall among points of one time, where a counter began again.
     """
@@ -325,7 +325,7 @@ def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Deta
         at = event[0]
         place = at.wall, at.step
         latest[at.stream] = place = max(place, latest.get(at.stream, place))
-        placed.append(((*place, at.stream.tag), event))
+        placed.append(((*place, at.stream.tag, rank_order(at.stream)), event))
     return [event for _, event in sorted(placed, key=lambda each: each[0])]
 
 
@@ -451,7 +451,7 @@ class Windowed(StreamWatch):
     def __init__(self, rule: Rule, every: int, begin: int | None = None) -> None:
         size, checks = rule.limit("window"), rule.limit("checks")
         self.rule, self._every, self._begin = rule, every, size if begin is None else begin
-        self._ring, self._steps = Ring(size), Ring(size)
+        self._ring, self._steps = Ring(size), Steps(size)
         self._gate = AlarmGate(opens=checks, closes=checks)
 
     @abstractmethod
@@ -464,7 +464,7 @@ class Windowed(StreamWatch):
         for rows in pieces(self._ring.count, len(chunk), self._every):
             part = chunk.part(rows)
             self._ring.push(part.values)
-            self._steps.push(part.steps.astype(np.float64))
+            self._steps.push(part.steps)
             if self._ring.count < self._begin or self._ring.count % self._every:
                 continue
             self.rule.judged()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepscope.health.batch import Chunk
 from stepscope.health.gate import AlarmGate
 from stepscope.health.noise import Floats, tail_limit, trailing_median
-from stepscope.health.ring import Ring, median, pieces
+from stepscope.health.ring import Ring, Steps, median, pieces
 from stepscope.health.rule import At, Rule, StreamWatch, finite
 from stepscope.text import number
 
@@ -83,7 +83,7 @@ class Spikes(StreamWatch):
         repeats: bool = False,
     ) -> None:
         self._rule, self._gate, self._least, self._what, self._leaps = rule, gate, least, what, leaps
-        self._before, self._steps = Ring(LOCAL), Ring(LOCAL)
+        self._before, self._steps = Ring(LOCAL), Steps(LOCAL)
         self._apart, self._factors = Ring(rule.limit("window")), Ring(rule.limit("window"))
         self._limit = self._factor = inf
         self._level: float | None = None
@@ -123,7 +123,7 @@ class Spikes(StreamWatch):
 
     def _push(self, chunk: Chunk) -> None:
         self._before.push(chunk.values)
-        self._steps.push(chunk.steps.astype(np.float64))
+        self._steps.push(chunk.steps)
 
     def _measure(self, before: Floats) -> None:
         """Set the limits for the next points, given those just before them."""
@@ -155,11 +155,14 @@ class Spikes(StreamWatch):
     def _repeat(self, chunk: Chunk, begin: int, far: NDArray[np.bool_], distances: _Distances) -> None:
         """Look for single spikes at equal distances, as of a bad shard that comes again with each epoch."""
         count = self._apart.count
-        over = self._singles[-1][0] + 2 * self._period - count if self._period else len(far)
-        if over < len(far):
-            self._rule.close(At.row(chunk, begin + max(over, 0)), about="repeated")
-            self._period = 0
-        for index in np.flatnonzero(far).tolist():
+        # One after the other: a spike puts off the end of the period, but only if it comes before that end.
+        for index in [*np.flatnonzero(far).tolist(), len(far)]:
+            over = self._singles[-1][0] + 2 * self._period - count if self._period else len(far)
+            if over <= index and over < len(far):
+                self._rule.close(At.row(chunk, begin + max(over, 0)), about="repeated")
+                self._period = 0
+            if index == len(far):
+                break
             at = begin + index
             self._singles = [*self._singles, (count + index, int(chunk.steps[at]))][-REPEATED:]
             between = np.diff([place for place, _ in self._singles])

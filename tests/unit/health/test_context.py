@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Context, History, lower_is_better
-from stepscope.health.restarts import Beginning
+from stepscope.health.context import Context, History, largest, lower_is_better
+from stepscope.health.restarts import Beginning, Restarts
 from stepscope.health.series import stream_of
 
 
@@ -238,3 +238,29 @@ def test_a_series_that_never_moved_does_not_begin_again():
     constant = Beginning(0, 0)
     constant.take(np.ones(100))
     assert not constant.is_again(1.0)
+
+
+@pytest.mark.parametrize("cut", [None, 62])
+def test_a_part_of_a_loss_comes_in_against_points_of_the_same_beginning(cut):
+    # Steps begin again at 60; at 64 another part of the loss comes in, which adds too little to count.
+    loss = chunk(
+        "train/loss",
+        [*[2.0] * 4, *[1.0] * 56, *[2.0] * 4, *[2.3] * 8],
+        steps=[*range(60), *range(12)],
+    )
+    part = chunk("loss_d", [0.3], [64])
+    restarts, cuts, done = Restarts(), [], 0
+    for end in (cut, len(loss)) if cut else (len(loss),):
+        rows = loss.part(slice(done, end))
+        parts = [part] if end == len(loss) else []
+        restarts.take(StreamBatch([rows, *parts]))
+        cuts += [(done + index, again) for index, again in restarts.cuts(loss.stream)]
+        done = end
+    assert cuts == [(60, True)]
+
+
+def test_a_rate_that_is_no_number_hides_no_other():
+    for values in ([np.nan, 0.1], [0.1, np.nan], [None, 0.1]):
+        assert largest(values) == 0.1
+    assert largest([]) is None
+    assert np.isnan(largest([np.nan]))

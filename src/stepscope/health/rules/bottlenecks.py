@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.health.gate import AlarmGate
 from stepscope.health.layers import AcrossLayers, Place
-from stepscope.health.ring import Ring
+from stepscope.health.ring import Ring, Steps
 from stepscope.health.rows import StepValues
 from stepscope.health.rule import At, thresholds
 
@@ -29,7 +29,7 @@ class Bottleneck(AcrossLayers):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._shares: dict[Place, tuple[Ring, Ring, AlarmGate]] = {}
+        self._shares: dict[Place, tuple[Ring, Steps, AlarmGate]] = {}
 
     def row(self, place: Place, row: StepValues) -> None:
         """Judge one sample."""
@@ -38,11 +38,11 @@ class Bottleneck(AcrossLayers):
         if not idle or not busy:
             return
         size = self.limit("window")
-        shares, steps, gate = self._shares.setdefault(place, (Ring(size), Ring(size), AlarmGate()))
+        shares, steps, gate = self._shares.setdefault(place, (Ring(size), Steps(size), AlarmGate()))
         stream = min(busy, key=lambda each: each.tag)
         bad = min(idle) < self.limits["gpu"] and busy[stream] > self.limits["busy"]
         shares.push(np.array([float(bad)]))
-        steps.push(np.array([float(row.step)]))
+        steps.push(np.array([row.step], np.int64))
         if not shares.full or shares.count % EVERY:
             return
         self.judged()

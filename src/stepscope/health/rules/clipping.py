@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.gate import AlarmGate
 from stepscope.health.pairs import Paired
-from stepscope.health.ring import Ring, pieces
+from stepscope.health.ring import Ring, Steps, pieces
 from stepscope.health.rule import At, finite, thresholds
 from stepscope.health.series import Stream
 
@@ -48,7 +48,7 @@ class Clipping(Paired):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._shares: dict[Stream, tuple[Ring, Ring, AlarmGate]] = {}
+        self._shares: dict[Stream, tuple[Ring, Steps, AlarmGate]] = {}
 
     def look(self, batch: StreamBatch) -> None:
         """Pair the norms; a recorded share needs no pair."""
@@ -64,10 +64,10 @@ class Clipping(Paired):
 
     def _add(self, chunk: Chunk, shares: NDArray[np.float64], ratio: float = 0.0) -> None:
         size = self.limit("window")
-        ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Ring(size), AlarmGate()))
+        ring, steps, gate = self._shares.setdefault(chunk.stream, (Ring(size), Steps(size), AlarmGate()))
         for rows in pieces(ring.count, len(chunk), EVERY):
             ring.push(shares[rows])
-            steps.push(chunk.steps[rows].astype(np.float64))
+            steps.push(chunk.steps[rows])
             if ring.full and ring.count % EVERY == 0:
                 self._judge(
                     At.row(chunk.part(rows), -1, int(steps.values[0])), float(ring.values.mean()), gate, ratio

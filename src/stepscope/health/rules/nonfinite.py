@@ -56,7 +56,7 @@ class NonFinite(Rule):
         if self._is_calm() and not any(map(self._suspect, chunks)):
             for chunk in chunks:
                 self._good[chunk.stream] = float(chunk.values[-1])
-                self._hear(chunk.stream, int(chunk.steps[-1]))
+                self._hear(chunk.stream, int(chunk.steps.max()))
                 self._gate(chunk.stream).run(np.zeros(len(chunk), bool))
             return
         for point in batch.points(self.roles):

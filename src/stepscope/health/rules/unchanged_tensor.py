@@ -71,20 +71,23 @@ class UnchangedTensor(Rule):
         self._adapted: dict[str, float] = {}
         self._felt: dict[Layer, tuple[list[float], list[bool]]] = {}
         self._moved: dict[Layer, float] = {}
-        self._updated: dict[tuple[str, int | None], list[str | None]] = {}
-        """Layers with updates, in the order in which they were first recorded: that of the model."""
+        self._updated: dict[tuple[str, int | None], dict[str | None, float]] = {}
+        """When layers with updates were first recorded, in that order: it is that of the model."""
 
     def look(self, batch: StreamBatch) -> None:
         """Judge point by point; of the learning rates, only those that reach or leave 0 count."""
         rates = batch.of(("learning_rate",))
-        varied = any((each.values == 0).any() or self._rate(each) == 0 for each in rates)
+        varied = 0.0 in self._rates.values() or any((each.values == 0).any() for each in rates)
+        best: dict[Layer, int] = {}
         for each in batch.of(self.roles):
             self._note(each)
+            layer = each.stream.run, each.stream.rank, each.stream.layer
+            best[layer] = max(RANKING.get(each.stream.role, 0), best.get(layer, 0))
         # Where a better series is known of a layer, the others need not even be put in order.
         wanted = [each for each in batch.of(self.roles) if self._may_count(each.stream)]
         if not varied:
             wanted = [each for each in wanted if each.stream.role != "learning_rate"]
-            wanted = [each for each in wanted if not self._is_moving(each)]
+            wanted = [each for each in wanted if not self._is_moving(each, best)]
         for stream, step, value, wall in StreamBatch(wanted).points(self.roles):
             place = stream.run, stream.rank
             if stream.role == "learning_rate":
@@ -105,14 +108,12 @@ class UnchangedTensor(Rule):
             for index in np.flatnonzero(felt != before).tolist():
                 times.append(float(walls[index]))
                 told.append(bool(felt[index]))
-        elif stream.role in ("update_ratio", "update_norm") and place not in self._moved:
-            layers = self._updated.setdefault(place[:2], [])
-            if stream.layer not in layers:
-                layers.append(stream.layer)
+        elif stream.role in ("update_ratio", "update_norm") and walls[0] < self._moved.get(place, inf):
+            self._updated.setdefault(place[:2], {}).setdefault(stream.layer, float(walls[0]))
             moved = np.flatnonzero(chunk.values > 0)
             if len(moved):
-                self._moved[place] = float(walls[moved[0]])
-        if stream.run not in self._adapted and is_adapter(stream.layer):
+                self._moved[place] = min(float(walls[moved[0]]), self._moved.get(place, inf))
+        if float(walls[0]) < self._adapted.get(stream.run, inf) and is_adapter(stream.layer):
             self._adapted[stream.run] = float(walls[0])
 
     def _is_kept(self, at: At) -> bool:
@@ -141,20 +142,32 @@ class UnchangedTensor(Rule):
         a recorded gradient. An unchanged tensor among others, or one whose bias moves, is not such a layer.
         """
         run, rank, layer = place
-        layers = self._updated.get((run, rank), [])
+        layers = [name for name, begun in self._updated.get((run, rank), {}).items() if begun <= wall]
         still = [self._moved.get((run, rank, each), inf) > wall for each in layers]
         last = still.index(False) if False in still else len(still)
         module = (layer or "").rpartition(".")[0]
         whole = [each for each in layers[:last] if (each or "").rpartition(".")[0] == module]
         return layer in whole and len(whole) > 1 and last < len(still) and not any(still[last:])
 
-    def _is_moving(self, chunk: Chunk) -> bool:
-        """Take a layer that moved at every sample, as most do, without looking at each point."""
+    def _is_moving(self, chunk: Chunk, ranking: Mapping[Layer, int]) -> bool:
+        """Take a layer that moved at every sample, as most do, without looking at each point.
+
+        Args:
+            chunk: Its points.
+            ranking: The best that is recorded of each layer in this stretch of time.
+        """
         stream = chunk.stream
-        best = self._best.get((stream.run, stream.rank, stream.layer))
+        place = stream.run, stream.rank, stream.layer
+        best = self._best.get(place)
         gate, steps = self._gates.get(stream, (None, []))
         calm = stream.role not in ("left_out", "weight_norm") and bool((chunk.values != 0).all())
-        if best is not stream or gate is None or gate.is_open or not calm:
+        if (
+            best is not stream
+            or ranking[place] > RANKING[stream.role]
+            or gate is None
+            or gate.is_open
+            or not calm
+        ):
             return False
         steps += chunk.steps.tolist()
         del steps[: -gate.opens]
@@ -162,9 +175,6 @@ class UnchangedTensor(Rule):
             self.judged()
         gate.run(np.zeros(len(chunk), bool))
         return True
-
-    def _rate(self, chunk: Chunk) -> float | None:
-        return self._rates.get((chunk.stream.run, chunk.stream.rank))
 
     def _may_count(self, stream: Stream) -> bool:
         best = self._best.get((stream.run, stream.rank, stream.layer))
