@@ -9,7 +9,8 @@ device waited for, ``communication`` and ``copy`` are what no computation hides,
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
 A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. Where
-neither a device's work nor an operator was recorded, idleness is not known either, and all is ``other``.
+neither a device's work nor an operator was recorded, idleness is not known either and its time is in ``other``;
+where no part at all was recorded, ``other`` is not known, too.
 """
 
 from __future__ import annotations
@@ -150,4 +151,6 @@ def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
             absent["copy"] = "no copies were recorded on the host"
         if Kind.HOST_OP not in kinds:
             absent["idle"] = "neither a device's work nor operators were recorded"
+    if len(absent) == len(PARTS) - 1:  # other is then no remainder but everything
+        absent["other"] = "nothing in the profile says which part of a step any event belongs to"
     return absent

@@ -12,7 +12,8 @@ An instant goes to the first of these that is there at that time:
 6. nothing that was recorded
 
 Of several events on one lane the innermost counts; of several lanes, the stepping thread's, then the first.
-Threads that wait, and all that lies outside of steps, have no part in it. A device's work counts in the step
+Threads that wait, and all that lies outside of steps, have no part in it. Where nothing says which thread runs
+the steps (:func:`names_no_thread`), each thread's slices count like that thread's. A device's work counts in the step
 in whose window it ran: a step whose device still works on the one before is waiting for that.
 
 The parts of the step (:mod:`~stepscope.analyze.breakdown`), the ``step`` column of the views, flame graphs
@@ -49,6 +50,8 @@ _OF_PHASE = np.array(
 
 _FRAMES = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.ANNOTATION, Kind.OTHER)
 _BESIDE = (Kind.STEP, Kind.OVERHEAD)
+_SLICES = {Kind.OTHER, Kind.ANNOTATION, Kind.MODULE_SCOPE}
+"""Kinds of slices that anybody may draw on any thread."""
 
 Int32 = npt.NDArray[np.int32]
 
@@ -141,6 +144,17 @@ def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
     return stepping
 
 
+def names_no_thread(trace: Trace, rank: int) -> bool:
+    """Return whether nothing in one rank's profile says which of its threads runs the steps.
+
+    So it is in a plain Chrome trace, such as Horovod's: it has slices, and neither steps nor operators nor a
+    device's work.
+    """
+    mine = trace.rank == rank
+    kinds = set(distinct(trace.kind[mine & (trace.kind != Kind.OVERHEAD)]).tolist())
+    return bool(kinds) and kinds <= _SLICES and not (trace.steps.rank == rank).any()
+
+
 def _with_sampled_frames(trace: Trace, rows: Ints) -> Ints:
     """Return the threads that run steps; where steps are marked on a separate lane, with that of the frames.
 
@@ -188,6 +202,8 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     framed = among(*_FRAMES)[kind]
     own[host & ~framed] = _BUSY_ELSEWHERE
     own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
+    if names_no_thread(trace, rank):
+        own[host] = _PRESENT
     everything = np.flatnonzero(trace.rank == rank)
     lanes = loading_lanes(trace, everything)
     loading = (kind == Kind.DATA_LOADING) & host & np.isin(trace.lane[rows], lanes)

@@ -135,6 +135,11 @@ def _steps(found: dict[str, Any]) -> list[str]:
     for part in found["parts"]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
+    missing = found["parts_missing"]
+    shown = {part["part"] for part in found["parts"]}
+    if unknown := [part.replace("_", " ") for part in missing if part not in shown]:
+        why = f": {missing['other']}" if "other" in missing else ""
+        lines.append(f"  not known: {', '.join(unknown)}{why}")
     between = found["between_steps"]["mean_ns"]
     if between and between >= _TOUCHING * steps["mean_ns"]:
         lines.append(f"  {'between steps':<14}{_ms(between):>12}   in no step, the mean")

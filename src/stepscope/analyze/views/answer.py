@@ -292,6 +292,11 @@ def _notes(trace: Trace, measures: Measures, options: ViewOptions) -> list[str]:
         spent = int((measures.device_ns + measures.host_ns)[~measures.counted].sum())
         what = f"{outside:,} event{'s' * (outside != 1)} outside the counted steps ({text.time(spent)})"
         notes.append(f"left out: {what}")
+    if measures.overlaps and measures.stretches is not None and len(trace.lanes) > 1:
+        notes.append(
+            "nothing says which thread runs the steps: a time is how long at least one slice of the name was "
+            "open on any thread, and shares of threads that overlap add up to more than 100 %"
+        )
     if measures.waited_ns:
         per_step = text.time(measures.waited_ns / measures.windows)
         notes.append(f"left out: {per_step} in which threads that run no steps or operators waited")

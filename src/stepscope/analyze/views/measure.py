@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.step_tree import StepTree, step_tree
+from stepscope.analyze.step_tree import StepTree, names_no_thread, step_tree
 from stepscope.analyze.views.waiting import waiting
 from stepscope.analyze.windows import Windows
 from stepscope.errors import UsageError
@@ -59,6 +59,8 @@ class Measures:
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None if nothing took time.
+        overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at least
+            one of some slices was open: such times overlap.
         flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
         flops_unknown: Calls whose operations are not known although they are counted, by name.
     """
@@ -73,6 +75,7 @@ class Measures:
     level: Ints
     waited_ns: int
     stretches: Stretches | None = None
+    overlaps: bool = False
     flops: Ints | None = None
     flops_unknown: Mapping[str, int] = field(default_factory=dict)
 
@@ -114,6 +117,7 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
         level=level,
         waited_ns=int(trace.self_ns[waits & (window >= 0)].sum()),
         stretches=_stretches(every, counted),
+        overlaps=not counted.marked and all(names_no_thread(trace, rank) for rank in trace.ranks),
     )
 
 

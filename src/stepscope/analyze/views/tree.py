@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.step_tree import PARTS
-from stepscope.analyze.views.measure import Bools, Ints, Measures, Stretches
+from stepscope.analyze.step_tree import PARTS, innermost
+from stepscope.analyze.views.measure import UNCOUNTED, Bools, Ints, Measures, Stretches
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace, among
 
@@ -139,7 +139,49 @@ def grow(
             own[name] = summed(np.maximum(column, 0))
             own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
     total = {name: below_added(sums, parent) for name, sums in own.items()}
+    if stretches is not None and measures.overlaps:
+        rows = np.flatnonzero(counted & (trace.device < 0) & ~among(*UNCOUNTED)[trace.kind])
+        places = np.where(node[rows] > 0, node[rows], size - len(REST) + 1)
+        own["step_ns"], total["step_ns"] = _open_times(trace, rows, places, parent)
+        own["step_ns"][size - 1] = total["step_ns"][size - 1] = stretches.nothing_ns.sum()
+        total["step_ns"][0] = stretches.length_ns.sum() + stretches.nothing_ns.sum()
     return Tree(names, parent, depths(parent), own, total, spread, node, part)
+
+
+def _open_times(trace: Trace, rows: Ints, place: Ints, parent: Ints) -> tuple[Floats, Floats]:
+    """Return how long at least one slice of each node was open: by itself, and with all below it.
+
+    Args:
+        trace: Any trace.
+        rows: The slices, ascending.
+        place: Their nodes.
+        parent: Of each node; the root gets nothing.
+    """
+    start, end, piece = innermost(trace, rows, trace.lane[rows])
+    own = _union(start, end, trace.rank[rows[piece]], place[piece], len(parent))
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    below, at = [np.arange(len(rows))], [place.astype(np.int64)]
+    while (inner := parent[at[-1]] > 0).any():
+        below.append(below[-1][inner])
+        at.append(parent[at[-1][inner]].astype(np.int64))
+    every, nodes = np.concatenate(below), np.concatenate(at)
+    return own, _union(start[every], end[every], trace.rank[rows[every]], nodes, len(parent))
+
+
+def _union(start: Ints, end: Ints, rank: Ints, node: Ints, size: int) -> Floats:
+    """Return f8[size]: the time that the intervals of each node cover, added up over ranks."""
+    order = np.lexsort((start, rank, node))
+    start, end, rank, node = start[order], end[order], rank[order], node[order]
+    if not len(order):
+        return np.zeros(size)
+    new = np.append(True, (node[1:] != node[:-1]) | (rank[1:] != rank[:-1]))
+    group = np.cumsum(new) - 1
+    # The latest end so far within each group: places of ends in order, shifted by group, cannot overflow.
+    ends, place = np.unique(end, return_inverse=True)
+    latest = np.maximum.accumulate(group * len(ends) + place.ravel()) - group * len(ends)
+    before = np.where(new, start, ends[np.append(0, latest[:-1]) % len(ends)])
+    covered = np.maximum(0, end - np.maximum(start, before))
+    return np.bincount(node, weights=covered, minlength=size).astype(np.float64)
 
 
 REST = ("(Python)", "(not in this view)", "(nothing recorded)")
