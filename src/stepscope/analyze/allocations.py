@@ -54,6 +54,24 @@ def freed_at(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
     Returns:
         i8[memory table], :data:`NEVER` for what was not freed while recording, and for rows that are none.
     """
+    return times_of(trace, freed_by(trace, rows))
+
+
+def times_of(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
+    """Return the times of rows of the memory table, :data:`NEVER` for -1."""
+    return np.where(rows >= 0, trace.memory.time_ns[rows], NEVER).astype(np.int64)
+
+
+def freed_by(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
+    """Return the row of the memory table that freed each allocation.
+
+    Args:
+        trace: The trace.
+        rows: Rows of its memory table of one device, in time order.
+
+    Returns:
+        i8[memory table], -1 for what was not freed while recording, and for rows that are none.
+    """
     table = trace.memory
     rows = rows[np.isin(table.action[rows], CHANGES)]
     place = _places(trace, rows)
@@ -61,8 +79,8 @@ def freed_at(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
     here, after = rows[order[:-1]], rows[order[1:]]
     same = place[order[:-1]] == place[order[1:]]
     follows = same & (table.action[here] == MemoryAction.ALLOCATE)
-    freed = np.full(len(table), NEVER, np.int64)
-    freed[here[follows]] = table.time_ns[after[follows]]
+    freed = np.full(len(table), -1, np.int64)
+    freed[here[follows]] = after[follows]
     return freed
 
 

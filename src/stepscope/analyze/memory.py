@@ -63,6 +63,8 @@ class MemoryPeak:
     """Its purpose, as far as it can be derived: :mod:`stepscope.analyze.memory_category`."""
     category_recorded: bool = False
     """Whether the recorder gives the purpose of each; otherwise it is derived."""
+    category_missing: tuple[str, ...] = ()
+    """What the profile does not record, for those whose category is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +261,9 @@ def _peak(
         by_stack=_holders(stack, sizes, lambda number: trace.stacks.text(number, "\n")),
         by_category=None
         if category is None
-        else _holders(category[live], sizes, lambda number: Category(number).name.lower()),
+        else _holders(category.category[live], sizes, lambda number: Category(number).name.lower()),
         category_recorded=bool((trace.memory.category[rows] >= 0).any()),
+        category_missing=() if category is None else category.why(live),
     )
 
 

@@ -2,15 +2,19 @@
 
 Where the recorder says it, as PyTorch's memory timeline does, that is taken. Else it is derived for each
 allocation from the part of the step in which it was made
-(:mod:`stepscope.analyze.phases`, or the Python stack of a memory snapshot) and from how long it was held:
+(:mod:`stepscope.analyze.phases`, or the stack of a memory snapshot) and from how long it was held:
 
 - made while data was loaded: input
-- made in the forward pass: an activation where it was held until that step's backward pass or beyond, else
-  workspace
-- made in the backward pass: a gradient where it was held until the optimizer ran or beyond, else temporary
-- made in the optimizer: its state where it was held until the next step or beyond, else temporary
+- made in the forward pass, or in no known part: an activation if the next backward pass began while it was
+  held; if it was freed before, temporary if it was made in the forward pass
+- made in the backward pass: a gradient if it was held until the optimizer ran, or beyond the pass where no
+  optimizer was recorded; else temporary
+- made in the optimizer: its state if it was held until the next forward pass; else temporary
 - made by a module's constructor or by moving it to a device (known from stacks alone): a parameter
-- anything else: other
+
+The end of a step also ends its parts. A recording ends outside of them, because the thread that runs the steps
+ends it, unless memory ran out. Where an input of an answer is missing, the category is not known, and
+:data:`MISSING` says what is missing.
 
 What was allocated before the recording began is not among them: it is ``Peak.before_bytes``, and holds the
 parameters of most profiles. PyTorch's own memory profiler needs the data flow for more; what it cannot place
@@ -20,12 +24,13 @@ it calls unknown too.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.allocations import NEVER, freed_at
+from stepscope.analyze.allocations import NEVER, freed_by, times_of
 from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.spans import Ints
 from stepscope.trace.distinct import distinct
@@ -35,43 +40,81 @@ from stepscope.trace.tables import MemoryAction, MemoryCategory
 Category = MemoryCategory
 
 
-_STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (Phase.OPTIMIZER, re.compile(r"torch/optim/|/optimizers?/|optax/")),
-    (Phase.BACKWARD, re.compile(r"_engine_run_backward|torch/autograd/(__init__|function)\.py")),
-    (Phase.DATA_LOADING, re.compile(r"utils/data/|pin_memory")),
-    (-2, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
-    (Phase.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\bforward\b")),
-)  # fmt: skip
-"""Categories derived from stacks where events have none; -2 is the making of a module."""
+class Missing(IntEnum):
+    """An input that a category needs and the profile does not record."""
+
+    PART = 0
+    BACKWARD = 1
+    END = 2
+    RECORDER = 3
+
+
+MISSING: dict[Missing, str] = {
+    Missing.PART: "this profile does not record in which part of a step they were made",
+    Missing.BACKWARD: "this profile records no backward pass after them, which shows what is kept for one",
+    Missing.END: "memory ran out before the end of the part of the step in which they were made",
+    Missing.RECORDER: "the recorder does not say",
+}
+"""Each in words, about the allocations that lack it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Categories:
+    """The purpose of every allocation of one device; rows that are not its allocations have -1."""
+
+    category: npt.NDArray[np.int8]
+    """i1[memory table], a :class:`Category`."""
+    missing: npt.NDArray[np.int8]
+    """i1[memory table], the :class:`Missing` of an unknown category, -1 of a known one."""
+
+    def why(self, rows: Ints) -> tuple[str, ...]:
+        """Return what is missing for the unknown categories of some rows, the most frequent first."""
+        found, count = np.unique(self.missing[rows][self.missing[rows] >= 0], return_counts=True)
+        return tuple(MISSING[Missing(number)] for number in found[np.argsort(-count, kind="stable")].tolist())
+
 
 _MAKING = -2
 
+_STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (Phase.DATA_LOADING, re.compile(r"utils/data/|pin_memory")),
+    (_MAKING, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
+    (Phase.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\.py\(\d+\): forward$", re.MULTILINE)),
+)
+"""Parts derived from stacks where events have none, the first that matches; :data:`_MAKING` is that of a
+module."""
 
-def categories(trace: Trace, rows: Ints) -> npt.NDArray[np.int8] | None:
+_OUTER: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (Phase.OPTIMIZER, re.compile(r"torch/optim/|/optimizers?/|optax/")),
+    (
+        Phase.BACKWARD,
+        re.compile(
+            r"_engine_run_backward|torch/autograd/(__init__|function)\.py|torch/_tensor\.py\(\d+\): backward"
+            r"|torch::autograd::(?:Engine|python::PythonEngine)::"
+        ),
+    ),
+)
+"""Parts that run code of the others: the innermost counts. A closure of the optimizer runs a backward pass,
+which may repeat a forward pass (checkpointing), and hooks of a backward pass may run an optimizer."""
+
+
+def categories(trace: Trace, rows: Ints) -> Categories | None:
     """Return the category of every allocation of one device, None if nothing tells.
 
     Args:
         trace: The trace.
         rows: Rows of its memory table of one device, in time order.
-
-    Returns:
-        i1[memory table], a :class:`Category`; -1 for rows that are not allocations of this device.
     """
     table = trace.memory
     made = rows[table.action[rows] == MemoryAction.ALLOCATE]
+    found = Categories(np.full(len(table), -1, np.int8), np.full(len(table), -1, np.int8))
     if (table.category[made] >= 0).any():
-        told = np.full(len(table), -1, np.int8)
-        told[made] = np.where(table.category[made] >= 0, table.category[made], Category.OTHER)
-        return told
+        found.category[made] = np.where(table.category[made] >= 0, table.category[made], Category.UNKNOWN)
+        found.missing[made[found.category[made] == Category.UNKNOWN]] = Missing.RECORDER
+        return found
     phase = made_in(trace, rows)
     if not np.isin(phase[rows], (Phase.BACKWARD, Phase.OPTIMIZER, _MAKING)).any():
         return None
-    freed = freed_at(trace, rows)
-    found = np.full(len(table), -1, np.int8)
-    found[made] = Category.OTHER
-    for begin, end, times in _stretches(trace, made):
-        mine = made[(table.time_ns[made] >= begin) & (table.time_ns[made] < end)]
-        _judge(found, phase, freed, mine, times, end)
+    _Judge(trace, rows, phase).judge(made, found)
     return found
 
 
@@ -86,64 +129,92 @@ def made_in(trace: Trace, rows: Ints) -> npt.NDArray[np.int32]:
     stack[inside] = np.where(stack[inside] < 0, trace.stack[table.row[inside]], stack[inside])
     left = rows[(found[rows] < 0) & (stack[rows] >= 0)]
     for number in distinct(stack[left]).tolist():
-        text = trace.stacks.text(number, "\n")
-        told = next((phase for phase, rule in _STACKS if rule.search(text)), -1)
-        found[left[stack[left] == number]] = told
+        found[left[stack[left] == number]] = _part_of(trace.stacks.text(number, "\n"))
+    if len(left):
+        _carry_backward(found, rows, (table.row[rows] < 0) & (stack[rows] < 0))
     return found
 
 
-Times = tuple[int, int]
-"""When the backward pass and the optimizer of a stretch began, :data:`NEVER` where they did not."""
+def _part_of(stack: str) -> int:
+    last = {part: max((match.end() for match in rule.finditer(stack)), default=-1) for part, rule in _OUTER}
+    innermost = max(last, key=lambda part: last[part])
+    if last[innermost] >= 0:
+        return innermost
+    return next((part for part, rule in _STACKS if rule.search(stack)), -1)
 
 
-def _stretches(trace: Trace, made: Ints) -> list[tuple[int, int, Times]]:
-    """Return what to judge together: each step with what follows it, or all where no steps were marked."""
-    if not len(made):
-        return []
-    rank = int(trace.memory.rank[made[0]])
-    mine = trace.steps.rank == rank
-    starts = np.sort(trace.steps.start_ns[mine])
-    phase = phases(trace).phase if len(trace) else np.zeros(0, np.int32)
-    at = {
-        part: np.sort(trace.start_ns[(phase == part) & (trace.rank == rank) & (trace.device < 0)])
-        for part in (Phase.BACKWARD, Phase.OPTIMIZER)
-    }
-    bounds = [-NEVER, *starts.tolist()[1:], NEVER]
-    found = []
-    for begin, end in pairwise(bounds):
-        backward = _first(at[Phase.BACKWARD], begin, end)
-        # Clearing gradients counts as the optimizer's, and may come first in a step.
-        optimizer = _first(at[Phase.OPTIMIZER], begin if backward == NEVER else backward, end)
-        found.append((begin, end, (backward, optimizer)))
-    return found
+def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
+    """Take events without any stack as the backward pass's, if that is where the last stack was.
+
+    Snapshots of Python stacks alone have none for the threads of autograd's engine, which works while the thread
+    that called ``backward`` waits in it.
+    """
+    place = np.maximum.accumulate(np.where(bare, -1, np.arange(len(rows))))
+    last = np.where(place >= 0, found[rows[np.maximum(place, 0)]], -1)
+    found[rows[bare & (last == Phase.BACKWARD)]] = Phase.BACKWARD
 
 
-def _first(starts: Ints, begin: int, end: int) -> int:
-    place = int(np.searchsorted(starts, begin))
-    first = int(starts[place]) if place < len(starts) else NEVER
-    return first if first < end else NEVER
+class _Judge:
+    """Judges the allocations of one device by when the parts of the steps begin after them."""
 
+    def __init__(self, trace: Trace, rows: Ints, phase: npt.NDArray[np.int32]) -> None:
+        table = trace.memory
+        rank = int(table.rank[rows[0]])
+        self._time, self._phase, self._freed_by = table.time_ns, phase, freed_by(trace, rows)
+        self._freed = times_of(trace, self._freed_by)
+        events = phases(trace).phase if len(trace) else np.zeros(0, np.int32)
+        host = (trace.rank == rank) & (trace.device < 0)
+        self._starts = {
+            part: np.sort(
+                np.concatenate(
+                    (trace.start_ns[host & (events == part)], table.time_ns[rows[phase[rows] == part]])
+                )
+            )
+            for part in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+        }
+        # What follows a step, such as its bookkeeping, is judged with it.
+        self._steps = np.sort(trace.steps.start_ns[trace.steps.rank == rank])
+        failed = rows[table.action[rows] == MemoryAction.OUT_OF_MEMORY]
+        self._failed = int(table.time_ns[failed].max()) if len(failed) else -1
 
-def _judge(
-    found: npt.NDArray[np.int8],
-    phase: npt.NDArray[np.int32],
-    freed: npt.NDArray[np.int64],
-    mine: Ints,
-    times: Times,
-    end: int,
-) -> None:
-    backward, optimizer = times
-    of, until = phase[mine], freed[mine]
+    def judge(self, made: Ints, found: Categories) -> None:
+        """Set the category of some allocations, or what is missing for it."""
+        part, until, time = self._phase[made], self._freed[made], self._time[made]
+        end = self._next(self._steps[1:], time + 1)
+        optimizer = self._next(self._starts[Phase.OPTIMIZER], time)
+        backward = self._next(self._starts[Phase.BACKWARD], time)
+        forward = self._next(self._starts[Phase.FORWARD], time)
 
-    def put(part: int, category: Category, held: npt.NDArray[np.bool_]) -> None:
-        here = of == part
-        found[mine[here & held]] = category
-        found[mine[here & ~held]] = Category.TEMPORARY
+        def put(here: npt.NDArray[np.bool_], category: Category) -> None:
+            found.category[made[here]] = category
 
-    always = np.ones(len(mine), bool)
-    # Without a backward pass after it, held means held to the end of the step.
-    put(Phase.FORWARD, Category.ACTIVATION, until >= min(backward, end))
-    put(Phase.BACKWARD, Category.GRADIENT, until >= min(optimizer, end))
-    put(Phase.OPTIMIZER, Category.OPTIMIZER_STATE, until >= end)
-    put(Phase.DATA_LOADING, Category.INPUT, always)
-    put(_MAKING, Category.PARAMETER, always)
+        def lacks(here: npt.NDArray[np.bool_], what: Missing) -> None:
+            found.category[made[here]], found.missing[made[here]] = Category.UNKNOWN, what
+
+        lacks(np.ones(len(made), bool), Missing.PART)
+        put(part == Phase.DATA_LOADING, Category.INPUT)
+        put(part == _MAKING, Category.PARAMETER)
+        marked = len(self._steps) > 0
+        passed = optimizer if marked else np.where(optimizer < NEVER, optimizer, forward)
+        updated = end if marked else np.minimum(forward, backward)
+        for mine, limit, category in (
+            (Phase.FORWARD, backward, Category.ACTIVATION),
+            (Phase.BACKWARD, passed, Category.GRADIENT),
+            (Phase.OPTIMIZER, updated, Category.OPTIMIZER_STATE),
+        ):
+            here, limit = part == mine, np.minimum(limit, end)
+            put(here & (until < limit), Category.TEMPORARY)
+            put(here & (until >= limit), category)
+            open_end = here & (until == NEVER) & (limit == NEVER)
+            if mine == Phase.FORWARD and not marked:
+                lacks(open_end, Missing.BACKWARD)
+            lacks(open_end & (time <= self._failed), Missing.END)
+        # The backward pass frees what was kept for it, whoever made that: a loss is made in no module.
+        freed_in = np.where(self._freed_by[made] >= 0, self._phase[self._freed_by[made]], -1)
+        put((part == -1) & (until >= backward) & (freed_in == Phase.BACKWARD), Category.ACTIVATION)
+        found.missing[made[found.category[made] != Category.UNKNOWN]] = -1
+
+    def _next(self, starts: Ints, time: Ints) -> npt.NDArray[np.int64]:
+        """Return the first of some times that is not before each time, :data:`NEVER` if there is none."""
+        place = np.searchsorted(starts, time)
+        return np.append(starts, NEVER)[place].astype(np.int64)

@@ -24,7 +24,7 @@ _CATEGORIES = np.array(
     [
         MemoryCategory.PARAMETER, MemoryCategory.OPTIMIZER_STATE, MemoryCategory.INPUT,
         MemoryCategory.TEMPORARY, MemoryCategory.ACTIVATION, MemoryCategory.GRADIENT,
-        MemoryCategory.OTHER, MemoryCategory.OTHER,
+        MemoryCategory.UNKNOWN, MemoryCategory.UNKNOWN,
     ]
 )  # fmt: skip
 """Categories by torch's number; the last two are autograd's own, and unknown."""

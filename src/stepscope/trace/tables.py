@@ -189,7 +189,7 @@ class MemoryAction(IntEnum):
 class MemoryCategory(IntEnum):
     """The purpose of an allocation."""
 
-    OTHER = 0
+    UNKNOWN = 0
     PARAMETER = 1
     ACTIVATION = 2
     GRADIENT = 3

@@ -114,7 +114,7 @@ def test_categories_follow_phase_and_lifetime(trained):
     rows = memory_rows(trained, 0, 0)
     found = categories(trained, rows)
     made = [row for row in rows.tolist() if trained.memory.bytes[row] > 0]
-    names = [(int(trained.memory.bytes[row]), Category(int(found[row])).name) for row in made]
+    names = [(int(trained.memory.bytes[row]), Category(int(found.category[row])).name) for row in made]
     assert names == [
         (100, "ACTIVATION"), (10, "TEMPORARY"), (50, "GRADIENT"), (7, "TEMPORARY"), (60, "OPTIMIZER_STATE"),
         (5, "TEMPORARY"), (100, "ACTIVATION"),

@@ -1615,6 +1615,8 @@ export interface MemoryDevice {
   by_address: boolean;
   /** At the peak, by `category scope operator phase stack`, those that could be told. */
   holders: Record<string, PeakHolder[]>;
+  /** What the profile does not record, for holders whose category is not known. */
+  category_missing: string[];
   steps: MemoryStep[];
   /** `recorded`, or `summed` from what was recorded: it then starts at 0. */
   level: string;

@@ -107,12 +107,17 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
         if holders:
             yield f"  held at the peak, by {name}:"
             yield from (f"    {_holder(holder)}" for holder in holders)
+            if holders is peak.by_category and peak.category_missing:
+                yield f"    not known: {'; '.join(peak.category_missing)}"
     if device.steps:
         yield "  step        peak         end"
         for step in device.steps:
             yield f"  {step.step:>4}  {text.size(step.peak_bytes):>10}  {text.size(step.end_bytes):>10}"
 
 
+_NAMES = {"": "(nowhere)", "unknown": "not known", "optimizer_state": "optimizer state"}
+
+
 def _holder(holder: PeakHolder) -> str:
     count = f"{holder.allocations:,} allocation{'s' * (holder.allocations != 1)}"
-    return f"{text.size(holder.bytes):>10}  {holder.name or '(nowhere)'} ({count})"
+    return f"{text.size(holder.bytes):>10}  {_NAMES.get(holder.name, holder.name)} ({count})"
