@@ -9,8 +9,8 @@ device waited for, ``communication`` and ``copy`` are what no computation hides,
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
 A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. Where
-neither a device's work nor an operator was recorded, idleness is not known either and its time is in ``other``;
-where no part at all was recorded, ``other`` is not known, too.
+neither a device's work nor an operator was recorded, idleness is not known either and its time is in
+``other``; where no part at all was recorded, ``other`` is not known, too.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class MemoryPeak:
     category_recorded: bool = False
     """Whether the recorder gives the purpose of each; otherwise it is derived."""
     category_missing: tuple[str, ...] = ()
-    """What the profile does not record, for those whose category is not known."""
+    """Inputs that the profile does not record, for holders whose category is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ allocation from the part of the step in which it was made
 - made in the optimizer: its state if it was held until the next forward pass; else temporary
 - made by a module's constructor or by moving it to a device (known from stacks alone): a parameter
 
-The end of a step also ends its parts. A recording ends outside of them, because the thread that runs the steps
-ends it, unless memory ran out. Where an input of an answer is missing, the category is not known, and
+The end of a step also ends its parts. A recording ends outside of them, because the thread that runs the
+steps ends it, unless memory ran out. Where an input of an answer is missing, the category is not known, and
 :data:`MISSING` says what is missing.
 
 What was allocated before the recording began is not among them: it is ``Peak.before_bytes``, and holds the
@@ -146,8 +146,8 @@ def _part_of(stack: str) -> int:
 def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
     """Take events without any stack as the backward pass's, if that is where the last stack was.
 
-    Snapshots of Python stacks alone have none for the threads of autograd's engine, which works while the thread
-    that called ``backward`` waits in it.
+    Snapshots of Python stacks alone have none for the threads of autograd's engine, which works while the
+    thread that called ``backward`` waits in it.
     """
     place = np.maximum.accumulate(np.where(bare, -1, np.arange(len(rows))))
     last = np.where(place >= 0, found[rows[np.maximum(place, 0)]], -1)

@@ -12,9 +12,10 @@ An instant goes to the first of these that is there at that time:
 6. nothing that was recorded
 
 Of several events on one lane the innermost counts; of several lanes, the stepping thread's, then the first.
-Threads that wait, and all that lies outside of steps, have no part in it. Where nothing says which thread runs
-the steps (:func:`names_no_thread`), each thread's slices count like that thread's. A device's work counts in the step
-in whose window it ran: a step whose device still works on the one before is waiting for that.
+Threads that wait, and all that lies outside of steps, have no part in it. Where nothing says which thread
+runs the steps (:func:`names_no_thread`), each thread's slices count like that thread's. A device's work
+counts in the step in whose window it ran: a step whose device still works on the one before is waiting for
+that.
 
 The parts of the step (:mod:`~stepscope.analyze.breakdown`), the ``step`` column of the views, flame graphs
 and the comparison of profiles are sums of these stretches by something that their events have. The order of 1

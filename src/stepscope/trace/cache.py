@@ -36,7 +36,7 @@ from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
 
 MAGIC = b"SSTRACE\0"
-VERSION = 11
+VERSION = 12
 """Version; raised whenever an importer produces different columns for the same file."""
 SUFFIX = ".stepscope-trace"
 _HEAD = struct.Struct("<8sIQI")

@@ -10,12 +10,13 @@ from stepscope.trace.chrome import draft_chrome
 from stepscope.trace.document import Document, read_document
 from stepscope.trace.draft import Draft
 from stepscope.trace.kineto import draft_kineto, is_kineto
+from stepscope.trace.onnxruntime import draft_onnxruntime, is_onnxruntime
 from stepscope.trace.processes import tell_by_processes
 from stepscope.trace.timeline import draft_timeline, is_timeline
 
 
 def read(path: Path) -> list[Draft]:
-    """Read a Kineto, TensorFlow or other Chrome trace.
+    """Read a Kineto, TensorFlow, ONNX Runtime or other Chrome trace.
 
     Raises:
         TraceError: Not such a document, or one that ends before its first event.
@@ -23,6 +24,8 @@ def read(path: Path) -> list[Draft]:
     document = read_file(path)
     if is_timeline(document):
         draft = draft_timeline(document, str(path))
+    elif is_onnxruntime(document):
+        draft = draft_onnxruntime(document, str(path))
     elif is_kineto(document):
         draft = draft_kineto(document, str(path))
     else:

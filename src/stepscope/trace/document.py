@@ -48,6 +48,7 @@ _ARGS: dict[str, int] = {
     "wait_on_cuda_event_id": INTEGER, "event_id": INTEGER,
     "Collective name": TOKEN, "In msg nelems": INTEGER, "Out msg nelems": INTEGER, "Group size": INTEGER,
     "dtype": TOKEN, "Process Group Name": TOKEN, "Src Rank": INTEGER, "Dst Rank": INTEGER, "Seq": INTEGER,
+    "op_name": TOKEN,
     "op": TOKEN, "name": TOKEN, "hlo_op": TOKEN, "hlo_module": TOKEN, "tf_op": TOKEN, "source": TOKEN,
     "hlo_category": TOKEN, "step_num": INTEGER, "correlation_id": INTEGER, "model_flops": INTEGER,
     "memcpy_details": TOKEN, "DispatchId": INTEGER,

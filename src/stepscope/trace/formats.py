@@ -116,7 +116,7 @@ def require_format(path: Path) -> Format:
     raise TraceError(
         f"not a profile of a known format: it begins with {head[:16]!r}",
         hint="known formats are Kineto and Chrome JSON, XPlane, TensorFlow timelines, RunMetadata and event "
-        "files, ExecutionTrace, flight-recorder and memory-snapshot pickles, PyTorch's memory "
+        "files, ONNX Runtime, ExecutionTrace, flight-recorder and memory-snapshot pickles, PyTorch's memory "
         "timelines, results of rocprof and rocprofv3, and Nsight Systems SQLite exports",
         path=path,
     )

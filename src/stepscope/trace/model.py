@@ -247,7 +247,7 @@ class Trace(_Derived):
     # --- run-level facts ---
     format: str
     """``kineto xplane timeline step_stats flight_recorder memory_snapshot memory_timeline execution_trace
-    chrome nsys rocprof``, or ``mixed``."""
+    chrome nsys rocprof onnxruntime``, or ``mixed``."""
     sources: tuple[Source, ...]
     lanes: tuple[Lane, ...]
     devices: tuple[Device, ...] = ()

@@ -1,4 +1,4 @@
-"""Traces in which nothing says which thread runs the steps, such as Horovod's: times by a reference reader."""
+"""Traces in which nothing says which thread runs the steps, such as Horovod's, against a reference."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Measures:
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None if nothing took time.
-        overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at least
-            one of some slices was open: such times overlap.
+        overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at
+            least one of some slices was open: such times overlap.
         flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
         flops_unknown: Calls whose operations are not known although they are counted, by name.
     """

@@ -159,13 +159,13 @@ def _open_times(trace: Trace, rows: Ints, place: Ints, parent: Ints) -> tuple[Fl
     """
     start, end, piece = innermost(trace, rows, trace.lane[rows])
     own = _union(start, end, trace.rank[rows[piece]], place[piece], len(parent))
-    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    begin, last = trace.start_ns[rows], trace.end_ns[rows]
     below, at = [np.arange(len(rows))], [place.astype(np.int64)]
     while (inner := parent[at[-1]] > 0).any():
         below.append(below[-1][inner])
         at.append(parent[at[-1][inner]].astype(np.int64))
     every, nodes = np.concatenate(below), np.concatenate(at)
-    return own, _union(start[every], end[every], trace.rank[rows[every]], nodes, len(parent))
+    return own, _union(begin[every], last[every], trace.rank[rows[every]], nodes, len(parent))
 
 
 def _union(start: Ints, end: Ints, rank: Ints, node: Ints, size: int) -> Floats:

@@ -662,7 +662,7 @@ class MemoryDevice(msgspec.Struct, frozen=True):
     holders: dict[str, tuple[PeakHolder, ...]]
     """At the peak, by ``category scope operator phase stack``, those that could be told."""
     category_missing: tuple[str, ...]
-    """What the profile does not record, for holders whose category is not known."""
+    """Inputs that the profile does not record, for holders whose category is not known."""
     steps: list[MemoryStep]
     level: str
     """``recorded``, or ``summed`` from what was recorded: it then starts at 0."""
