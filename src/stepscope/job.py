@@ -97,6 +97,7 @@ def _of_run(place: Path) -> Job:
     from stepscope.analyze.ranks.job import Job
     from stepscope.analyze.ranks.stuck import stuck_ranks
     from stepscope.store.ranks import Ranks
+    from stepscope.trace.ranks import absent_ranks
 
     ranks = Ranks(str(place))
     table = ranks.stages()
@@ -105,8 +106,8 @@ def _of_run(place: Path) -> Job:
     if len(table.ranks) < 2:
         raise _too_few(ranks, table.ranks, place)
     members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
-    changed = [*notes_of_ends(members), *notes_of_sizes(ranks.sizes())]
-    missing = tuple(sorted(set(range(ranks.size() or 0)) - set(table.ranks)))
+    changed = [*notes_of_ends(members), *notes_of_sizes(ranks.sizes()), *ranks.notes()]
+    missing = tuple(absent_ranks(ranks.size() or 0, table.ranks))
     try:
         found = accounts_of(table)
     except EmptyTraceError as error:

@@ -7,7 +7,6 @@ incomplete one at the end waits for the rest.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from stepscope.events.telemetry import (
     WHOLE,
     Name,
 )
+from stepscope.inside import bounded_object
 from stepscope.kernels import payloads, records, warn_if_uncompiled
 
 warn_if_uncompiled(payloads)
@@ -69,6 +69,10 @@ PORTION_BYTES = 64 << 20
 """So much of a file is read at once; no record is longer."""
 MOST_RECORDS = 1 << 20
 """Taken at once."""
+MOST_FACTS_BYTES = 64 << 10
+"""Of what a rank says about itself."""
+MAX_STEP = 1 << 61
+"""Steps beyond it, in either direction, are none: the distance of two steps fits into 64 bits."""
 Array = NDArray[Any]
 
 
@@ -229,8 +233,10 @@ class RankFile:
         kinds, schemas = data[starts], data[starts + 1]
         good = schemas == SCHEMA
         self.skipped += int(np.count_nonzero(~good))
-        for row in np.flatnonzero(good & ((kinds == FACTS) | (kinds == END))).tolist():
-            self._take_words(int(kinds[row]), bytes(block[starts[row] + 2 : starts[row] + lengths[row]]))
+        for kind in (FACTS, END):  # the last one counts
+            at = np.flatnonzero(good & (kinds == kind))
+            for row in at[-1:].tolist():
+                self._take_words(kind, block[starts[row] + 2 : starts[row] + lengths[row]])
         for kind in (ROWS, LATE):
             at = np.flatnonzero(good & (kinds == kind) & (lengths >= HEADS.itemsize))
             if len(at):
@@ -245,12 +251,9 @@ class RankFile:
             if kind == STAGED or count >= MORE:
                 self._take_rows(kind, block, starts[at[begin:end]], lengths[at[begin:end]], count)
 
-    def _take_words(self, kind: int, text: bytes) -> None:
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+    def _take_words(self, kind: int, text: memoryview) -> None:
+        found = bounded_object(bytes(text)) if len(text) <= MOST_FACTS_BYTES else None
+        if found is None:
             self.skipped += 1
         elif kind == FACTS:
             self.facts = found
@@ -269,6 +272,11 @@ class RankFile:
         rows = np.empty(int((lengths - HEADS.itemsize).sum()) // layout.itemsize, layout)
         payloads.split(block, starts, lengths, as_bytes(heads).reshape(-1, HEADS.itemsize), as_bytes(rows))
         heads["rows"] = (lengths - HEADS.itemsize) // layout.itemsize
+        near = np.abs(heads["step"] // 2) <= MAX_STEP // 2
+        if not near.all():
+            self.skipped += int(np.count_nonzero(~near))
+            rows = rows[np.repeat(near, heads["rows"])]
+            heads = heads[near]
         if kind == LATE:
             self._late.append((heads, rows))
         else:

@@ -45,9 +45,13 @@ MORE = 2
 HAS_LOSS = 1 << 31
 MAX_ROWS = 4096
 """Rows of a record."""
+MAX_RANKS = 1 << 18
+"""Ranks of a job at most. Names of files are not to be trusted: to count up to this takes milliseconds."""
+_NUMBER = "[0-9]{1,10}"
 _NAME = re.compile(
-    r"(?P<kind>rank|ps)-(?P<rank>\d+)-of-(?P<size>\d+)\.attempt-(?P<attempt>\d+)\.restart-(?P<restarts>\d+)"
-    r"\.(?P<host>.+)\.(?P<pid>\d+)\.(?P<number>\d+)\.steps"
+    rf"(?P<kind>rank|ps)-(?P<rank>{_NUMBER})-of-(?P<size>{_NUMBER})\.attempt-(?P<attempt>{_NUMBER})"
+    rf"\.restart-(?P<restarts>{_NUMBER})\.(?P<host>.+)\.(?P<pid>{_NUMBER})\.(?P<number>{_NUMBER})\.steps",
+    re.DOTALL,
 )
 
 
@@ -92,9 +96,11 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name | None:
-    """Return what a file name says, None if it is not that of a rank's file."""
+    """Return what a file name says, None if it is not that of a rank's file or names too many ranks."""
     match = _NAME.fullmatch(text)
     if match is None:
         return None
     kind, rank, size, attempt, restarts, host, pid, number = match.groups()
+    if int(rank) >= MAX_RANKS or int(size) > MAX_RANKS:
+        return None
     return Name(kind, int(rank), int(size), int(attempt), int(restarts), host, int(pid), int(number))

@@ -20,6 +20,7 @@ from stepscope.serve.rank_types import (
     StalledRank,
 )
 from stepscope.store.ranks import edges_between
+from stepscope.trace.ranks import absent_ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def frontier_answer(
         run=run,
         attempt=table.attempt,
         size=size,
-        missing=sorted(set(range(size or 0)) - set(table.ranks)),
+        missing=absent_ranks(size or 0, table.ranks),
         stages=table.stages,
         steps=edges[:-1].tolist(),
         end=int(edges[-1]) if len(edges) else 0,
@@ -61,7 +62,7 @@ def frontier_answer(
         stuck=msgspec.convert(stuck_ranks(ranks.stalled()), list[StalledRank], from_attributes=True),
         refused=refused,
         clock="device" if table.clock == "device" else "host",
-        notes=notes_of(found, table) if found else [],
+        notes=[*(notes_of(found, table) if found else []), *ranks.notes()],
     )
 
 

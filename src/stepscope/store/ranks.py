@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
-from stepscope.events.telemetry import FOLDER, HANG, Name, parse_name
+from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
 from stepscope.inside import json_object
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
 
@@ -168,6 +168,21 @@ class Ranks:
             if name.kind == "rank":
                 found.setdefault(name.attempt, set()).add(name.size)
         return {attempt: sorted(found[attempt]) for attempt in sorted(found)}
+
+    def notes(self) -> list[str]:
+        """Return which files of ranks are left out because of their names."""
+        try:
+            names = [name for name in os.listdir(self.folder) if name.endswith(SUFFIX)]  # noqa: PTH208
+        except OSError:
+            return []
+        strange = sorted(name for name in names if parse_name(name) is None)
+        if not strange:
+            return []
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+        return [
+            f"left out: {strange[0][:80]!a}{more}, not named as a rank's file, or as one of more than "
+            f"{MAX_RANKS:,} ranks"
+        ]
 
     def attempts(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
@@ -566,8 +581,7 @@ def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int
             steps = steps[(steps >= first) & (steps < after)]
             return np.append(steps, after)
         columns = span
-    many = max(min(columns, span), 1)
-    return first + (np.arange(many + 1, dtype=np.int64) * span) // many
+    return cut(first, span, max(min(columns, span), 1))
 
 
 def edges_between(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
@@ -575,8 +589,16 @@ def edges_between(steps: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
     if not len(steps):
         return np.zeros(0, np.int64)
     first, span = int(steps[0]), int(steps[-1]) + 1 - int(steps[0])
-    many = min(columns, span)
-    return first + (np.arange(many + 1, dtype=np.int64) * span) // many
+    return cut(first, span, min(columns, span))
+
+
+def cut(first: int, span: int, parts: int) -> NDArray[np.int64]:
+    """Return the edges of parts of a range, all about as long."""
+    if span * parts < 1 << 62:
+        return first + (np.arange(parts + 1, dtype=np.int64) * span) // parts
+    edges = [first + at * span // parts for at in range(parts + 1)]  # the product does not fit into 64 bits
+    limits = np.iinfo(np.int64)
+    return np.array([min(max(edge, limits.min), limits.max) for edge in edges], np.int64)
 
 
 def reduce(

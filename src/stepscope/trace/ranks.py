@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stepscope.errors import TraceError
+from stepscope.events.telemetry import MAX_RANKS
 from stepscope.trace import formats
 from stepscope.trace.cache import SUFFIX
 from stepscope.trace.merge import merge, with_rank
@@ -264,11 +265,16 @@ def _conflicts(traces: list[Trace]) -> list[str]:
     return notes
 
 
+def absent_ranks(size: int, present: Iterable[int]) -> list[int]:
+    """Return the ranks of a job that are not there; none if the size is not that of a job."""
+    return sorted(set(range(size)).difference(present)) if size <= MAX_RANKS else []
+
+
 def missing_ranks(trace: Trace) -> list[str]:
     """Return which ranks of the run are missing."""
     world = Counter(source.world_size for source in trace.sources).most_common(1)
     size = world[0][0] if world else 0
-    missing = sorted(set(range(size)) - set(trace.ranks))
+    missing = absent_ranks(size, trace.ranks)
     if not missing:
         return []
     listed = ", ".join(map(str, missing[:16])) + (", …" if len(missing) > 16 else "")

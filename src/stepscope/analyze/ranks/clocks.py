@@ -63,11 +63,12 @@ class Clocks:
         """
         if self.refused is not None:
             return np.asarray(time_ns, np.int64)
-        size = max(*self.clocks, int(rank.max(initial=0))) + 1
-        offset, drift = np.zeros(size), np.zeros(size)
-        for number, clock in self.clocks.items():
-            offset[number], drift[number] = clock.offset_ns, clock.drift
-        shift = offset[rank] + drift[rank] * (time_ns - self.middle_ns)
+        numbers, at = np.unique(rank, return_inverse=True)  # numbers of ranks may be as large as they like
+        offset, drift = np.zeros(len(numbers)), np.zeros(len(numbers))
+        for row, number in enumerate(numbers.tolist()):
+            if (clock := self.clocks.get(number)) is not None:
+                offset[row], drift[row] = clock.offset_ns, clock.drift
+        shift = offset[at] + drift[at] * (time_ns - self.middle_ns)
         return np.asarray(time_ns - np.rint(shift).astype(np.int64))
 
     def recorded(self, time_ns: Ints, rank: int) -> npt.NDArray[np.int64]:

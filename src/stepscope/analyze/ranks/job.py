@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError
-from stepscope.trace.ranks import overlapping
+from stepscope.trace.ranks import absent_ranks, overlapping
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskStep, TaskTraffic
@@ -185,7 +185,7 @@ def _of_profiles(trace: Trace, parts: JobParts | None, network: float | None) ->
 
     tasks = _tasks(trace, parts)
     sizes = [source.world_size for source in trace.sources]
-    missing = tuple(sorted(set(range(max(sizes, default=0))) - set(trace.ranks)))
+    missing = tuple(absent_ranks(max(sizes, default=0), trace.ranks))
     try:
         joint = joint_collectives(trace)
     except EmptyTraceError:
