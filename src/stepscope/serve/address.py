@@ -11,6 +11,7 @@ from urllib.parse import quote
 from stepscope.errors import ServeError, UsageError
 
 BACKLOG = 1024
+SEND_BYTES = 512 << 10
 PREFIX_PART = re.compile(r"[A-Za-z0-9._~@+:-]+")
 
 
@@ -44,6 +45,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         if os.name == "posix":  # Elsewhere the option would let two servers share the port.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # The kernel's own buffers grow to megabytes for each client that does not read.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepscope.serve import login
 from stepscope.serve.access import Access, Grant, fetch_is_ours
+from stepscope.serve.budget import AnswerBudget
 from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
@@ -63,6 +64,7 @@ class Guard:
         cookie: Name of the cookie of a browser that was let in.
         prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
         wall: Seconds since the epoch.
+        most_bytes: Memory of all answers in flight; by default what suits the machine.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Guard:
         cookie: str,
         prefix: str = "",
         wall: Callable[[], float] = time.time,
+        most_bytes: int | None = None,
     ) -> None:
-        self.app, self.access, self.cookie, self.prefix, self.wall = app, access, cookie, prefix, wall
+        self.access, self.cookie, self.prefix, self.wall = access, cookie, prefix, wall
+        self.budget = AnswerBudget(app, most_bytes)
         self.protection = security_headers(access.embed)
 
     def protection_of(self, path: str) -> dict[str, str]:
@@ -101,7 +105,7 @@ class Guard:
         if answer is not None:
             await answer(scope, receive, send)
             return
-        await self.app(scope, receive, send)
+        await self.budget.answer(scope, receive, send, guest=not scope[GRANT].changes)
 
     def check_sender(self, scope: Scope, headers: Headers) -> None:
         """Refuse other methods, other hosts and pages that are not ours."""

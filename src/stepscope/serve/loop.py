@@ -25,8 +25,8 @@ KEEP_ALIVE_S = 15
 """Idle time of a connection: a page polls at least every five seconds, so its connection stays open."""
 GRACE_S = 1
 """Seconds for answers that are under way at the end."""
-UNREAD_TIMEOUT_S = 120.0
-"""Seconds after which a client that takes nothing of its answer is cut off."""
+UNREAD_TIMEOUT_S = 30.0
+"""Seconds in which a client takes a part of its answer (``CHUNK_BYTES``), or else is cut off."""
 START_TIMEOUT_S = 30.0
 
 

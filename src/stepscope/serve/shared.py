@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 
+from stepscope.serve.budget import GUESTS
 from stepscope.serve.reply import Body, packed_body
 from stepscope.serve.threads import ThreadPool
 
@@ -27,7 +28,7 @@ class SharedAnswers:
         self.size_bytes = 0
         self._state: Hashable = None
         self._kept: dict[tuple[bytes, bool], Body] = {}
-        self._under_way: dict[tuple[Hashable, bytes, bool], asyncio.Task[Body]] = {}
+        self._under_way: dict[tuple[Hashable, bytes, bool, bool], asyncio.Task[Body]] = {}
 
     async def answer(
         self, question: bytes, make: Callable[[], bytes], *, state: Hashable, pack: bool = False
@@ -46,7 +47,8 @@ class SharedAnswers:
         known = self._kept.get((question, pack))
         if known is not None:
             return known
-        key = (state, question, pack)
+        # Those who may only look wait for threads of their own; the owner does not wait with them.
+        key = (state, question, pack, GUESTS.get() is None)
         task = self._under_way.get(key)
         if task is None:
             making = self._threads.with_store(lambda: packed_body(make(), pack=pack))
@@ -55,11 +57,11 @@ class SharedAnswers:
         # A client that goes away ends its own waiting, not that of the others.
         return await asyncio.shield(task)
 
-    def _over(self, key: tuple[Hashable, bytes, bool], done: asyncio.Task[Body]) -> None:
+    def _over(self, key: tuple[Hashable, bytes, bool, bool], done: asyncio.Task[Body]) -> None:
         del self._under_way[key]
         if done.cancelled() or done.exception() is not None:  # who waits is told; nobody else needs to be
             return
-        (state, question, pack), made = key, done.result()
+        (state, question, pack, _), made = key, done.result()
         size = len(question) + len(made.data)
         if state == self._state and self.size_bytes + size <= self.kept_bytes:
             self._kept[question, pack] = made

@@ -8,9 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from stepscope.serve.budget import GUESTS, within_budget
 from stepscope.serve.follow import load_store
 
 THREADS = 8
+GUEST_THREADS = 4
+"""Threads of those who may only look: however much they ask, the owner has his own."""
 Result = TypeVar("Result")
 
 
@@ -19,6 +22,7 @@ class ThreadPool:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-serve")
+        self._guests = ThreadPoolExecutor(GUEST_THREADS, thread_name_prefix="stepscope-guests")
 
     async def with_store(self, work: Callable[[], Result]) -> Result:
         """Run blocking work that needs the store, once that is imported."""
@@ -27,13 +31,17 @@ class ThreadPool:
             load_store()
             return work()
 
-        return await self.run(done)
+        return await self.run(within_budget(done))
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Run blocking work off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, functools.partial(work, *arguments)
-        )
+        pool = self._pool if GUESTS.get() is None else self._guests
+        return await asyncio.get_running_loop().run_in_executor(pool, functools.partial(work, *arguments))
+
+    async def run_for_all(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Run blocking work for which the owner may wait, whoever asked for it first."""
+        GUESTS.set(None)  # of this task, which is nobody else's
+        return await self.run(work, *arguments)
 
     async def stream(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
         """Pass on chunks, each made in a thread when the one before has been taken."""
@@ -42,7 +50,8 @@ class ThreadPool:
 
     def close(self) -> None:
         """Let the threads go without waiting for them."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._guests):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Looks:
@@ -63,7 +72,7 @@ class Looks:
     async def fresh(self) -> None:
         """Return once a look has been done that was not over when this was called."""
         if self._under_way is None:
-            self._under_way = asyncio.create_task(self._threads.run(self._look))
+            self._under_way = asyncio.create_task(self._threads.run_for_all(self._look))
             self._under_way.add_done_callback(self._over)
         # A client that goes away ends its own waiting, not that of the others.
         await asyncio.shield(self._under_way)
