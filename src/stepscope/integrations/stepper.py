@@ -53,6 +53,7 @@ class Stepper:
         """
         run = self._run
         self.abandon()
+        run.step_counter.led = True
         if number is not None and number >= 0:
             run.step_counter.next = number
         now, asked, waited = run.clock.steady(), self._asked, self._waited
@@ -78,7 +79,8 @@ class Stepper:
             run.step_counter.end(run.clock.steady())
 
     def abandon(self) -> None:
-        """Drop the running step unmeasured: it did not come to its end."""
+        """Drop the running step unmeasured, as it did not come to its end; another loop may count steps."""
         if self._number is not None and self._run.step_counter.current == self._number:
             self._run.step_counter.abandon()
         self._number = None
+        self._run.step_counter.led = False

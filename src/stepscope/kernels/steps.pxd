@@ -25,6 +25,10 @@ cdef class Stages:
     cdef public bint keep
     cdef public object group
     cdef public object device
+    cdef readonly bint fresh
+    cdef readonly bint arrived
+    cdef public int held
+    cdef public object marker
     cdef list _rows
     cdef object _steady
     cdef object _thread
@@ -32,10 +36,20 @@ cdef class Stages:
 
     cpdef int number(self, str name) except -2
     cpdef int mark(self, int number) except -2
+    cpdef int rename(self, int number) except -2
     cdef int _begin(self, double now, long long step, double waited) except -2
     cdef int _end(self, long long step, double now, double waited) except -2
     cdef int _see(self, int number) except -2
     cdef double _now(self) except? -1
+
+cdef class Block:
+    cdef public bint loops
+    cdef public bint counts
+    cdef public bint worked
+    cdef public bint ended
+    cdef public bint taken
+    cdef public long long number
+    cdef public long long left
 
 cdef class Steps:
     cdef public Points points
@@ -54,7 +68,9 @@ cdef class Steps:
     cdef readonly bint running
     cdef public double asked
     cdef public bint looping
+    cdef public bint led
     cdef public list on_leave
+    cdef list _blocks
     cdef long long _current
     cdef bint _begun
     cdef double _waited
@@ -64,6 +80,9 @@ cdef class Steps:
     cdef double _waits[128]
 
     cdef tuple _past(self, long long which)
+    cdef Block _enclosing(self)
+    cdef int _leave(self, Block block) except -1
+    cdef int _tell_nested(self, bint counts) except -1
     cdef int _begin(self, double asked, double waited) except -1
     cdef double _end(self, double now) except? -1
     cdef int _record(self, long long step, double step_ms, double wait_ms) except -1
@@ -77,6 +96,7 @@ cdef class Steps:
 
 cdef class Step:
     cdef Steps _steps
+    cdef Block _block
 
 cdef class HotCalls:
     cdef Points _points

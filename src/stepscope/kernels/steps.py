@@ -117,6 +117,10 @@ class Stages:
         keep: Whether somebody takes the rows.
         group: Name of the work of these steps, where ranks do different work; None where it is the same.
         device: Is called at the same moments, to time them on a device; must not raise. None for nobody.
+        fresh: Whether nothing has been marked since the step began.
+        arrived: Whether the moment is known at which the data of the step was there.
+        held: How many blocks of the user's own are open, each a stage that no framework interrupts.
+        marker: What an integration knows of the running step; None if none marks stages.
     """
 
     def __init__(self, steady: Callable[[], float] | None = None) -> None:
@@ -125,6 +129,8 @@ class Stages:
         self.since, self.on, self.keep = 0.0, False, False
         self.group: str | None = None
         self.device: Any = None
+        self.fresh, self.arrived, self.held = True, False, 0
+        self.marker: Any = None
         self._rows = []
         self._steady = steady
         self._thread = 0
@@ -150,12 +156,28 @@ class Stages:
             return before
         now = self._now()
         self._spent[before] += now - self.since
-        self.running, self.since = number, now
+        self.running, self.since, self.fresh = number, now, False
         if self.device is not None:
             self.device.mark(number)
         if number not in self.order:
             self._see(number)
         return before
+
+    def rename(self, number: cython.int) -> cython.int:
+        """Give what ran since the last mark to another stage, as only what follows tells what it was."""
+        if not self.on or number == self.running or self._thread != get_ident():
+            return number
+        self.running = number
+        if self.device is not None:
+            self.device.rename(number)
+        if number not in self.order:
+            self._see(number)
+        return number
+
+    @property
+    def mine(self) -> bool:
+        """Whether a step runs that the calling thread has begun."""
+        return self.on and self._thread == get_ident()
 
     def take(self) -> list[tuple[int, tuple[float, ...]]]:
         """Return the number and the seconds by stage of each step that ended since the last call."""
@@ -178,6 +200,7 @@ class Stages:
         for at in range(len(self.names)):
             self._spent[at] = 0.0
         self.running, self.since, self.on = self.first, now, True
+        self.fresh, self.arrived = True, waited >= 0
         self._thread = get_ident()
         if self.device is not None and self.keep:
             self.device.begin(step, self.first, waited)
@@ -202,8 +225,32 @@ class Stages:
 
 @cython.final
 @cython.cclass
+class Block:
+    """A loop over data, or a block under ``with run.step()``, that is being executed.
+
+    Args:
+        loops: Whether it is a loop.
+
+    Attributes:
+        counts: Whether what it goes through are steps, and not parts of the step around it.
+        worked: Whether the optimizer stepped in it and in no block within it.
+        ended: Whether a step has ended that it began and nobody else did.
+        taken: Whether the running step was also begun by hand.
+        number: Of its running step.
+        left: How many items follow the running one; below 0 if that is not known.
+    """
+
+    def __init__(self, loops: cython.bint) -> None:
+        self.loops, self.counts, self.worked, self.ended, self.taken = loops, True, False, False, False
+        self.number, self.left = -1, -1
+
+
+@cython.final
+@cython.cclass
 class Steps:
     """The steps of one run.
+
+    What a framework calls a step is one; then what the optimizer's steps show; then the outermost loop.
 
     Args:
         number: Of the first step.
@@ -214,7 +261,8 @@ class Steps:
         stages: Is called when a step begins and ends; None for nobody.
         spent: The account of what recording costs; None for none.
         owner: Returns what handles the unusual, or None: ``accept_times`` where the points are full,
-            ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to be removed.
+            ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to be removed, ``nested``
+            where a loop is part of a step.
         hooks: Calls hooks: ``call(chosen, step)``.
         before: The calls of hooks when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes
             of the others.
@@ -227,6 +275,7 @@ class Steps:
         running: Whether a step has begun and not ended.
         asked: Steady time in seconds at which the data of the running step was requested, or the step began.
         looping: Whether the data of the next step is requested as soon as the running one has ended.
+        led: Whether a framework numbers the steps, so that no loop of the user's does.
         on_leave: Called when a loop over data is over, all its steps whole; they must not raise.
     """
 
@@ -243,7 +292,8 @@ class Steps:
         self.every = 0
         self.stopping = self.withdrawing = False
         self.next, self._current, self.done = number, number, 0
-        self._begun = self.running = self.looping = False
+        self._begun = self.running = self.looping = self.led = False
+        self._blocks: list[Block] = []
         self.asked, self._waited = 0.0, -1.0
         self.on_leave: list[Callable[[], None]] = []
         if not cython.compiled:
@@ -309,52 +359,139 @@ class Steps:
         if self.stages is not None:
             self.stages.drop()
 
-    def step(self) -> Step:
-        """Begin a step now, and end the one that runs; return its context."""
-        now: cython.double = self._now()
+    def step(self, number: object = None) -> Step:
+        """Begin a step now, and end the one that runs; return its context.
+
+        Args:
+            number: Its number; by default the one after the last.
+        """
+        outer: Block | None = self._enclosing()
+        block: Block = Block(False)
+        now: cython.double
+        if number is None and (self.led or outer is not None):
+            if outer is None or not outer.loops or outer.ended or outer.worked or self.led:
+                block.counts = False
+                self._tell_nested(False)
+                return Step(self, block)
+            if not outer.taken:  # the step that the loop has begun is the one that is meant
+                outer.taken = True
+                block.number = self._current
+                return Step(self, block)
+        now = self._now()
         if self.running:
             now = self._end(now)
         if self.stopping:
             self._stops()
+        if number is not None:
+            self.next = number
         self._begin(now, -1.0)
-        return Step(self)
+        block.number = self._current
+        return Step(self, block)
 
-    def loop(self, owner: Any, items: Iterator[Any], left: cython.longlong) -> Iterator[Any]:
-        """Go through items, each being a step.
+    def loop(
+        self, owner: Any, items: Iterator[Any], left: cython.longlong, counts: cython.bint = False
+    ) -> Iterator[Any]:
+        """Go through items, each being a step, unless all of them are part of one.
 
         Args:
             owner: Whose loop it is; lives as long as the loop.
             items: The items, of which there are ...
             left: ... so many, or below 0 where that is not known.
+            counts: Whether the user says that they are steps, wherever the loop is.
         """
-        number: cython.longlong = -1
+        block: Block = Block(True)
         asked: cython.double
         arrived: cython.double
+        looping: cython.bint = self.looping
+        nested: cython.bint = not counts and self.nests
         try:
             if self.stopping and self._stops():
                 return
-            self.looping = True
+            block.counts = not nested
+            self.looping = self.looping or not nested
+            self._blocks.append(block)
             asked = self._now()
             for item in items:
-                arrived = self._now()
                 left -= 1
-                self.looping = left != 0
-                self._begin(asked, arrived - asked)
-                number = self._current
+                block.left = left
+                if block.counts:
+                    arrived = self._now()
+                    self.looping = left != 0
+                    self._begin(asked, arrived - asked)
+                    block.number, block.taken = self._current, False
                 yield item
                 asked = self._now()
-                if self._current == number:
+                if nested and not block.counts:
+                    nested = False
+                    self._tell_nested(False)
+                elif block.counts and self._current == block.number:
+                    block.ended = block.ended or not block.taken
                     asked = self._end(asked)
                 if self.stopping and self._stops():
                     return
         finally:
             _ = owner  # lives until here
-            self.looping = False
-            if self.running and self._current == number:
-                self.running = False
+            self._leave(block)
+            if not block.counts:
+                self.looping = looping
             else:
-                for leave in self.on_leave:
-                    leave()
+                self.looping = False
+                if self.running and self._current == block.number:
+                    self.running = False
+                else:
+                    for leave in self.on_leave:
+                        leave()
+
+    @property
+    def nests(self) -> bool:
+        """Whether a loop that begins now would be part of a running step."""
+        return self.led or self._enclosing() is not None
+
+    @property
+    def rounds(self) -> int:
+        """How often the loop that begins now may be gone through, this time included; 0 if unknown."""
+        found: cython.longlong = 1
+        for block in self._blocks:
+            if not block.counts:
+                found *= block.left + 1
+        return found
+
+    def optimized(self) -> None:
+        """Note that an optimizer steps: the loop in which it does is the one whose items are steps."""
+        inner: Block
+        outer: Block | None
+        if not self._blocks:
+            return
+        inner = self._blocks[len(self._blocks) - 1]
+        if inner.counts:
+            inner.worked = True
+            return
+        outer = self._enclosing()
+        if outer is not None and outer.loops and not outer.worked and not self.led:
+            outer.counts = False
+            inner.counts = inner.worked = True
+            inner.number = self._current
+            self._tell_nested(True)
+
+    def _enclosing(self):
+        """Return the block whose step runs; None if there is none."""
+        for block in reversed(self._blocks):
+            if block.counts:
+                return block if self.running and self._current == block.number else None
+        return None
+
+    def _tell_nested(self, counts):
+        owner = self.owner()
+        if owner is not None:
+            owner.nested(counts)
+        return 0
+
+    def _leave(self, block):
+        for at in range(len(self._blocks)):
+            if self._blocks[at] is block:
+                del self._blocks[at]
+                break
+        return 0
 
     def _begin(self, asked, waited):
         spent: cython.double = self._account()
@@ -482,16 +619,21 @@ class Step:
 
     Args:
         steps: The steps whose running one is meant.
+        block: Whether it counts.
     """
 
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
+    def __init__(self, steps: Steps, block: Block) -> None:
+        self._steps, self._block = steps, block
 
     def __enter__(self) -> int:
+        self._steps._blocks.append(self._block)
         return self._steps._current
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         steps: Steps = self._steps
+        steps._leave(self._block)
+        if not self._block.counts:
+            return
         if kind is None:
             steps._end(steps._now())
             if steps.stopping:
@@ -532,7 +674,7 @@ class HotCalls:
         if not self._points.put(tag, value, step):
             self._unusual(tag, value, step)
 
-    def step(self) -> Step:
+    def step(self, number: object = None) -> Step:
         """Begin a step by hand, where ``steps`` does not fit. There are two ways.
 
         As a call at the head of a loop, where a step lasts until the next call::
@@ -544,12 +686,24 @@ class HotCalls:
 
             with run.step() as number:
 
+        Within a step of ``steps`` the first call means that very step.
+
+        Args:
+            number: The step's number, where the training goes on elsewhere; by default the one after the
+                last.
+
         Returns:
             The context, which gives the step's number.
+
+        Raises:
+            UsageError: The number is none.
         """
         if self._steps is None:
             raise RuntimeError(NOT_MADE)
-        return self._steps.step()
+        if number is not None:
+            owner = self._steps.owner()
+            number = None if owner is None else owner.step_number(number)
+        return self._steps.step(number)
 
 
 @cython.cclass

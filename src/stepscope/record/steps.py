@@ -218,7 +218,7 @@ class TrainingLoop:
         self._info, self._problems = info, problems
         self._total_given = total_given
         self.stop: StopRequest | None = None
-        self.shares_stop = False
+        self.shares_stop = self._nested = False
         for tag in (STEP_TIME, DATA_WAIT):  # the first of all tags: the kernel knows them by number
             intake.points.admit(tag)
 
@@ -232,17 +232,19 @@ class TrainingLoop:
         """
         if start is not None:
             self.counter.next = integer("start", start)
-        items: Iterator[T] = self.counter.loop(owner, iter(iterable), self._expect(iterable))
+        left = self._length(iterable)
+        if left >= 0 and (start is not None or not self.counter.nests):
+            rounds = self.counter.rounds if start is None else 1
+            self.expect(self.counter.next + left * max(rounds, 1), estimate=True)
+        items: Iterator[T] = self.counter.loop(owner, iter(iterable), left, start is not None)
         return items
 
-    def _expect(self, iterable: Any) -> int:
-        """Set the number of steps from the length of the data; return that, or -1 if it has none."""
+    def _length(self, iterable: Any) -> int:
+        """Return the length of the data, or -1 if it has none."""
         try:
-            length = len(iterable)
+            return len(iterable)
         except Exception:  # noqa: BLE001  iterable data sets raise what they like where they have no length
             return -1
-        self.expect(self.counter.next + length, estimate=True)
-        return length
 
     def expect(self, total_steps: int, *, estimate: bool = False) -> None:
         """Set how many steps the run will take, unless the user did.
@@ -285,6 +287,34 @@ class TrainingLoop:
             self._problems.tell("stop", RecordError(found, hint=hint), points=0)
         return not stop.alone
 
+    def nested(self, counts: bool) -> None:
+        """Say once that of two loops within each other one counts the steps.
+
+        Args:
+            counts: Whether it is the inner one.
+        """
+        if self._nested:
+            return
+        self._nested = True
+        step = self.counter.current
+        if counts:
+            self._problems.warn(
+                f"run.steps within run.steps: since step {step} the steps are those of the inner loop, in "
+                "which the optimizer steps; loop over epochs without run.steps"
+            )
+            return
+        around = "a training whose steps a framework numbers" if self.counter.led else "a step"
+        found = (
+            f"run.steps or run.step within {around} (step {step}): what it goes through belongs to that "
+            "step and is not counted"
+        )
+        hint = "evaluate in a plain loop; if these are steps of the training, say so with start=…"
+        self._problems.tell("steps", RecordError(found, hint=hint), points=0)
+
+    def step_number(self, number: object) -> int:
+        """Return the number that a user gave a step."""
+        return integer("number", number)
+
     def accept_times(self, step: int, step_ms: float, wait_ms: float) -> None:
         """Record a step's times if more points wait than usual."""
         self._intake.accept_or_refuse(STEP_TIME, step_ms, step)
@@ -306,8 +336,10 @@ class Stage:
 
     def __enter__(self) -> None:
         self._before.append(self._stages.mark(self._number))
+        self._stages.held += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stages.held -= 1
         self._stages.mark(self._before.pop())

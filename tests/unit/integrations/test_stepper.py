@@ -96,9 +96,21 @@ def test_an_abandoned_step_has_no_time(run, time):
 def test_a_step_that_somebody_else_began_is_left_alone(run, time):
     stepper = Stepper(run)
     stepper.begin()
-    run.step()
+    run.step_counter.begin(time.now)
     time.now += 1
     stepper.end()
-    assert run.last_step.step == 0  # run.step() ended it
-    run.step()
-    assert run.last_step.step == 1
+    assert run.last_step is None
+
+
+def test_loops_of_the_users_own_are_part_of_the_frameworks_steps(run, time, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    stepper = Stepper(run)
+    stepper.begin()
+    with pytest.warns(RuntimeWarning, match=r"steps a framework numbers \(step 0\): .* not counted"):
+        assert [run.current_step for _ in run.steps(range(3))] == [0, 0, 0]
+    time.now += 1
+    stepper.end()
+    list(run.steps(range(3)))  # an evaluation between two steps
+    assert (run.last_step.step, run.total_steps) == (0, None)
+    stepper.abandon()  # the training is over
+    assert [run.current_step for _ in run.steps(range(3))] == [1, 2, 3]

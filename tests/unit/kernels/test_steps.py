@@ -40,6 +40,9 @@ class Owner:
     def accept_times(self, *facts):
         self.told.append(facts)
 
+    def nested(self, counts):
+        self.told.append(("nested", counts))
+
 
 class Hooks:
     """Calls what does not rest, as the hooks of a run are called."""
@@ -217,13 +220,126 @@ def test_a_loop_that_is_left_drops_its_step_and_says_nothing(module):
     assert (steps.done, left) == (5, [5])
 
 
-def test_a_step_within_a_loop_that_is_begun_by_hand_is_ended_there(module):
-    steps = module.Steps(0, Clock())
-    for item in steps.loop(None, iter(range(2)), 2):
+def numbers(steps):
+    return [number for number, _, _ in steps.since(0)]
+
+
+@pytest.fixture
+def nest(module):
+    """Steps, and a note of what their owner was told."""
+    owner, steps = Owner(), module.Steps(0, Clock())
+    steps.owner = lambda: owner
+    return steps, owner.told
+
+
+def test_a_step_that_is_begun_by_hand_in_a_loop_is_the_one_that_the_loop_has_begun(nest):
+    steps, told = nest
+    for item in steps.loop(None, iter(range(3)), 3):
         if item == 0:
+            with steps.step() as number:
+                assert number == 0
+        elif item == 1:
+            steps.step()
+    assert (numbers(steps), told) == ([0, 1, 2], [])
+
+
+def test_further_steps_that_are_begun_by_hand_in_a_loop_are_steps(nest):
+    steps, told = nest
+    for _ in steps.loop(None, iter(range(2)), 2):  # of epochs
+        for _ in range(3):
             with steps.step():
                 pass
-    assert [number for number, _, _ in steps.since(0)] == [0, 1, 2]
+    assert (numbers(steps), told) == ([*range(6)], [])
+
+
+def test_a_loop_within_a_step_of_a_loop_is_part_of_it(nest):
+    steps, told = nest
+    inside = []
+    for item in steps.loop(None, iter(range(3)), 3):
+        if item == 1:
+            inside = [steps.current for _ in steps.loop(None, iter(range(4)), 4)]
+            assert steps.looping, "the outer loop goes on"
+        assert steps.current == item
+    assert (numbers(steps), inside, told) == ([0, 1, 2], [1] * 4, [("nested", False)])
+    assert list(steps.loop(None, iter("ab"), 2)) == ["a", "b"]
+    assert numbers(steps) == [0, 1, 2, 3, 4], "a loop after it counts on"
+
+
+def test_a_loop_within_a_step_that_was_begun_by_hand_is_part_of_it_too(nest):
+    steps, told = nest
+    with steps.step():
+        list(steps.loop(None, iter(range(4)), 4))
+    assert (numbers(steps), told) == ([0], [("nested", False)])
+    steps.step()  # one that lasts until the next call, which may be a loop after the training
+    list(steps.loop(None, iter(range(2)), 2))
+    assert numbers(steps)[-2:] == [2, 3]
+    assert len(told) == 1
+
+
+def test_two_loops_that_advance_together_count_once(nest):
+    steps, told = nest
+    pairs = zip(steps.loop(None, iter("ab"), 2), steps.loop(None, iter("cd"), 2), strict=True)
+    assert [(*pair, steps.current) for pair in pairs] == [("a", "c", 0), ("b", "d", 1)]
+    assert (numbers(steps), told) == ([0, 1], [("nested", False)])
+
+
+def test_the_inner_loop_counts_if_the_optimizer_steps_there_alone(nest):
+    steps, told = nest
+    seen = []
+    for _ in steps.loop(None, iter(range(2)), 2):  # of epochs
+        for _ in steps.loop(None, iter(range(3)), 3):
+            seen.append(steps.current)
+            steps.optimized()
+            steps.optimized()  # a further optimizer
+    assert (seen, numbers(steps)) == ([*range(6)], [*range(6)])
+    assert told == [("nested", True)]
+
+
+def test_the_outer_loop_counts_if_the_optimizer_has_stepped_there(nest):
+    steps, _ = nest
+    for _ in steps.loop(None, iter(range(2)), 2):
+        steps.optimized()
+        for _ in steps.loop(None, iter(range(3)), 3):  # of several updates of a critic
+            steps.optimized()
+    assert numbers(steps) == [0, 1]
+
+
+def test_how_often_a_loop_within_loops_is_gone_through(nest):
+    steps, _ = nest
+    found = []
+    for _ in steps.loop(None, iter(range(3)), 3):
+        for _ in steps.loop(None, iter(range(2)), 2):
+            steps.optimized()
+            found.append(steps.rounds)
+    assert found == [3, 3, 2, 2, 1, 1]
+
+
+def test_a_loop_of_which_the_user_says_so_counts_wherever_it_is(nest):
+    steps, told = nest
+    for _ in steps.loop(None, iter(range(1)), 1):
+        steps.next = 10
+        list(steps.loop(None, iter(range(2)), 2, True))
+    assert (numbers(steps), told) == ([10, 11], [])
+
+
+def test_no_loop_counts_where_a_framework_numbers_the_steps(nest):
+    steps, told = nest
+    steps.led = True
+    steps.begin(0.0)
+    list(steps.loop(None, iter(range(2)), 2))
+    steps.end(1.0)
+    list(steps.loop(None, iter(range(2)), 2))
+    with steps.step():
+        pass
+    assert (numbers(steps), told) == ([0], [("nested", False)] * 3)
+
+
+def test_a_number_that_the_user_gives_a_step(module):
+    steps = module.Steps(0, Clock())
+    for number in (None, 7, None, 3, None):
+        with steps.step(number):
+            pass
+    assert numbers(steps) == [0, 7, 8, 3, 4]
 
 
 def test_a_loop_asks_where_a_stop_was_requested(module):

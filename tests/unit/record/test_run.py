@@ -665,3 +665,32 @@ def test_a_run_that_outlives_the_modules_says_nothing_at_the_end_of_the_interpre
     with pytest.raises(AttributeError):
         run.__del__(at_exit=lambda: False)
     run.__del__(at_exit=lambda: True)
+
+
+def test_a_loop_within_a_step_is_no_training_and_the_run_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    with Run(tmp_path) as run, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in run.steps(range(4)):
+            if step:
+                assert [run.current_step for _ in run.steps(range(8))] == [step] * 8
+    assert (run.total_steps, run.current_step) == (4, 3)
+    (said,) = [str(each.message) for each in caught]
+    assert "run.steps or run.step within a step (step 1)" in said
+
+
+def test_loops_one_after_the_other_and_a_loop_over_epochs_are_not_mentioned(tmp_path):
+    with Run(tmp_path) as run, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            list(run.steps(range(3)))
+        with run.step(10) as number:
+            assert number == 10
+        list(run.steps(range(2), start=20))
+    assert (run.current_step, run.total_steps) == (21, 22)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "2"])
+def test_a_number_that_no_step_can_have(tmp_path, number):
+    with Run(tmp_path) as run, pytest.raises(UsageError, match="number must be an integer"):
+        run.step(number)

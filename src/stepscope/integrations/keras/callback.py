@@ -303,6 +303,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         run, parts, self._parts = self._holder.opened, self._parts, None
         if parts is not None:
             parts.close()
+        if self._stepper is not None:
+            self._stepper.abandon()
         if run is not None:
             run.step_counter.next = max(run.step_counter.next, self._next)
             run.flush(timeout=5.0)
