@@ -78,7 +78,7 @@ def test_the_slow_rank_and_its_stage_are_found(tmp_path, where):
     job = train(tmp_path, where)
     (account,) = job.accounts
     assert [stage.stage for stage in account.frontier.stages] == [
-        "data", "copy", "forward", "backward", "optimizer", "rest"
+        "data", "forward", "backward", "optimizer", "rest"
     ]  # fmt: skip
     found = {(stage.stage, stage.leader) for stage in account.frontier.stages if stage.label == "persistent"}
     assert (where, SLOW) in found, json.dumps(job.data())

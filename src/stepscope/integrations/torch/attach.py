@@ -83,6 +83,9 @@ class Watch:
         else:
             name = next(str(at) for at in range(len(self.optimizers) + 1) if str(at) not in self.optimizers)
             self.optimizers[name] = optimizer
+            for part in self._parts:
+                if hasattr(part, "join"):
+                    part.join(optimizer)
             _follow_optimizers(self, {name: optimizer}, self._process_group)
         _describe(self)
 
@@ -183,7 +186,8 @@ def _mark_stages(watched: Watch) -> None:
         # One that another watch has started sees the moments of all.
         timed = stages.device is not None and not stages.device.stopped
         timer = None if timed else device_stages(watched.model, watched.run)
-        watched.add(StageMarks(stages, watched.model, watched.optimizers.values(), timer))
+        counter, optimizers = watched.run.step_counter, watched.optimizers.values()
+        watched.add(StageMarks(counter, watched.model, optimizers, timer, watched.run))
         if stages.group is None and watched.model is not None:
             watched.run.rank_group(work_of(watched.model))
     except Exception as error:  # noqa: BLE001  modules and optimizers of any kind
@@ -203,7 +207,8 @@ def _measure_activations(watched: Watch, model: nn.Module, hook: ActivationHook,
     from stepscope.integrations.torch.activations import Activations
 
     try:
-        part = Activations(watched.run, hook, model, process_group)
+        optimizers = watched.optimizers.values()
+        part = Activations(watched.run, hook, model, optimizers, process_group)
     except Exception as error:  # noqa: BLE001  modules of any kind, process groups that cannot be made
         report_raised(watched.run, "watch: ActivationHook", error)
     else:

@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from stepscope.errors import RecordError
+from stepscope.integrations.torch.calls import after_forward, before_forward
 from stepscope.integrations.torch.functional import compiled
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -77,8 +78,8 @@ class AttentionHook(Hook):
         """Observe the next forward pass, if it is due."""
         if step % self._every == 0 and self._failures < MAX_FAILURES and self._run.role.writes:
             self._handles = [
-                self._model.register_forward_pre_hook(self._enter),
-                self._model.register_forward_hook(self._leave, always_call=True),
+                before_forward(self._model, self._enter),
+                after_forward(self._model, self._leave, always_call=True),
             ]
 
     def after_step(self, step: int) -> None:
@@ -159,8 +160,8 @@ class AttentionCalls(TorchFunctionMode):
         for each in model.modules():
             name = self._names.get(id(each), "")
             inside = name, f"{name}.{type(each).__name__}"
-            self._handles.append(each.register_forward_pre_hook(partial(self._push, inside)))
-            self._handles.append(each.register_forward_hook(self._pop, always_call=True))
+            self._handles.append(before_forward(each, partial(self._push, inside)))
+            self._handles.append(after_forward(each, self._pop, always_call=True))
         self.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
     def leave(self) -> None:

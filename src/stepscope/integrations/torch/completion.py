@@ -86,6 +86,11 @@ class DeviceStages:
         if self._timing:
             self._put(number)
 
+    def rename(self, number: int) -> None:
+        """Give the running stage another number."""
+        if self._timing and self._marks:
+            self._marks[-1] = (number, self._marks[-1][1])
+
     def end(self, now: float, waited: float) -> None:
         """End the step, given the total wait for its data."""
         if not self._begun:  # nobody takes what is timed

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
+from stepscope.integrations.torch.calls import after_forward
 from stepscope.record import Run
 from stepscope.record.problems import Reporter
 
@@ -45,7 +46,7 @@ class Losses:
         self._step: int | None = None
         self._optimizer = optimizers[0]
         self._handles = [
-            source.register_forward_hook(self._seen),
+            after_forward(source, self._seen),
             self._optimizer.register_step_post_hook(self._stepped),
         ]
 

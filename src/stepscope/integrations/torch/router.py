@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from stepscope.errors import RecordError
+from stepscope.integrations.torch.calls import after_forward, before_forward
 from stepscope.integrations.torch.parameters import clean
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.protocol import Hook
@@ -118,9 +119,9 @@ class Mixture:
     def look(self) -> Iterator[Any]:
         """Register hooks, and yield their handles."""
         if self.router is not None:
-            yield self.router.register_forward_hook(self._routed)
+            yield after_forward(self.router, self._routed)
         for at, each in enumerate(self.experts):
-            yield each.register_forward_pre_hook(partial(self._called, at))
+            yield before_forward(each, partial(self._called, at))
 
     def take(self) -> Tensor | None:
         """Return how often each expert was chosen since the last time, None if that cannot be told."""

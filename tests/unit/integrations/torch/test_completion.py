@@ -217,7 +217,7 @@ def train(folder, rank, forward, steps=40, timed=True):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with ss.Run(folder, rank=rank, world_size=2) as run:
         timer = DeviceStages(device, "place", run) if timed else None
-        marks = StageMarks(run.step_counter.stages, model, [optimizer], timer)
+        marks = StageMarks(run.step_counter, model, [optimizer], timer, run)
         run.flush()  # from here on stages are kept
         for _ in run.steps(torch.randn(steps, 8, 4)):
             model(torch.randn(8, 4)).sum().backward()

@@ -1,0 +1,76 @@
+"""When gradients are computed: every backward pass, whoever asks autograd for it.
+
+``Tensor.backward`` and all that is built on it call ``torch.autograd.backward``; gradient penalties,
+pipelines and ``torch.func`` call that or ``torch.autograd.grad``. While somebody listens, both are wrapped:
+they do what they did and return what they returned.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from functools import wraps
+from typing import Any, Protocol
+
+import torch
+
+NAMES = ("backward", "grad")
+
+
+class BackwardListener(Protocol):
+    """A listener for backward passes; what it raises is kept from the training."""
+
+    def backward_begins(self, outputs: Any) -> None:
+        """Note that a backward pass from these tensors begins in this thread."""
+
+    def backward_ended(self) -> None:
+        """Note that it is over."""
+
+
+_lock = threading.Lock()
+_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+_wrapped: dict[str, tuple[Any, Any]] = {}
+_thread = threading.local()
+
+
+def listen(listener: BackwardListener) -> None:
+    """Report every backward pass to a listener, until ``ignore``."""
+    with _lock:
+        _listeners.add(listener)
+        for name in NAMES:
+            if name not in _wrapped:
+                original = getattr(torch.autograd, name)
+                wrapper = _wrap(original)
+                _wrapped[name] = original, wrapper
+                setattr(torch.autograd, name, wrapper)
+
+
+def ignore(listener: BackwardListener) -> None:
+    """Tell a listener no more."""
+    with _lock:
+        _listeners.discard(listener)
+        if not _listeners:
+            for name, (original, wrapper) in tuple(_wrapped.items()):
+                if getattr(torch.autograd, name) is wrapper:  # else somebody else has wrapped it meanwhile
+                    setattr(torch.autograd, name, original)
+                    del _wrapped[name]
+
+
+def _wrap(original: Any) -> Any:
+    @wraps(original)
+    def backward(*arguments: Any, **named: Any) -> Any:
+        # Of passes within a pass, as checkpoints make them, the outermost counts.
+        if torch.compiler.is_compiling() or getattr(_thread, "inside", False):
+            return original(*arguments, **named)
+        _thread.inside = True
+        outputs = arguments[0] if arguments else named.get("tensors", named.get("outputs"))
+        try:
+            for listener in tuple(_listeners):
+                listener.backward_begins(outputs)
+            return original(*arguments, **named)
+        finally:
+            _thread.inside = False
+            for listener in tuple(_listeners):
+                listener.backward_ended()
+
+    return backward
