@@ -1,36 +1,45 @@
-"""Measures the outputs of a model's layers in a forward pass, for an ``ActivationHook``.
+"""Measures the outputs of a model's layers in training, for an ``ActivationHook``.
 
-A hook on the whole model sees each forward pass begin. Only if it is to be measured do the layers get hooks,
-until it ends: other passes cost one call.
+Only in a step that is measured the layers have hooks: other steps cost one call. A layer is measured from
+its first call until the next backward pass, whoever calls it: the model, a method of it, or the loop. The
+step is that of the run; if it counts none, that of the optimizer, else the model's own calls are counted.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
 from stepscope.health.series import MODEL_INPUT
-from stepscope.integrations.torch import functional, measure
+from stepscope.integrations.torch import backward, functional, measure
+from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules, is_compiled
 from stepscope.integrations.torch.exchange import GroupExchange, name_lists, running
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
 from stepscope.record import Run
+from stepscope.record.clock import NO_DEADLINE, Deadline
+from stepscope.record.hooks import Hook
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.hooks import ActivationReport
 from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
 MAX_FAILURES = 3
+SILENT_TURNS = 3
+"""So many measured steps in a row without a call of a layer are a fact; of fewer, one may have skipped it."""
+MAX_NAMES = 5
+EVERYTHING = "activations"
 NOT_MEASURED = -1e9
 """Stands for an active unit: below zero whatever other ranks add."""
 SILENT = (nn.ReLU, nn.ReLU6, nn.Threshold, nn.Hardswish, nn.RReLU)
@@ -52,15 +61,29 @@ class Activations:
         run: The run.
         hook: Says what is measured.
         model: The model, as it is called in training.
+        optimizers: Those that train it; the first one's steps are counted if the run counts none.
         process_group: The ranks; None for all.
     """
 
-    def __init__(self, run: Run, hook: ActivationHook, model: nn.Module, process_group: Any = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        hook: ActivationHook,
+        model: nn.Module,
+        optimizers: Iterable[Optimizer] = (),
+        process_group: Any = None,
+    ) -> None:
         self._run, self._hook, self._model = run, hook, model
         self._ranks = GroupExchange(process_group) if running() else None
         self._sampling, self._pace = hook.sampling(), Pace()
         self._budget = SamplingBudget(hook, self._sampling)
-        self._layers = {clean(name): each for name, each in model.named_modules() if self._wants(name, each)}
+        reachable = {id(each) for each in callable_modules(model)}
+        wanted: dict[str, nn.Module] = {}
+        for name, each in model.named_modules():
+            if self._wants(name, each):  # of a wrapper and what is in it the wrapper comes first
+                wanted.setdefault(clean(name), each)
+        self._layers = {name: each for name, each in wanted.items() if id(each) in reachable}
+        self._hidden = [name for name in wanted if name not in self._layers]
         self._names = list(self._layers)
         if self._ranks is not None:
             lists, _ = name_lists(self._ranks, self._names)
@@ -70,14 +93,28 @@ class Activations:
         self._report = ActivationReport(run, hook.stats, hook.window)
         self._rounds = Rounds(self._done, self._ranks, failed=self._post)
         self._pass: Pass | None = None
+        self._inside = False
+        """Whether the model itself is being called in training."""
         self._inputs: tuple[int, list[Tensor]] = (-1, [])
         self._compiled = functional.compiled(model)
         self._count = -1
+        self._optimized: int | None = None
         self._failures = 0
-        self._handles = [
-            model.register_forward_pre_hook(self._begin, with_kwargs=True),
-            model.register_forward_hook(self._end, always_call=True),
-        ]
+        self._silence = Silence(self._rows)
+        self._first: int | None = None
+        self._lacking: dict[str, set[int]] = {}
+        self._handles: list[Any] = []
+        if not is_compiled(model) or hasattr(model, "_orig_mod"):
+            self._handles += [
+                before_forward(model, self._begin, with_kwargs=True),
+                after_forward(model, self._end, always_call=True),
+            ]
+        self._optimizer = next(iter(optimizers), None)
+        if self._optimizer is not None:
+            self._handles.append(self._optimizer.register_step_post_hook(self._stepped))
+        backward.listen(self)
+        run.add_hook(Turns(self))
+        self._tell_hidden()
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already, and stop measuring."""
@@ -86,9 +123,10 @@ class Activations:
 
     def remove(self) -> None:
         """Take all hooks off the model."""
-        for handle in self._handles:
+        handles, self._handles = self._handles, []
+        for handle in handles:
             handle.remove()
-        self._handles = []
+        backward.ignore(self)
         self._inputs = (-1, [])
         if self._pass is not None:
             self._pass.release()
@@ -105,22 +143,91 @@ class Activations:
             self._run.scalar(f"activations/{MODEL_INPUT}/nonfinite_count", bad, step)
 
     def _wants(self, name: str, layer: nn.Module) -> bool:
-        if not name:
+        if not clean(name):
             return False
         if self._hook.all_layers:
-            return not any(True for _ in layer.children())
+            return hasattr(layer, "_orig_mod") or not any(True for _ in layer.children())
         return self._hook.wants(clean(name), layer)
 
-    # --- around a forward pass ----------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------------
+
+    def follow(self, old: Optimizer, new: Optimizer) -> None:
+        """Count the steps of an optimizer that replaced the one that was counted."""
+        if old is self._optimizer and self._handles:
+            self._optimizer = new
+            self._handles.append(new.register_step_post_hook(self._stepped))
+
+    def step_begins(self, step: int) -> None:
+        """Begin to measure if it is the step's turn."""
+        if self._handles:
+            with self._guarded():
+                self._close()
+                self._open(step)
+
+    def step_ended(self) -> None:
+        """Hand on what was measured in a step."""
+        if self._pass is not None:
+            with self._guarded():
+                self._close()
+
+    def _stepped(self, *_: Any) -> None:
+        """Go on to the next step, if the run counts none."""
+        if self._run.current_step is not None:
+            return
+        with self._guarded():
+            self._close()
+            self._optimized = 0 if self._optimized is None else self._optimized + 1
+            self._open(self._optimized + 1)
+
+    def _open(self, number: int) -> None:
+        """Begin a step, and put hooks on the layers if it is measured."""
+        self._pace.begin(number, time.perf_counter())
+        if self._rounds.full or not self._sampling.due(number):
+            return
+        turns = self._hook.rotate
+        turn = self._sampling.turn(number, turns)
+        layers = {self._rows[name]: layer for name, layer in self._layers.items()}
+        chosen = {row: layer for row, layer in layers.items() if row % turns == turn}
+        table = StatisticsTable(len(self._names), histograms=self._sampling.histogram_due(number))
+        self._pass = Pass(number, table, self._hook, chosen, lambda: self._inside, self._failed)
+
+    def _close(self) -> None:
+        """Hand on what the open pass has measured."""
+        seen, self._pass = self._pass, None
+        if seen is None:
+            return
+        seen.release()
+        if seen.measured or self._ranks is not None:  # other ranks may have measured something
+            self._pace.took(seen.seconds)
+            self._rounds.put(self._round(seen))
+        if seen.trained:
+            self._first = seen.number if self._first is None else self._first
+            self._tell_silent(self._silence.look(seen.number, seen.rows, seen.measured))
+
+    def backward_begins(self, outputs: Any) -> None:
+        """Measure what was called until here no further: a layer that is called again computes it again."""
+        seen = self._pass
+        if seen is not None:
+            with self._guarded():
+                seen.backward_begins(outputs)
+
+    def backward_ended(self) -> None:
+        """Wait for the end of the step."""
+
+    # --- around a call of the model ------------------------------------------------------------------
 
     def _begin(self, model: nn.Module, inputs: Any, named: dict[str, Any]) -> None:
         with self._guarded():
-            if self._pass is not None or not model.training or not torch.is_grad_enabled():
+            if self._inside or not model.training or not torch.is_grad_enabled():
                 return
             number = self._run.current_step
             if number is None:
-                number = self._count = self._count + 1
-            self._pace.begin(number, time.perf_counter())
+                if self._optimized is not None:
+                    number = self._optimized + 1
+                else:
+                    number = self._count = self._count + 1
+                    self._open(number)
+            self._inside = True
             # Kept until the next pass where that costs no memory of a device.
             self._inputs = (
                 number,
@@ -130,25 +237,18 @@ class Activations:
                     if isinstance(each, Tensor) and each.is_cpu and each.is_floating_point()
                 ],
             )
-            if self._rounds.full or not self._sampling.due(number):
-                return
-            turns = self._hook.rotate
-            turn = self._sampling.turn(number, turns)
-            layers = {self._rows[name]: layer for name, layer in self._layers.items()}
-            chosen = {row: layer for row, layer in layers.items() if row % turns == turn}
-            table = StatisticsTable(len(self._names), histograms=self._sampling.histogram_due(number))
-            self._pass = Pass(number, table, self._hook, chosen)
-            if not self._compiled:
+            if self._pass is not None and not self._compiled:
                 self._pass.see_calls()
 
     def _end(self, model: nn.Module, inputs: Any, output: Any) -> None:
+        if not self._inside:
+            return
         with self._guarded():
-            seen, self._pass = self._pass, None
-            if seen is None:
-                return
-            seen.release()
-            self._pace.took(seen.seconds)
-            self._rounds.put(self._round(seen))
+            self._inside = False
+            if self._pass is not None:
+                self._pass.miss_calls()
+            if self._run.current_step is None and self._optimized is None:
+                self._close()
 
     def _round(self, seen: Pass) -> Round:
         round_ = Round(
@@ -196,6 +296,45 @@ class Activations:
                 active[self._names[row]] = flags > 0
         self._report.take(round_.step, self._names, round_.table, saturated=saturated, active=active)
 
+    # --- what is not measured ------------------------------------------------------------------------
+
+    def _tell_hidden(self) -> None:
+        """Say which layers are in a compiled part of the model."""
+        if self._hidden and self._run.role.writes:
+            self._run.unmeasured(
+                f"activations of {listed(self._hidden)}" if self._layers else EVERYTHING,
+                "torch.compile or TorchScript runs the model as a whole, and calls no hooks in there; look "
+                "at activations without it, or compile block by block: what a block returns is measured",
+            )
+
+    def _tell_silent(self, turn: Turn) -> None:
+        """Say of which layers nothing is recorded, and since when."""
+        run = self._run
+        if not run.role.writes:
+            return
+        if turn.silent and not self._silence.heard:
+            self._lacking[EVERYTHING] = set(turn.rows)
+            run.unmeasured(
+                EVERYTHING,
+                f"in {SILENT_TURNS} measured steps no layer of {type(self._model).__name__} was called in "
+                "training mode with gradients, or only compiled functions called them; watch() the model "
+                "that is trained, and look at activations without torch.compile",
+                self._first,
+            )
+        since = {row: last for row, last in turn.silent.items() if last is not None}
+        if since:
+            what = f"activations of {listed([self._names[row] for row in since])}"
+            self._lacking[what] = set(since)
+            run.unmeasured(
+                what,
+                f"they were not called in {SILENT_TURNS} measured steps, or only by compiled functions",
+                min(since.values()) + 1,
+            )
+        for what, rows in tuple(self._lacking.items()):
+            if not rows.isdisjoint(turn.measured):
+                del self._lacking[what]
+                run.measured_again(what, turn.step)
+
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         found = f"activation statistics: {words}" + ("; they are switched off" if over else "")
         error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
@@ -206,61 +345,175 @@ class Activations:
         try:
             yield
         except Exception as error:  # noqa: BLE001  modules and tensors of any kind
-            self._failures += 1
-            off = self._failures >= MAX_FAILURES
-            if off:
-                self.remove()
-            then = "switched off" if off else "the training goes on"
-            found = f"activation statistics: {type(error).__name__}: {error}; {then}"
-            refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
-            refusal.__cause__ = error
-            self._run.report("statistics", refusal)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Report what went wrong, and stop after some failures."""
+        self._failures += 1
+        off = self._failures >= MAX_FAILURES
+        if off:
+            self.remove()
+        then = "switched off" if off else "the training goes on"
+        found = f"activation statistics: {type(error).__name__}: {error}; {then}"
+        refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+        refusal.__cause__ = error
+        self._run.report("statistics", refusal)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+class Turns(Hook):
+    """Tells activations of the steps of the run.
+
+    Args:
+        activations: Those.
+    """
+
+    ranks = "all"
+
+    def __init__(self, activations: Activations) -> None:
+        self._activations = activations
+
+    def before_step(self, step: int) -> None:
+        """A step begins."""
+        self._activations.step_begins(step)
+
+    def after_step(self, step: int) -> None:
+        """It has ended."""
+        self._activations.step_ended()
+
+    def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
+        """Leave the last step to the hook that measures."""
+
+
+class Turn(NamedTuple):
+    """A measured step.
+
+    Attributes:
+        step: Its number.
+        rows: Those whose turn it was.
+        measured: Those that were called.
+        silent: Those that have now been silent for long enough, and in which step each was measured last;
+            None for never.
+    """
+
+    step: int
+    rows: Collection[int]
+    measured: Collection[int]
+    silent: Mapping[int, int | None]
+
+
+class Silence:
+    """Which layers are not called any more, or never were.
+
+    Args:
+        rows: Of the layers.
+    """
+
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        self._turns = dict.fromkeys(rows.values(), 0)
+        self._last: dict[int, int | None] = dict.fromkeys(rows.values())
+        self.heard = False
+        """Whether any was ever called."""
+
+    def look(self, step: int, rows: Collection[int], measured: Collection[int]) -> Turn:
+        """Note a measured step."""
+        silent = {}
+        for row in rows:
+            if row in measured:
+                self._turns[row], self._last[row], self.heard = 0, step, True
+            else:
+                self._turns[row] += 1
+                if self._turns[row] == SILENT_TURNS:
+                    silent[row] = self._last[row]
+        return Turn(step, rows, measured, silent)
 
 
 class Pass:
-    """One forward pass that is measured.
+    """The calls of layers in one step that is measured.
 
     Args:
         number: Of the step.
         table: Where to.
         hook: Says what is wanted.
         layers: By row.
+        inside: Returns whether the whole model is being called in training, as a layer in it is then.
+        failed: Told of what measuring raises.
 
     Attributes:
+        rows: Those of the layers.
         waits: What waits for devices.
         saturated: By row, how many outputs are saturated, and of how many.
         active: By row, which units put out anything but zeros.
+        measured: Rows of which something was measured.
+        trained: Whether a backward pass has begun, or something was measured.
         seconds: What measuring took.
     """
 
     def __init__(
-        self, number: int, table: StatisticsTable, hook: ActivationHook, layers: dict[int, nn.Module]
+        self,
+        number: int,
+        table: StatisticsTable,
+        hook: ActivationHook,
+        layers: dict[int, nn.Module],
+        inside: Callable[[], bool],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.number, self.table, self._hook = number, table, hook
+        self._inside, self._failed = inside, failed
+        self.rows = tuple(layers)
         self.waits: list[Callable[[], None]] = []
         self.saturated: dict[int, tuple[Any, int]] = {}
         self.active: dict[int, Tensor] = {}
+        self.measured: set[int] = set()
+        self.trained = False
         self.seconds = 0.0
         self._calls: functional.FunctionalCalls | None = None
-        self._handles = [
-            layer.register_forward_hook(partial(self._look, row)) for row, layer in layers.items()
-        ]
-        for layer in layers.values():
+        self._outputs: dict[int, tuple[Any, bool]] = {}
+        self._handles: dict[int, list[Any]] = {}
+        for row, layer in layers.items():
+            self._handles[row] = [after_forward(layer, partial(self._look, row))]
             if isinstance(layer, SILENT) or type(layer) in SATURATION:
-                self._handles.append(layer.register_forward_pre_hook(self._enter))
+                self._handles[row].append(before_forward(layer, self._enter))
 
     def see_calls(self) -> None:
-        """Also observe activations that are called as functions, until ``release``."""
-        self._calls = functional.FunctionalCalls(self._call)
-        self._calls.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
+        """Also observe activations that are called as functions, until ``miss_calls``."""
+        if self._calls is None:
+            self._calls = functional.FunctionalCalls(self._call)
+            self._calls.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
-    def release(self) -> None:
-        """Take the hooks off the layers."""
-        for handle in self._handles:
-            handle.remove()
+    def miss_calls(self) -> None:
+        """Observe them no longer."""
         calls, self._calls = self._calls, None
         if calls is not None:
             calls.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def release(self) -> None:
+        """Take the hooks off the layers."""
+        for handles in self._handles.values():
+            for handle in handles:
+                handle.remove()
+        self._handles = {}
+        self._outputs = {}
+        self.miss_calls()
+
+    def backward_begins(self, outputs: Any) -> None:
+        """Take the hooks off the layers that were measured."""
+        self.trained = True
+        begun = time.perf_counter()
+        if self._outputs:
+            with torch.no_grad():
+                for row, func, out in functional.results(outputs, self._outputs):
+                    self._function(row, func, out)
+            self._outputs = {}
+        for row in self.measured:
+            for handle in self._handles.pop(row, ()):
+                handle.remove()
+        self.seconds += time.perf_counter() - begun
 
     def _enter(self, *_: Any) -> None:
         if self._calls is not None:
@@ -268,26 +521,45 @@ class Pass:
 
     def _call(self, row: int, func: Any, out: Tensor) -> None:
         """Measure what a function made of a layer's output."""
+        if row not in self._handles:
+            return
         begun = time.perf_counter()
         with torch.no_grad():
-            out = local_part(out.detach())
-            if func in functional.SILENT and out.ndim > 1 and "dead_ratio" in self._hook.stats:
-                self._activity(row, out)
-            far = functional.FAR.get(func)
-            if far is not None and "saturation_ratio" in self._hook.stats:
-                self._saturated(row, far(out))
+            self._function(row, func, out)
         self.seconds += time.perf_counter() - begun
 
+    def _function(self, row: int, func: Any, out: Tensor) -> None:
+        out = local_part(out.detach())
+        if func in functional.SILENT and out.ndim > 1 and "dead_ratio" in self._hook.stats:
+            self._activity(row, out)
+        far = functional.FAR.get(func)
+        if far is not None and "saturation_ratio" in self._hook.stats:
+            self._saturated(row, far(out))
+
     def _look(self, row: int, layer: nn.Module, inputs: Any, output: Any) -> None:
+        try:
+            self._measure(row, layer, output)
+        except Exception as error:  # noqa: BLE001  tensors of any kind
+            self._failed(error)
+
+    def _measure(self, row: int, layer: nn.Module, output: Any) -> None:
         begun = time.perf_counter()
+        inside = self._inside()
+        if not inside and not (layer.training and torch.is_grad_enabled()):
+            return
         out = first_tensor(output)
         if self._calls is not None:
             if isinstance(layer, SILENT) or type(layer) in SATURATION:
                 self._calls.within -= 1
             elif out is not None:
                 self._calls.made(row, out)
+        self.measured.add(row)
+        self.trained = True
         if out is None or not (out.is_floating_point() or out.is_complex()):
             return
+        if not inside and out.grad_fn is not None:
+            silent = isinstance(layer, SILENT) or type(layer) in SATURATION
+            self._outputs[row] = out.grad_fn, silent
         with torch.no_grad():
             out = local_part(out)
             wait = measure.measure(self.table, [(row, out)])

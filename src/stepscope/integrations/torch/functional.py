@@ -1,19 +1,23 @@
 """Activations that a model calls as functions, such as ``F.relu(self.fc(x))``, and that are not modules.
 
-In a forward pass that is measured, calls of these functions are seen and attributed to the layer whose output
-they are given. What is not a layer's output, such as a sum of two, is not measured.
+They are attributed to the layer whose output they are given; what is not a layer's output, such as a sum of
+two, is not measured. While the whole model is called, calls of these functions are seen. Of a model that is
+used by its parts nothing says where such a mode could end, so autograd's graph is read before the backward
+pass: it holds what the functions returned.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+
+from stepscope.integrations.torch.calls import is_compiled
 
 SILENT = frozenset((torch.relu, torch.relu_, Tensor.relu, Tensor.relu_, functional.relu, functional.relu6))
 """Functions whose output can be zero for every input."""
@@ -22,6 +26,42 @@ FAR: Mapping[Any, Callable[[Tensor], Tensor]] = {
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, functional.sigmoid), lambda out: (2 * out - 1).abs()),
 }
 """How close an output is to its bounds, from 0 to 1."""
+
+
+NODES: Mapping[str, Any] = {
+    "ReluBackward0": torch.relu,
+    "TanhBackward0": torch.tanh,
+    "SigmoidBackward0": torch.sigmoid,
+}
+"""Functions by the name of their nodes in autograd's graph, which hold what the function returned."""
+
+
+def results(outputs: Any, made: Mapping[int, tuple[Any, bool]]) -> Iterator[tuple[int, Any, Tensor]]:
+    """Yield row, function and result of each activation of a layer's output in autograd's graph.
+
+    Args:
+        outputs: Where the backward pass begins: tensors.
+        made: By row, the node that made the layer's output, and whether the layer is an activation itself.
+    """
+    rows = {node: row for row, (node, _) in made.items()}
+    own = {node for node, silent in made.values() if silent}
+    waiting = [each.grad_fn for each in (outputs if isinstance(outputs, tuple | list) else (outputs,))
+               if isinstance(each, Tensor)]  # fmt: skip
+    visited: set[Any] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in visited:
+            continue
+        visited.add(node)
+        before = [each for each, _ in node.next_functions]
+        waiting.extend(before)
+        func = NODES.get(node.name())
+        if func is not None and node not in own and before and before[0] in rows:
+            try:
+                result: Tensor = getattr(node, "_saved_result")  # noqa: B009  types do not know it
+            except RuntimeError:  # changed in place, or released by an earlier pass
+                continue
+            yield rows[before[0]], func, result
 
 
 class FunctionalCalls(TorchFunctionMode):
@@ -54,7 +94,4 @@ class FunctionalCalls(TorchFunctionMode):
 
 def compiled(model: nn.Module) -> bool:
     """Return whether any part of a model is compiled: its calls cannot be seen, and must not be disturbed."""
-    return any(
-        hasattr(each, "_orig_mod") or getattr(each, "_compiled_call_impl", None) is not None
-        for each in model.modules()
-    ) or any(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
+    return any(map(is_compiled, model.modules()))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
+from stepscope.kernels.steps import MOST, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import integer, positive, share
 from stepscope.record.protocol import Hook
@@ -45,6 +46,8 @@ ACTIVATION_STATS = (
     "histogram",
 )
 FINISH_SECS = 5.0
+SILENT_TURNS = 3
+"""Steps whose turn it was, after which a hook that has nothing to measure says so."""
 ATTACH = {
     "keras": "compile the model with stepscope.integrations.keras.measured(optimizer, hook)",
     "torch": "call stepscope.integrations.torch.watch(model, optimizer, run) once the hook is in it",
@@ -86,6 +89,9 @@ class StatisticsHook(Hook):
     """
 
     ranks = "all"
+    _rest: Rest
+    kind = "statistics"
+    """Name of its statistics, in the plural."""
 
     def __init__(
         self,
@@ -119,6 +125,9 @@ class StatisticsHook(Hook):
         self.run: Run | None = None
         self.parts: list[AttachedPart] = []
         self._samplings: weakref.WeakSet[Sampling] = weakref.WeakSet()
+        self._rest: Rest = Rest()
+        self._turns = Sampling(self.every_n_steps, dense_steps=self.dense_steps)
+        self._missed: list[int] = []
 
     def sampling(self) -> Sampling:
         """Return a new count of which steps are measured."""
@@ -144,9 +153,24 @@ class StatisticsHook(Hook):
         """Know the run."""
         self.run = run
 
+    def after_step(self, step: int) -> None:
+        """Say so if there is still nothing to measure after some steps whose turn it was."""
+        if self.run is None or not self.run.role.writes:
+            return
+        told = len(self._missed) == SILENT_TURNS
+        if self.parts:
+            if told:
+                self.run.measured_again(self.kind, step)
+            self._rest.until(MOST)
+        elif not told and self._turns.due(step):
+            self._missed.append(step)
+            if len(self._missed) == SILENT_TURNS:
+                why = f"{type(self).__name__} has nothing to measure; {how_to_attach(sys.modules)}"
+                self.run.unmeasured(self.kind, why, self._missed[0])
+
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record what is measured already."""
-        if not self.parts and run.current_step is not None:
+        if not self.parts and run.current_step is not None and len(self._missed) < SILENT_TURNS:
             kind = type(self).__name__
             error = RecordError(
                 f"{kind} had nothing to measure",
@@ -222,6 +246,7 @@ class GradientHook(StatisticsHook):
             max_overhead=max_overhead,
             steps=steps,
         )
+        self.kind = "gradients"
         self.of = chosen("of", of, OF)
         self.norm_every_step, self.noise_scale = bool(norm_every_step), bool(noise_scale)
 
@@ -283,6 +308,7 @@ class ActivationHook(StatisticsHook):
             max_overhead=max_overhead,
             steps=steps,
         )
+        self.kind = "activations"
         self.all_layers = layers is None
         self.window = positive("window", window) or 1
         self.saturated = share("saturated", saturated)

@@ -3,11 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import stepscope as ss
 from stepscope.events import EventFile
 from stepscope.integrations.torch import watch
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
 
 
 def numbers(directory):
@@ -146,3 +152,173 @@ def test_calls_are_seen_in_measured_passes_only_and_an_error_leaves_nothing_behi
                 model(torch.randn(5, 4))
     assert torch.overrides._get_current_function_mode() is None
     assert "__torch_function__" not in repr(torch.relu)
+
+
+class Parts(nn.Module):
+    """Two layers with an activation between them, a module or a function."""
+
+    def __init__(self, bias=0.0, *, module=True):
+        super().__init__()
+        self.one, self.act, self.two = nn.Linear(4, 8), nn.ReLU() if module else None, nn.Linear(8, 1)
+        nn.init.constant_(self.one.bias, bias)
+
+    def forward(self, x):
+        return self.two(self.act(self.one(x)) if self.act else nn.functional.relu(self.one(x)))
+
+    def loss(self, x):
+        return self.two(self.act(self.one(x)) if self.act else torch.relu(self.one(x))).square().mean()
+
+
+WAYS = {
+    "model": lambda model, x: model(x).square().mean(),
+    "method": lambda model, x: model.loss(x),
+    "layers": lambda model, x: model.two(model.act(model.one(x))).square().mean(),
+}
+
+
+def train(tmp_path, model, loss, steps=5, *, count=True):
+    hook = ss.ActivationHook(every_n_steps=1, max_overhead=None, window=3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    zeros = {}
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(steps)) if count else range(steps):
+            x = torch.randn(6, 4)
+            with torch.no_grad():
+                zeros[step] = float((model.one(x) <= 0).double().mean())
+            loss(model, x).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return numbers(tmp_path), zeros, run
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_layers_are_measured_whoever_calls_them(tmp_path, way):
+    found, zeros, run = train(tmp_path, Parts(), WAYS[way])
+    assert found["activations/act/fraction_of_zero_values"] == pytest.approx(zeros)
+    assert run.problems == {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dead_network_is_seen_whoever_calls_its_layers(tmp_path, way):
+    found, _, _ = train(tmp_path, Parts(bias=-100.0), WAYS[way])
+    assert found["activations/act/dead_ratio"] == {3: 1.0, 4: 1.0}  # the first tells how many units there are
+
+
+def test_functions_in_a_method_of_the_model_are_attributed_to_the_layer_before(tmp_path):
+    found, _, _ = train(tmp_path, Parts(bias=-100.0, module=False), WAYS["method"])
+    assert found["activations/one/dead_ratio"] == {3: 1.0, 4: 1.0}  # the first tells how many units there are
+    assert "activations/two/dead_ratio" not in found
+
+
+def test_steps_of_the_optimizer_count_if_the_run_counts_none(tmp_path):
+    found, zeros, _ = train(tmp_path, Parts(), WAYS["method"], count=False)
+    # The first step has passed when the optimizer shows that there are any.
+    assert found["activations/act/fraction_of_zero_values"] == pytest.approx(
+        {step: zero for step, zero in zeros.items() if step}
+    )
+
+
+def test_a_layer_is_measured_until_the_next_backward_pass(tmp_path):
+    """Two parts that are trained one after the other, with a checkpoint that computes one again."""
+    model = nn.ModuleDict({"one": nn.Linear(2, 2), "two": nn.Linear(2, 2)})
+    hook = ss.ActivationHook(every_n_steps=1, max_overhead=None, stats=["mean"])
+    means = {"one": {}, "two": {}}
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        watch(model, None, run)
+        for step in run.steps(range(3)):
+            for name in model:
+                x = torch.randn(4, 2)
+                out = torch.utils.checkpoint.checkpoint(model[name], x, use_reentrant=False)
+                means[name][step] = float(out.detach().double().mean())
+                out.sum().backward()
+                model[name](x * 2).sum().backward()  # a second part of the batch
+    found = numbers(tmp_path)
+    for name, expected in means.items():
+        assert found[f"activations/{name}/mean"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_rollout_and_an_evaluation_by_parts_are_not_measured(tmp_path):
+    model = Parts()
+
+    def loss(model, x):
+        with torch.no_grad():
+            model.one(100 * x)
+        model.eval()
+        model.one(100 * x)
+        model.train()
+        return model.loss(x)
+
+    found, zeros, _ = train(tmp_path, model, loss)
+    assert found["activations/act/fraction_of_zero_values"] == pytest.approx(zeros)
+    assert max(found["activations/one/max"].values()) < 10
+
+
+def test_a_compiled_model_is_not_measured_and_the_run_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    for number, compiled in enumerate((torch.compile(Parts(), backend="eager"), Parts())):
+        if number:
+            compiled.compile(backend="eager")
+        compiled(torch.randn(6, 4))  # it has run before
+        with pytest.warns(RuntimeWarning, match="activations are not measured since step 0: torch.compile"):
+            found, _, _ = train(tmp_path / str(number), compiled, WAYS["model"])
+        assert not any(tag.startswith("activations/") for tag in found)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_of_a_compiled_block_its_output_is_measured(tmp_path):
+    model = Parts()
+    model.one = torch.compile(model.one, backend="eager", fullgraph=True)
+    found, zeros, _ = train(tmp_path, model, WAYS["model"])
+    assert found["activations/act/fraction_of_zero_values"] == pytest.approx(zeros)
+    assert "activations/one/mean" in found
+
+
+def test_a_model_that_only_a_compiled_function_calls_is_said_to_be_silent(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    compiled = torch.compile(lambda model, x: model(x).square().mean(), backend="eager", fullgraph=True)
+    with pytest.warns(RuntimeWarning, match="not measured since step 0: in 3 .* no layer of Parts was"):
+        found, _, _ = train(tmp_path, Parts(), compiled)
+    assert not any(tag.startswith("activations/") for tag in found)
+
+
+def test_layers_that_are_not_used_any_more_are_named_with_the_step(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    model, steps = Parts(), iter(range(12))
+
+    def loss(model, x):
+        part = next(steps) in range(4, 10)
+        return model.two(torch.randn(6, 8)).square().mean() if part else model.loss(x)
+
+    with pytest.warns(RuntimeWarning, match="of one, act are not measured since step 4: they were not"):
+        train(tmp_path, model, loss, steps=12)
+    (fact,) = ss.open(tmp_path, cache=False).run(".").info.unmeasured
+    assert (fact.what, fact.since, fact.until) == ("activations of one, act", 4, 10)
+
+
+def test_layers_that_were_never_used_and_steps_without_training_are_no_fault(tmp_path):
+    model = Parts()
+    model.spare = nn.Linear(2, 2)
+    train(tmp_path / "spare", model, WAYS["method"])
+    with ss.Run(tmp_path / "idle", hooks=[ss.ActivationHook(every_n_steps=1)]) as run:
+        watch(model, None, run)
+        for _ in run.steps(range(9)):
+            with torch.no_grad():
+                model(torch.randn(2, 4))
+    assert run.problems == {}
+
+
+def test_what_measuring_raises_does_not_reach_the_training(tmp_path, monkeypatch):
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    hook = ss.ActivationHook(every_n_steps=1, max_overhead=None)
+
+    class Odd(nn.Linear):
+        def forward(self, x):
+            out = super().forward(x)
+            return out.to_sparse()
+
+    model = nn.Sequential(Odd(2, 2))
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        watch(model, None, run)
+        for _ in run.steps(range(4)):
+            model(torch.randn(2, 2))

@@ -50,3 +50,30 @@ def test_the_hint_names_the_framework_in_use(imported, calls):
     assert [
         name for name in ("keras.measured(", "torch.watch(model", "jax.watch(run") if name in hint
     ] == calls
+
+
+class Part:
+    def finish(self, timeout):
+        pass
+
+
+@pytest.mark.parametrize("hook", [ss.GradientHook(every_n_steps=5), ss.ActivationHook(every_n_steps=5)])
+def test_a_hook_without_anything_to_measure_says_so_after_three_turns(tmp_path, hook):
+    steps = iter(range(40))
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        with pytest.warns(RuntimeWarning, match=f"{hook.kind} are not measured since step 0: .* nothing to"):
+            for _ in run.steps([next(steps) for _ in range(3)]):
+                pass
+        hook.parts.append(Part())
+        list(run.steps(range(2)))
+    (fact,) = ss.open(tmp_path, cache=False).run(".").info.unmeasured
+    assert (fact.what, fact.since, fact.until) == (hook.kind, 0, 3)
+
+
+def test_a_hook_that_gets_something_to_measure_in_time_says_nothing(tmp_path):
+    hook = ss.GradientHook(every_n_steps=5)
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        list(run.steps(range(2)))
+        hook.parts.append(Part())
+        list(run.steps(range(20)))
+    assert ss.open(tmp_path, cache=False).run(".").info.unmeasured == ()
