@@ -132,6 +132,7 @@ class Gradients:
         self._said: set[str] = set()
         self._known_names = self.names
         self._lost: dict[str, str] = {}
+        self._between: set[str] = set()
         self._evaluations: dict[int, tuple[Evaluations, StepSample | None]] = {}
         self._handles: dict[int, list[Any]] = {}
         for optimizer in self._optimizers:
@@ -467,8 +468,11 @@ class Gradients:
     def _new(self, number: int) -> StepSample:
         """Begin a step."""
         self._pace.begin(number, time.perf_counter())
-        if self._watched.take_coming():
+        if self._watched.take_coming(number):
             self._note_names()
+            for what in self._between:
+                self._run.measured_again(what, number)
+            self._between.clear()
         if self._watched.stale:
             return self._interim(number)
         full = self._sampling.due(number) or self._thorough > 0
@@ -507,9 +511,12 @@ class Gradients:
             version = watched.layout.version
             self._rounds.put(Round(number, table, False, version=version, loose=np.zeros(4), relayout=True))
         layout = watched.interim
+        what = "gradients" if layout is None else "statistics of the layers' gradients"
+        if what not in self._between:
+            self._between.add(what)
+            why = "the parameters changed, and the ranks agree anew on who measures which"
+            self._run.unmeasured(what, why, number)
         if layout is None:
-            what = f"gradients at step {number}: the ranks agree anew on the parameters, which changed"
-            self._tell(what, "the steps after it are measured again once they have")
             layout = TableLayout([], np.zeros(0, bool), [])
         due = self._hook.norm_every_step and self._run.role.writes and watched.interim is not None
         none = np.zeros(len(layout.names), bool)
@@ -607,7 +614,8 @@ class Gradients:
 
     def _agree_again(self) -> None:
         version = self._rounds.version + 1
-        self._watched.agree_again(version)
+        step = self._run.current_step
+        self._watched.agree_again(version, self._count if step is None else step)
         self._rounds.version = version
 
     def _look_for_left_out(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -29,6 +30,8 @@ from stepscope.record.statistics.table import Array, StatisticsTable
 LEFT_OUT = "optimizer/left_out/"
 """Beginning of the names of parameters that have a gradient and are in no watched optimizer."""
 MOST_LEFT_OUT = 20
+AHEAD = 8
+"""Steps from the agreement on a layout to its use: by then every rank has heard of it."""
 LET_IN = 3
 """Samples in which a parameter that an optimizer has now is stated to be left out no more."""
 
@@ -79,6 +82,7 @@ class WatchedParameters:
         self.coming: TableLayout | None = None
         self.changed = self.stale = self.asked = False
         self.interim: TableLayout | None = None
+        self._coming_from = -1
         self._groups = {id(each): Groups(each) for each in self._optimizers}
         self.entries = self._list(check=ranks is not None)
         self._use(self._agree(0))
@@ -107,18 +111,29 @@ class WatchedParameters:
         ]
         return None if measure.measure(table, parts, squares_only=True) else table.moments
 
-    def take_coming(self) -> bool:
-        """Use the layout that the ranks have agreed on; return whether there is one."""
-        if self.coming is None:
+    def take_coming(self, step: int) -> bool:
+        """Use the layout that the ranks have agreed on from a step on; return whether there is one."""
+        if self.coming is None or step < self._coming_from:
             return False
         coming, self.coming = self.coming, None
         self._use(coming)
         return True
 
-    def agree_again(self, version: int) -> None:
-        """Make a new layout, on the thread of the rounds, on all ranks after the same round."""
-        self.coming = self._agree(version)
-        self.changed = self.stale = self.asked = False
+    def agree_again(self, version: int, step: int) -> None:
+        """Make a new layout, on the thread of the rounds, on all ranks after the same round.
+
+        If the parameters of a rank changed, all use it from the same step on.
+
+        Args:
+            version: Number of the layout.
+            step: The one that the training is at.
+        """
+        coming = self._agree(version)
+        if self._ranks is not None:
+            latest = np.array([step, self.stale], np.float64)
+            self._ranks.largest(latest)
+            self._coming_from = int(latest[0]) + AHEAD if latest[1] else -1
+        self.coming, self.changed = coming, False
 
     def moved(self, optimizer: Optimizer) -> bool:
         """Return whether an optimizer has other parameters than at the last look."""
@@ -196,7 +211,7 @@ class WatchedParameters:
         return [share for share in layout.shares if id(share.entry.parameter) in own]
 
     def _use(self, layout: TableLayout) -> None:
-        self.layout, self.interim = layout, None
+        self.layout, self.interim, self.stale, self.asked = layout, None, False, False
         self.identities = {id(share.entry.parameter) for share in layout.shares}
         by_parameter = {id(share.entry.parameter): share for share in layout.shares}
         self.shares = {
