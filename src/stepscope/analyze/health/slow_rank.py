@@ -11,6 +11,8 @@ import numpy.typing as npt
 from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
 from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, Frontier, StageLoss
 from stepscope.analyze.ranks.hangs import listed
+from stepscope.analyze.ranks.pauses import CHANCE as PAUSES_CHANCE
+from stepscope.analyze.ranks.pauses import WORTH as PAUSES_WORTH
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity
 from stepscope.text import number
@@ -79,10 +81,12 @@ def slow_ranks(
                 f"it needs {FEWEST_STEPS}"
             )
         elif named_loss(account.frontier) > 0:
-            findings += _several(account, walls) or [_slow(account, hosts, walls)]
+            slow = _several(account, walls) or [_slow(account, hosts, walls)]
+            pausing = _pausing(account, hosts, walls)
+            findings += slow + [each for each in pausing if each.rank not in [other.rank for other in slow]]
         else:
             findings += (
-                _recurring(account, hosts, walls)
+                _pausing(account, hosts, walls)
                 or _several(account, walls)
                 or _wandering(account, walls)
                 or _together(account, walls)
@@ -168,42 +172,41 @@ def _costliest(found: Frontier, *labels: str) -> int | None:
     return max(rows, key=lambda row: found.stages[row].beyond_median_s, default=None)
 
 
-def _recurring(
-    account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]
-) -> list[Finding]:
-    """Return the stage in which one rank holds the others up in single steps, and how often."""
-    found = account.frontier
-    row = _costliest(found, "recurring")
-    if row is None:
+def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]) -> list[Finding]:
+    """Return the rank that holds the others up in single steps: how often, how long, and what it costs."""
+    found, pauses = account.frontier, account.frontier.pauses
+    if pauses is None:
         return []
-    stage, lost = found.stages[row], account.shares_s[:, row]
-    usual = float(np.median(lost))
-    spread = 1.4826 * float(np.median(abs(lost - usual)))
-    held = account.steps[lost > usual + max(LEVELS * spread, SEVERE * found.group_s / len(lost))]
-    if not len(held):
-        return []
-    gaps = np.diff(held)
-    even = len(gaps) > 1 and np.ptp(gaps) <= 1
-    often = f"every {int(np.median(gaps)):,} steps" if even else f"in {len(held):,} of {len(lost):,} steps"
-    share, host = stage.beyond_median_s / found.group_s, hosts.get(stage.leader)
-    cost = stage.beyond_median_s * len(found.ranks)
+    count, host = len(pauses.steps), hosts.get(pauses.rank)
+    often = (
+        f"in {count:,} of {found.steps:,} steps" if pauses.every is None else f"every {pauses.every:,} steps"
+    )
+    cost, each_step = pauses.cost_s * len(found.ranks), pauses.cost_s / found.steps
     return [
         _finding(
             SLOW,
             account,
-            _noticed(account, int(held[0])),
+            _noticed(account, pauses.steps[0]),
             walls,
-            severity=_severity(share),
+            severity=_severity(pauses.share),
             summary=(
-                f"rank {stage.leader}{f' on {host}' if host else ''} holds {len(found.ranks) - 1} "
-                f"other{'s' * (len(found.ranks) > 2)}{_of(account)} up in {stage.stage} {often}: "
-                f"{100 * share:.0f} % of the time, {number(cost)} s over all ranks"
+                f"rank {pauses.rank}{f' on {host}' if host else ''} holds {len(found.ranks) - 1} "
+                f"other{'s' * (len(found.ranks) > 2)}{_of(account)} up in {pauses.stage} {often}, for "
+                f"{number(1e3 * pauses.pause_s)} ms each time: {number(1e3 * each_step)} ms a step, "
+                f"{100 * pauses.share:.0f} % of the time, {number(cost)} s over all ranks"
             ),
-            rank=stage.leader,
-            values={"share": share, "gpu_seconds_lost": cost, "held_up_steps": float(len(held))},
-            threshold={"share_of_time": WORTH},
+            rank=pauses.rank,
+            values={
+                "share": pauses.share,
+                "gpu_seconds_lost": cost,
+                "held_up_steps": float(count),
+                "pause_ms": 1e3 * pauses.pause_s,
+                "delay_ms": 1e3 * each_step,
+                **({} if pauses.every is None else {"every_n_steps": float(pauses.every)}),
+            },
+            threshold={"share_of_time": PAUSES_WORTH, "chance": PAUSES_CHANCE},
             action=RECURRING,
-            since_step=int(held[0]),
+            since_step=pauses.steps[0],
         )
     ]
 

@@ -138,7 +138,7 @@ def _account(
 ) -> Account:
     likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
     views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
-    found, durations_s, numbers, meets = max(views, key=lambda view: named_loss(view[0]))
+    found, durations_s, numbers, meets = max(views, key=lambda view: (named_loss(view[0]), paused(view[0])))
     whole = whole_steps(durations_s)
     kept = of_steps(durations_s, whole)
     front = _front(kept)
@@ -204,6 +204,11 @@ def named_loss(found: Frontier) -> float:
     comes first, and as most ranks wait, nothing lies beyond the median.
     """
     return sum(stage.beyond_median_s for stage in found.stages if stage.label == "persistent")
+
+
+def paused(found: Frontier) -> float:
+    """Return what the pauses of one rank cost."""
+    return 0.0 if found.pauses is None else found.pauses.cost_s
 
 
 def whole_steps(durations_s: Floats) -> npt.NDArray[np.bool_]:

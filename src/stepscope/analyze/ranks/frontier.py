@@ -10,12 +10,13 @@ late, so what a leader shows is where a delay first becomes visible (StageFronti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.ranks.pauses import ONE_RANKS, SHARED, Pauses, pauses_of
 from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.errors import EmptyTraceError
 from stepscope.health.worth import is_worth
@@ -26,8 +27,6 @@ WORTH = 0.03
 """Share of the group's time that must be lost beyond the median rank before anybody is named."""
 CHANCE = 0.001
 """Chance at which a rank that leads no more than any other would be called persistent, over all stages."""
-ONE_RANKS = 0.8
-"""Share of the loss in single steps from which on they are one rank's."""
 MOST_SINGLE = 0.4
 """Share of a rank's steps from which on they are not single ones but a time in which it was slow."""
 _OUTLYING = 5.0
@@ -76,6 +75,8 @@ class Frontier:
     noise_s: float
     """Median difference of a rank's stage from the median rank's, over stages, ranks and steps: smaller
     margins say nothing."""
+    pauses: Pauses | None = None
+    """What one rank does in single steps while the others wait; its stage is ``recurring``."""
 
 
 def frontier(
@@ -89,9 +90,10 @@ def frontier(
     - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
       with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
       series of the same correlation), and it leads by more than its margin varies.
-    - ``recurring``: no rank persists, and single steps lie more than five deviations above their rank's
-      median: steps of one rank, as where it saves or evaluates.
-    - ``wandering``: likewise, and of changing ranks.
+    - ``recurring``: no rank persists, and one rank pauses in single steps, as where it saves or evaluates;
+      see :func:`stepscope.analyze.ranks.pauses.pauses_of`.
+    - ``wandering``: no rank persists, and single steps lie more than five deviations above their rank's
+      median: steps of changing ranks.
     - ``unclear``: time is lost, and neither holds: ranks differ by noise alone, or too few steps.
 
     Args:
@@ -119,15 +121,29 @@ def frontier(
     for at, stage in enumerate(stages):
         found.append(
             _judge(
-                stage, kept[:, :, at], columns.lost[:, at], columns.beyond[:, at], columns.leader[:, at],
-                columns.margin[:, at], columns.whole_s, list(ranks), numbers, len(stages),
+                stage, kept[:, :, at], columns.lost[:, at], columns.beyond[:, at], columns.typical[:, at],
+                columns.leader[:, at], columns.margin[:, at], columns.whole_s, list(ranks), numbers,
+                len(stages),
             )
         )  # fmt: skip
+    pauses = None
+    if len(kept) >= FEWEST_STEPS:
+        pauses = pauses_of(
+            columns.margin, columns.leader, columns.excess, columns.typical, ranks=ranks, stages=stages,
+            steps=numbers, group_s=columns.group_s,
+        )  # fmt: skip
+    if pauses is not None:
+        found = [
+            replace(each, label="recurring", leader=pauses.rank)
+            if each.stage == pauses.stage and each.label != "persistent"
+            else each
+            for each in found
+        ]
     led_s, led = columns.by_rank()
     caused = dict(zip(ranks, led_s.sum(axis=0).tolist(), strict=True))
     return Frontier(
         tuple(ranks), len(kept), int((~whole).sum()), columns.group_s, tuple(found), caused,
-        led_s, led, columns.noise_s,
+        led_s, led, columns.noise_s, pauses,
     )  # fmt: skip
 
 
@@ -145,6 +161,7 @@ class _Columns:
     def __init__(self, kept: Floats) -> None:
         steps, self._ranks, stages = kept.shape
         self.lost, self.margin, self.beyond = (np.empty((steps, stages)) for _ in range(3))
+        self.typical, self.excess = np.empty((steps, stages)), np.empty((steps, stages))
         self.leader = np.empty((steps, stages), np.int64)
         at = np.arange(steps)
         reached = np.zeros((steps, self._ranks))
@@ -155,7 +172,8 @@ class _Columns:
             reached += taken
             leader = self.leader[:, stage] = reached.argmax(axis=1)
             front = reached[at, leader]
-            typical = median_of(taken)
+            typical = self.typical[:, stage] = median_of(taken)
+            self.excess[:, stage] = taken[at, leader] - typical
             self.lost[:, stage] = front - before
             self.margin[:, stage] = front - np.partition(reached, self._ranks - 2, axis=1)[:, -2]
             self.beyond[:, stage] = np.maximum(front - before - typical, 0.0)
@@ -191,6 +209,7 @@ def _judge(
     taken: Floats,
     lost: Floats,
     beyond: Floats,
+    typical: Floats,
     leader: npt.NDArray[np.int64],
     margin: Floats,
     whole: Floats,
@@ -210,8 +229,12 @@ def _judge(
     elif len(lost) >= FEWEST_STEPS:
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
             label, since = "persistent", int(numbers[begin])
-        elif _held_up(taken, beyond):
-            label = "recurring" if by_rank[at] > ONE_RANKS * beyond.sum() else "wandering"
+        else:
+            held_up = _held_up(taken, beyond, typical)
+            if beyond[~_common(beyond, typical)].sum() < WORTH * whole.sum():
+                label = "alike"
+            elif held_up is not None and _changes(leader[held_up], beyond[held_up]):
+                label = "wandering"
     return StageLoss(
         stage, float(lost.sum()), float(beyond.sum()), ranks[at], middle, float(leads.mean()), since, label
     )
@@ -245,11 +268,26 @@ def _persists(leads: npt.NDArray[np.bool_], ranks: int, stages: int) -> bool:
     return chance_of_wins(wins, independent, 1 / ranks) * ranks * stages < CHANCE
 
 
-def _held_up(taken: Floats, beyond: Floats) -> bool:
-    """Return whether single steps of single ranks stand out from their usual durations."""
+def _common(beyond: Floats, typical: Floats) -> npt.NDArray[np.bool_]:
+    """Return the single steps that are long for all ranks, as at a checkpoint of all: nobody is to blame."""
+    rise = typical - np.median(typical)
+    spread = 1.4826 * float(np.median(np.abs(rise)))
+    return np.asarray((rise > _OUTLYING * max(spread, 1e-9)) & (rise > SHARED * beyond))
+
+
+def _changes(leader: npt.NDArray[np.int64], beyond: Floats) -> bool:
+    """Return whether steps are held up by changing ranks: one alone does not lead nearly all of the loss."""
+    return bool(np.bincount(leader, weights=beyond).max() <= ONE_RANKS * beyond.sum())
+
+
+def _held_up(taken: Floats, beyond: Floats, typical: Floats) -> npt.NDArray[np.bool_] | None:
+    """Return the single steps of single ranks that stand out from their usual durations.
+
+    None if they are not single or do not make most of the loss. A step that is long for all does not count.
+    """
     usual = np.median(taken, axis=0)
     spread = 1.4826 * np.median(np.abs(taken - usual), axis=0)
     outlying = taken > usual + _OUTLYING * np.maximum(spread, 1e-9)
     single = outlying.mean(axis=0).max() < MOST_SINGLE
-    stands_out = outlying.any(axis=1)
-    return bool(single and beyond[stands_out].sum() > beyond.sum() / 2)
+    stands_out = np.asarray(outlying.any(axis=1) & ~_common(beyond, typical))
+    return stands_out if single and beyond[stands_out].sum() > beyond.sum() / 2 else None
