@@ -14,16 +14,21 @@ from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 from stepscope.store.writers import Writer, finite, tags_of
 
-FAILED = ("callback", "hook")
+FAILED = ("alert", "callback", "hook")
 """Reasons that count failures of what was called, not points."""
+NO_POINTS = {
+    "overlap": "another process recorded into its directory at the same time",
+    "role": "its rank or role was in doubt",
+    "writer": "for a while nothing was written: a function or the disk held up the thread that writes",
+}
+"""Reasons that count neither points nor failures, in words."""
 TORN_SECONDS = 60.0
 """Seconds after which an incomplete last record is a problem while the end of its run is not recorded."""
 
 
-OVERLAP_SECONDS = 10.0
-"""Seconds for which two processes record the same series until they are taken for two jobs.
-
-A job that is started again may begin before the last process of the one before has ended.
+OVERLAP_SECONDS, CLOCKS_SECONDS = 1.0, 10.0
+"""Seconds for which two processes record the same series until they are taken for two jobs: what a process
+that ends may still write while the next one begins; and on two machines what their clocks may differ by.
 """
 OWN = "stepscope/"
 """Beginning of the tags that a run records by itself."""
@@ -141,13 +146,17 @@ def overlap(writers: Sequence[Writer]) -> list[Problem]:
             if info is None or info.started is None or not info.recorded:
                 continue
             process = (info.role, info.rank, info.host, info.pid_namespace, info.pid)
-            begin, end, tags = spans.get(process, (info.started, 0.0, set()))
-            tags |= {tag for tag in tags_of(source) if not tag.startswith(OWN)}
-            spans[process] = min(begin, info.started), max(end, finite(source.last_wall, 0.0)), tags
+            tags = {tag for tag in tags_of(source) if not tag.startswith(OWN)}
+            if not tags:
+                continue
+            first, last = finite(source.first_wall, info.started), finite(source.last_wall, 0.0)
+            begin, end, others = spans.get(process, (first, last, set()))
+            spans[process] = min(begin, first), max(end, last), tags | others
     meeting = {
         process
         for pair in combinations(spans, 2)
-        if pair[0][:2] == pair[1][:2] and _meet(*(spans[process] for process in pair))
+        if pair[0][:2] == pair[1][:2]
+        and _meet(*(spans[process] for process in pair), same_clock=pair[0][2:4] == pair[1][2:4])
         for process in pair
     }
     if not meeting:
@@ -161,9 +170,11 @@ def overlap(writers: Sequence[Writer]) -> list[Problem]:
     return [Problem("overlap", len(meeting), None, text)]
 
 
-def _meet(one: tuple[float, float, set[str]], other: tuple[float, float, set[str]]) -> bool:
+def _meet(
+    one: tuple[float, float, set[str]], other: tuple[float, float, set[str]], *, same_clock: bool
+) -> bool:
     together = min(one[1], other[1]) - max(one[0], other[0])
-    return together > OVERLAP_SECONDS and not one[2].isdisjoint(other[2])
+    return together > (OVERLAP_SECONDS if same_clock else CLOCKS_SECONDS) and not one[2].isdisjoint(other[2])
 
 
 def unrecorded(info: RunInfo) -> list[Problem]:
@@ -193,7 +204,8 @@ def _said(reason: str, count: int) -> str:
     """Return a line about what a run counted; most reasons count points."""
     words = reason.replace("_", " ")
     if reason in FAILED:
-        return f"a {words} failed {count:,} times" if count > 1 else f"a {words} failed once"
-    if reason == "role":
-        return "its rank or role was in doubt"
+        article = "an" if words[0] in "aeiou" else "a"
+        return f"{article} {words} failed {count:,} times" if count > 1 else f"{article} {words} failed once"
+    if reason in NO_POINTS:
+        return NO_POINTS[reason]
     return counted(count, "point was", "points were") + f" not recorded: {words}"

@@ -10,10 +10,13 @@ from stepscope.store.info import RunInfo
 from stepscope.store.problems import MOST_WRITERS, overlap
 
 
-def writer(pid, begin, end, *, tags=("loss", "stepscope/queued_bytes"), rank=0, role="chief", recorded=True):
-    info = RunInfo(recorded=recorded, role=role, rank=rank, host="node", pid=pid, started=begin)
+def writer(pid, begin, end, *, tags=("loss", "stepscope/queued_bytes"), host="node", **facts):
+    """A process whose run began half a minute before its first point."""
+    facts = {"recorded": True, "role": "chief", "rank": 0, **facts}
+    info = RunInfo(host=host, pid=pid, started=begin - 30.0, **facts)
     part = SimpleNamespace(tags=dict.fromkeys(tags))
-    return SimpleNamespace(sources=[SimpleNamespace(said=info, last_wall=end, parts=[part])])
+    source = SimpleNamespace(said=info, first_wall=begin, last_wall=end, parts=[part])
+    return SimpleNamespace(sources=[source])
 
 
 def test_two_jobs_in_one_directory_are_named():
@@ -21,6 +24,12 @@ def test_two_jobs_in_one_directory_are_named():
     assert (problem.kind, problem.count, problem.file) == ("overlap", 2, None)
     assert "2 processes recorded the same series at the same time" in problem.text
     assert "(process 7 on node, process 8 on node)" in problem.text
+
+
+def test_jobs_of_a_few_seconds_are_named():
+    [problem] = overlap([writer(7, 0.0, 5.0), writer(8, 0.3, 5.2)])
+    assert "(process 7 on node, process 8 on node)" in problem.text
+    assert overlap([writer(7, 0.0, 50.0), writer(8, 20.0, 60.0, host="other")])[0].count == 2
 
 
 def test_of_many_processes_some_are_named():
@@ -34,7 +43,8 @@ def test_of_many_processes_some_are_named():
     "other",
     [
         writer(8, 100.0, 200.0),  # after the first had ended
-        writer(8, 95.0, 200.0),  # a little before: started again
+        writer(8, 99.5, 200.0),  # a little before: started again
+        writer(8, 95.0, 200.0, host="other"),  # the clocks of two machines may differ by that
         writer(8, 50.0, 200.0, rank=1),
         writer(8, 50.0, 200.0, role="evaluator"),
         writer(8, 50.0, 200.0, tags=("accuracy", "stepscope/queued_bytes")),
