@@ -15,7 +15,14 @@ from pathlib import Path
 import google_crc32c
 
 from stepscope.errors import EventFileError
-from stepscope.events.framing import frame_parts, header, unfinished
+from stepscope.events.framing import (
+    HEADER_BYTES,
+    OVERHEAD_BYTES,
+    frame_parts,
+    header,
+    payload_length,
+    unfinished,
+)
 from stepscope.events.messages import (
     Event,
     Metadata,
@@ -24,13 +31,18 @@ from stepscope.events.messages import (
     Summary,
     Tensor,
     Value,
+    decode_event,
     encode_event,
 )
 from stepscope.events.wire import encode_parts, length_prefixed, varint
 
 FILE_VERSION = "brain.Event:2"
+HPARAMS = "_hparams_/"
+"""Beginning of the tags under which TensorBoard keeps a configuration."""
 FULL_BYTES = 1 << 20  # a buffer this large is written out before more is taken
 DT_DOUBLE = 2
+LEAST_NORMAL = 2.0**-126
+"""The smallest float32 with all of its digits."""
 EVENTS, OWN = "tfevents", "stepscope"
 COMPACTED, COMPACTED_OWN = "compacted", "compacted-own"
 INDEX, RECORDS, POINTS = ".index", ".records", ".parquet"
@@ -91,6 +103,8 @@ class EventWriter:
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Add a scalar as a float32, or as a float64 tensor where it is finite and beyond that range.
 
+        A number below the smallest normal float32 would lose digits, and all of them below 1e-45.
+
         Raises:
             EventFileError: The step is no 64-bit integer.
             OSError: The buffer was full and could not be written; the scalar was not taken.
@@ -104,8 +118,10 @@ class EventWriter:
         except KeyError:
             start, layout, prefix = self._set_shape(tag)
         try:
-            payload = layout.pack(9, wall_time, self._step_field, prefix, value)
+            payload = None if _is_tiny(value) else layout.pack(9, wall_time, self._step_field, prefix, value)
         except OverflowError:
+            payload = None
+        if payload is None:
             self._add([encode_event(Event(wall_time, step, summary=Summary([_wide(tag, value)])))])
             return
         crc = _crc(payload)
@@ -192,6 +208,16 @@ class EventWriter:
             self._size += len(data)
 
     @property
+    def values_left(self) -> int:
+        """How many values of series are not in the file as whole records; it decodes what is buffered."""
+        data, at, count = b"".join(self._written) + b"".join(self._parts), HEADER_BYTES, 0
+        while (length := payload_length(data[at - HEADER_BYTES : at])) is not None:
+            values = decode_event(data[at : at + length]).values
+            count += sum(not value.tag.startswith(HPARAMS) for value in values)
+            at += length + OVERHEAD_BYTES
+        return count
+
+    @property
     def whole_bytes(self) -> int:
         """Bytes of the file in whole records, as of the last ``flush``."""
         return self.bytes_written - sum(map(len, self._written))
@@ -230,10 +256,10 @@ class EventWriter:
         self._step, self._step_field = step, field
 
     def _value(self, tag: str, value: float) -> tuple[bytes, bytes]:
-        try:
-            return self._tags.get(tag) or self._set_tag(tag), _pack_value(value)
-        except OverflowError:
-            return b"\x0a", length_prefixed(bytes(_wide(tag, value)))
+        with suppress(OverflowError):
+            if not _is_tiny(value):
+                return self._tags.get(tag) or self._set_tag(tag), _pack_value(value)
+        return b"\x0a", length_prefixed(bytes(_wide(tag, value)))
 
     def _set_tag(self, tag: str) -> bytes:
         named = b"\x0a" + length_prefixed(tag.encode("utf-8", "surrogateescape")) + b"\x15"
@@ -271,6 +297,10 @@ def stem_of(name: str) -> str:
 def is_compacted(name: str) -> bool:
     """Return whether a file belongs to a compacted event file."""
     return COMPACTED in name and name.endswith((INDEX, RECORDS, POINTS))
+
+
+def _is_tiny(value: float) -> bool:
+    return value != 0 and -LEAST_NORMAL < value < LEAST_NORMAL
 
 
 def _wide(tag: str, value: float) -> Value:

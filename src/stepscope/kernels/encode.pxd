@@ -5,6 +5,9 @@ cdef extern from "crc32c.h" nogil:
 cdef extern from "string.h" nogil:
     void* memcpy(void* to, const void* source, size_t n)
 
+cdef extern from "float.h" nogil:
+    const float LEAST "FLT_MIN"
+
 cdef inline const unsigned char* begin(const unsigned char[::1] data) noexcept:
     return &data[0]
 
@@ -33,7 +36,7 @@ cdef inline unsigned long long bits(long long step) noexcept nogil:
 
 cdef inline bint fits(double value) noexcept nogil:
     cdef float narrow = <float>value
-    return narrow - narrow == 0 or value - value != 0
+    return (narrow - narrow == 0 and (narrow >= LEAST or narrow <= -LEAST or value == 0)) or value - value != 0
 
 cdef inline bytes crc_setup():
     return native_crc_setup(False)

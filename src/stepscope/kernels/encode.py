@@ -46,7 +46,7 @@ if not cython.compiled:
             struct.pack("<f", value)
         except OverflowError:
             return False
-        return True
+        return value == 0 or not abs(value) < 2.0**-126
 
 
 IMPLEMENTATION = crc_setup().decode()
@@ -68,7 +68,8 @@ def scalars(
 ) -> tuple[int, int, int]:
     """Encode points in their order, as far as there is room.
 
-    It stops where ``out`` is full, and at a finite value that is beyond the range of float32.
+    It stops where ``out`` is full, and at a finite value that is beyond the range of float32, or so small
+    that a float32 has fewer digits for it, or none.
 
     Args:
         tags: Number of each point's tag.

@@ -59,8 +59,8 @@ HELD_SECS = 3.0
 """How long a step waits for a device to finish it; after that it is written by the host's clock."""
 REMEMBERED = 4096
 """Steps that were written and may still get a late value."""
-LARGEST = 3.4028234663852886e38
-"""The largest float32; what lies beyond is written as this, not as infinite."""
+LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149
+"""The largest float32 and the least above 0. A loss beyond is written as one of them, not infinite or 0."""
 NAN = math.nan
 OWN = ("stepscope/", "speed/", "system/")
 ELSEWHERE = frozenset({"eval", "val", "valid", "validation", "test", "dev", "evaluate", "evaluation"})
@@ -457,6 +457,12 @@ class Telemetry:
             self._problems.post("overflow", error, points=surplus)
 
 
+def _within_float32(loss: float) -> float:
+    if LARGEST < abs(loss) < math.inf:
+        return math.copysign(LARGEST, loss)
+    return math.copysign(LEAST, loss) if 0 < abs(loss) < LEAST else loss
+
+
 def _fill_time(row: TelemetryRow, value: float, wall: float) -> None:
     row.wall, row.seconds, row.ended = wall, value / 1e3, True
 
@@ -518,7 +524,7 @@ def encoded(
             row.seconds,
             row.waited,
             row.nonfinite | HAS_LOSS * row.has_loss,
-            row.loss if not LARGEST < abs(row.loss) < math.inf else math.copysign(LARGEST, row.loss),
+            _within_float32(row.loss),
         )
         for step, row in rows
     ]

@@ -104,7 +104,7 @@ def test_tensorboard_reads_scalars(tmp_path):
     assert [v for _, _, v, _ in found] == pytest.approx([v for _, _, v, _ in rows], rel=1e-7)
 
 
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 3.4028235e38, 1e-46])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 3.4028235e38, 1.2e-38])
 def test_tensorboard_reads_what_is_not_finite_or_just_fits(tmp_path, value):
     writer = EventWriter(tmp_path)
     writer.scalar("x", value, 1, 2.0)
@@ -113,7 +113,7 @@ def test_tensorboard_reads_what_is_not_finite_or_just_fits(tmp_path, value):
     assert repr(found) == repr(pytest.importorskip("numpy").float32(value).item())
 
 
-@pytest.mark.parametrize("value", [1e300, -1e39])
+@pytest.mark.parametrize("value", [1e300, -1e39, 1e-40, -1e-46, 5e-324])
 def test_a_number_beyond_float32_keeps_its_value(tmp_path, value):
     writer = EventWriter(tmp_path)
     writer.scalar("x", value, 1, 2.0)
