@@ -630,3 +630,317 @@ def test_whatever_stands_behind_a_config_or_an_exception_no_point_is_lost(tmp_pa
     assert "RuntimeWarning" not in done.stderr, done.stderr
     assert steps(tmp_path / "run", "loss") == list(range(100))
     assert info(tmp_path / "run")["status"] == "failed"
+
+
+# --- how it ended, by every launcher ------------------------------------------------------------------
+
+LEAVES = """
+class EarlyStop(Exception): pass
+
+def train(place, how, steps=30):
+    run = ss.Run(place, flush_secs=3600.0)
+    for step in run.steps(range(steps)):
+        run.scalar("loss", float(step))
+        if step == 20:
+            if how == "raise": raise RuntimeError("CUDA error")
+            if how == "interrupt": raise KeyboardInterrupt
+            if how == "exit 3": sys.exit(3)
+            if how == "exit text": sys.exit("no data left")
+            if how == "exit 0": sys.exit(0)
+            if how == "break": break
+
+def train_without_steps(place, how):
+    run = ss.Run(place, flush_secs=3600.0)
+    for step in range(30):
+        run.scalar("loss", float(step), step)
+        if step == 20 and how == "raise": raise RuntimeError("CUDA error")
+"""
+ERROR = "RuntimeError: CUDA error"
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "status", "reason"),
+    [
+        ("train(log_dir, 'nothing')", 0, "finished", None),
+        ("train(log_dir, 'break')", 0, "finished", None),
+        ("train(log_dir, 'raise')", 1, "failed", ERROR),
+        ("train(log_dir, 'interrupt')", -signal.SIGINT, "stopped", "KeyboardInterrupt"),
+        ("train(log_dir, 'exit 0')", 0, "finished", None),
+        ("train(log_dir, 'exit 3')", 3, "failed", "SystemExit: 3"),
+        ("train(log_dir, 'exit text')", 1, "failed", "SystemExit: no data left"),
+        ("raise SystemExit(train(log_dir, 'nothing'))", 0, "finished", None),
+        (
+            "try: train(log_dir, 'raise')\nexcept Exception as e: print(e); sys.exit(1)",
+            1, "failed", f"{ERROR}, then SystemExit: 1",
+        ),
+        ("try: train(log_dir, 'raise')\nexcept Exception: raise SystemExit(1)", 1, "failed", ERROR),
+        ("try: train(log_dir, 'raise')\nexcept Exception as e: print(e)", 0, "failed", ERROR),
+        ("try: train(log_dir, 'interrupt')\nexcept KeyboardInterrupt: sys.exit(130)", 130, "stopped",
+         "KeyboardInterrupt"),
+        ("try: train(log_dir, 'raise')\nexcept Exception: sys.exit(0)", 0, "finished", None),
+        (
+            "try: train_without_steps(log_dir, 'raise')\nexcept Exception as e: sys.exit(1)",
+            1, "failed", f"{ERROR}, then SystemExit: 1",
+        ),
+        (
+            "try: train_without_steps(log_dir, 'raise')\nexcept Exception as e: print(e)",
+            0, "failed", "an exception left the code that held the run",
+        ),
+        (
+            "try: train_without_steps(log_dir, 'raise')\nexcept Exception: pass",
+            0, "failed", "an exception left the code that held the run",
+        ),
+        ("try: import no_such_module\nexcept ImportError: train(log_dir, 'nothing')", 0, "finished", None),
+        (
+            "try: import no_such_module\nexcept ImportError: train_without_steps(log_dir, 'nothing')",
+            0, "finished", None,
+        ),
+        # The run goes on, or the caller holds it: then an exception that was caught says nothing of it.
+        (
+            "run = ss.Run(log_dir)\nfor step in run.steps(range(9)):\n    try: 1 / 0\n"
+            "    except ZeroDivisionError as error: last = error\n    run.scalar('loss', 1.0)\n"
+            "    if step == 5: break",
+            0, "finished", None,
+        ),
+        (
+            "run = ss.Run(log_dir)\ntry:\n    for step in run.steps(range(9)): raise EarlyStop\n"
+            "except EarlyStop: run.scalar('test', 1.0)",
+            0, "finished", None,
+        ),
+        ("run = ss.Run(log_dir)\ntry: 1 / 0\nexcept ZeroDivisionError: sys.exit(0)", 0, "finished", None),
+        # A progress bar around the loop, and a step as a context.
+        (
+            "def bar(items):\n    for item in items: yield item\n"
+            "def main():\n    run = ss.Run(log_dir)\n"
+            "    for step in bar(run.steps(range(9))): raise RuntimeError('CUDA error')\n"
+            "try: main()\nexcept Exception: sys.exit(1)",
+            1, "failed", f"{ERROR}, then SystemExit: 1",
+        ),
+        (
+            "def main():\n    run = ss.Run(log_dir)\n    with run.step(): raise RuntimeError('CUDA error')\n"
+            "try: main()\nexcept Exception as e: print(e)",
+            0, "failed", ERROR,
+        ),
+        # A thread that leaves with sys.exit ends alone.
+        (
+            "run = ss.Run(log_dir)\nhelper = threading.Thread(target=lambda: sys.exit(3))\n"
+            "helper.start(); helper.join()",
+            0, "finished", None,
+        ),
+        (
+            "trainer = threading.Thread(target=train, args=(log_dir, 'raise'))\ntrainer.start()\n"
+            "trainer.join()",
+            0, "failed", ERROR,
+        ),
+        (
+            "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n"
+            "    failed = pool.submit(train, log_dir, 'raise').exception()",
+            0, "failed", ERROR,
+        ),
+    ],
+)  # fmt: skip
+def test_the_state_follows_the_exception_and_the_exit_code(train, program, code, status, reason):
+    training = train(LEAVES + program)
+    assert training.end() == code, training.err
+    found = info(training.directory)
+    assert (found["status"], found["reason"]) == (status, reason)
+
+
+def launched(tmp_path, program: str, *command: str) -> tuple[dict, int]:
+    """Run a file that trains by a launcher; return what its run says and the exit code."""
+    script = tmp_path / "program.py"
+    script.write_text("import os, sys, threading\nimport stepscope as ss\n" + LEAVES + program)
+    words = [sys.executable, *command, str(script), str(tmp_path / "run")]
+    environment = {**os.environ, "STEPSCOPE_STRICT": ""}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240)
+    return info(tmp_path / "run"), done.returncode
+
+
+METHODS = ["fork", "spawn", "forkserver"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("how", "code", "status", "reason"),
+    [
+        ("nothing", 0, "finished", None),
+        ("raise", 1, "failed", ERROR),
+        ("exit 3", 3, "failed", "SystemExit: 3"),
+        ("exit 0", 0, "finished", None),
+    ],
+)
+def test_a_child_of_multiprocessing_ends_its_run(tmp_path, method, how, code, status, reason):
+    program = f"""
+import multiprocessing
+
+def child(place, how):
+    global run  # nobody closes it, and it is still there when the function is left
+    run = ss.Run(place, flush_secs=3600.0)
+    for step in range(30):
+        run.scalar("loss", float(step), step)
+    if how == "raise": raise RuntimeError("CUDA error")
+    if how.startswith("exit"): sys.exit(int(how[5:]))
+
+if __name__ == "__main__":
+    try:
+        raise ValueError("of the parent, which handles it while it starts the child")
+    except ValueError:
+        process = multiprocessing.get_context({method!r}).Process(target=child, args=(sys.argv[1], {how!r}))
+        process.start()
+        process.join()
+    sys.exit(process.exitcode)
+"""
+    found, ended = launched(tmp_path, program)
+    assert ended == code
+    # A fork in a handler has the parent's exception as its context, as Python's own traceback says.
+    known = (found["reason"] or "").removeprefix(
+        "ValueError: of the parent, which handles it while it starts the child, then "
+    )
+    assert (found["status"], known or None) == (status, reason)
+    assert steps(tmp_path / "run", "loss") == list(range(30))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_task_of_a_pool_that_raises_has_failed(tmp_path, method):
+    program = f"""
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        print(pool.submit(train, sys.argv[1], "raise").exception())
+    with context.Pool(1) as pool:
+        try: pool.apply(train, (sys.argv[1] + "/pool", "raise"))
+        except RuntimeError as error: print(error)
+"""
+    found, ended = launched(tmp_path, program)
+    assert ended == 0
+    assert (found["status"], found["reason"]) == ("failed", ERROR)
+    assert info(tmp_path / "run" / "pool")["reason"] == ERROR
+
+
+def test_ranks_of_torch_that_raise_have_failed(tmp_path):
+    pytest.importorskip("torch")
+    program = """
+def rank(number, place):
+    train(f"{place}/{number}", "raise" if number else "nothing")
+
+if __name__ == "__main__":
+    import torch.multiprocessing
+    try: torch.multiprocessing.spawn(rank, (sys.argv[1],), nprocs=2)
+    except Exception as error: print(error)
+"""
+    launched(tmp_path, program + LAST)
+    found = info(tmp_path / "run" / "1")
+    assert (found["status"], found["reason"]) == ("failed", f"{ERROR}, then SystemExit: 1")
+    assert info(tmp_path / "run" / "0")["status"] in ("finished", "stopped")
+
+
+LAST = """
+    with ss.Run(sys.argv[1]) as run: run.scalar("done", 1.0, 0)
+"""
+
+
+@pytest.mark.parametrize("record", ["", "@record"])
+def test_a_rank_of_torchrun_that_raises_has_failed(tmp_path, record):
+    pytest.importorskip("torch")
+    program = f"""
+from torch.distributed.elastic.multiprocessing.errors import record
+
+{record}
+def main():
+    train(sys.argv[1], "raise")
+
+main()
+"""
+    found, ended = launched(tmp_path, program, "-m", "torch.distributed.run", "--nproc-per-node=1")
+    assert ended == 1
+    assert (found["status"], found["reason"]) == ("failed", ERROR)
+
+
+WRAPPERS = {
+    # click, and typer with it: an Abort or an error that it knows ends with sys.exit, others pass.
+    "click": (
+        "import click\n@click.command()\n@click.argument('place')\ndef main(place): train(place, HOW)\n"
+        "main()",
+        {"nothing": (0, "finished", None), "raise": (1, "failed", ERROR),
+         "interrupt": (1, "stopped", "KeyboardInterrupt")},
+    ),
+    "absl.app": (
+        "from absl import app\ndef main(argv): train(argv[1], HOW)\napp.run(main)",
+        {"nothing": (0, "finished", None), "raise": (1, "failed", ERROR)},
+    ),
+    "fire": (
+        "import fire\ndef main(place): train(place, HOW)\nfire.Fire(main)",
+        {"nothing": (0, "finished", None), "raise": (1, "failed", ERROR)},
+    ),
+    # What submitit does in a job: it saves the exception, tells of it and leaves.
+    "submitit": (
+        "import traceback\ntry: train(sys.argv[1], HOW)\nexcept Exception as error:\n"
+        "    saved = ('error', traceback.format_exc())\n    raise",
+        {"nothing": (0, "finished", None), "raise": (1, "failed", ERROR)},
+    ),
+    # What a task of Ray does, in compiled code: the exception becomes a text, and the worker lives on.
+    "ray": (
+        "import ray\n@ray.remote\ndef task(place): train(place, HOW)\nray.init(num_cpus=1)\n"
+        "try: ray.get(task.remote(sys.argv[1]))\nexcept Exception as error: print(error)\nray.shutdown()",
+        {"nothing": (0, "finished", None), "raise": (0, "failed", ERROR)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "how"), [(name, how) for name, (_, hows) in WRAPPERS.items() for how in hows]
+)
+def test_wrappers_of_a_main_function_and_schedulers(tmp_path, wrapper, how):
+    program, hows = WRAPPERS[wrapper]
+    if wrapper != "submitit":
+        pytest.importorskip(wrapper)
+    code, status, reason = hows[how]
+    found, ended = launched(tmp_path, program.replace("HOW", repr(how)))
+    assert ended == code
+    assert found["status"] == status
+    assert (found["reason"] or "").startswith(reason or "")
+
+
+@pytest.mark.parametrize(
+    "hangs",
+    [
+        # While the constructor waits for the disk, in a hook, and before the thread that writes is known.
+        "from stepscope.record import sink\nopened = sink.LogFiles.__init__\n"
+        "def slow(*words, **more): reach(); opened(*words, **more)\nsink.LogFiles.__init__ = slow",
+        "class Slow(ss.Hook):\n    def begin(self, run): reach()\nhooks.append(Slow())",
+        "from stepscope.record import parts\nmade = parts.RunParts.make_loop\n"
+        "def slow(*words, **more): reach(); made(*words, **more)\nparts.RunParts.make_loop = slow",
+    ],
+    ids=["disk", "hook", "parts"],
+)
+def test_ctrl_c_while_a_run_is_made_leaves_no_thread(train, hangs):
+    training = train(
+        "hooks = []\n"
+        "def reach():\n"
+        "    tell('reached')\n"
+        "    for _ in range(300): threading.Event().wait(0.1) if not interrupted.is_set() else None\n"
+        "interrupted = threading.Event()\n"
+        + hangs
+        + """
+try: run = ss.Run(log_dir, hooks=hooks)
+except KeyboardInterrupt: interrupted.set()
+else: tell("made")
+for _ in range(600):
+    left = [each.name for each in threading.enumerate() if each.name.startswith("stepscope")]
+    if not left: break
+    threading.Event().wait(0.1)
+tell("left", left)
+from stepscope.record import exits
+assert not exits._open
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    )
+    training.wait_for("reached")
+    training.process.send_signal(signal.SIGINT)
+    assert training.end() == 0, training.err
+    assert training.out.splitlines() == ["left []"]
+    if (training.directory).exists():
+        assert info(training.directory)["status"] == "stopped"

@@ -7,11 +7,10 @@ with the steps of the captures that it also stands for.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 
 from stepscope.capture.capture import Order
-from stepscope.record.hooks.progress import write_above_bars
+from stepscope.record.messages import write_above_bars
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics.hooks import StatisticsHook
 
@@ -21,8 +20,7 @@ FURTHEST = 24
 
 def on_console(text: str) -> None:
     """Print a line above any progress bar."""
-    if sys.stderr is not None:
-        write_above_bars(f"stepscope: {text}", sys.stderr)
+    write_above_bars(f"stepscope: {text}")
 
 
 class Due:

@@ -34,6 +34,7 @@ from stepscope.capture.capture_record import (
 from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.capture.side import Worker
 from stepscope.errors import CaptureError
+from stepscope.record.problems import pass_on
 
 if TYPE_CHECKING:
     from stepscope.events.messages import Value
@@ -236,7 +237,8 @@ class Writing:
             job = self._export(written, held.pop())
             if job is not None:
                 self._analyses.put(job)
-        except Exception as error:  # noqa: BLE001  a profiler's own code, a disk
+        except BaseException as error:  # noqa: BLE001  a profiler's own code, a disk
+            pass_on(error)
             job = None
             self._lost(written, error)
         written.exported = True
@@ -299,7 +301,7 @@ class Writing:
         if failure is not None and written is not self.current:  # the run's own pointer is written already
             self._beside(record)
 
-    def _lost(self, written: Written, error: Exception) -> None:
+    def _lost(self, written: Written, error: BaseException) -> None:
         if isinstance(error, CaptureError):
             found, hint = error.message, error.hint
         elif isinstance(error, OSError):

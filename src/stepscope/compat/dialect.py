@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.compat import torch_values
+from stepscope.record import messages
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import Pending, read
 
@@ -54,7 +55,7 @@ def _same(tag: Any) -> Any:
 def _cleaned(tag: str) -> str:
     found = _ODD.sub("_", tag).lstrip("/")
     if found != tag:
-        logging.getLogger(__name__).info("the tag %s is written as %s", tag, found)
+        messages.log(logging.getLogger(__name__), "the tag %s is written as %s", tag, found)
     return found
 
 

@@ -126,7 +126,9 @@ class Own(Rule):
             return
         try:
             told = place.told()
-        except Exception as error:  # noqa: BLE001  the user's own function
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             self.failure = f"{self.id} raised {type(error).__name__}: {error}"
             return
         if told is None:

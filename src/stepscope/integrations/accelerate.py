@@ -12,7 +12,7 @@ from accelerate.tracking import GeneralTracker
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.record import Run
-from stepscope.record.exits import outcome
+from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
 
 __all__ = ["StepscopeTracker"]

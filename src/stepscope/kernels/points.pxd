@@ -21,6 +21,7 @@ cdef class Points:
     cdef public long long step
     cdef public bint stepping
     cdef public bint taking
+    cdef readonly long long unheld
     cdef public Py_ssize_t mark
     cdef public bint gated
     cdef public double spent
@@ -38,7 +39,8 @@ cdef class Points:
 
     cpdef bint put(self, object tag, object value, object step=*, double wall=*) except -1
     cpdef bint pair(self, int number, double value, int other, double second, long long step) except -1
-    cdef void _store(self, int number, double value, long long step, double wall)
-    cdef void _grow(self, Py_ssize_t room)
+    cpdef void lose(self)
+    cdef int _store(self, int number, double value, long long step, double wall) except -1
+    cdef int _grow(self, Py_ssize_t room) except -1
     cdef double _now(self)
     cdef void _account(self, double took)

@@ -56,6 +56,7 @@ class Points:
             the others: it counts once, and the usual time stands for the others.
         count: Points held.
         taking: Whether the run takes points at all. For callers; ``put`` does not look at it.
+        unheld: Points for which there was no memory, since the last ``take_unheld``.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Points:
         self.clock = clock
         self.step, self.stepping, self.count = 0, False, 0
         self.taking = False
+        self.unheld = 0
         self.mark = ROOM
         self._every = self._left = every
         self.gated = False
@@ -175,7 +177,19 @@ class Points:
             self._tags, self._values, self._steps, self._walls = tags, values, steps, walls
         return (count, *columns)
 
+    def lose(self) -> None:
+        """Count a point for which there was no memory; allocates nothing."""
+        with critical_section(self):
+            self.unheld += 1
+
+    def take_unheld(self) -> int:
+        """Return how many points found no memory since the last call."""
+        with critical_section(self):
+            count, self.unheld = self.unheld, 0
+        return count
+
     def _store(self, number, value, step, wall):
+        """Append a point, or count it where there is no memory: a run never raises into the training."""
         at: cython.Py_ssize_t
         room: cython.Py_ssize_t
         while True:
@@ -188,8 +202,12 @@ class Points:
                     self._walls[at] = wall
                     self.count = at + 1
             if at < room:
-                return
-            self._grow(2 * room)
+                return 0
+            try:
+                self._grow(2 * room)
+            except MemoryError:
+                self.lose()
+                return 0
 
     def _now(self):
         return now() if self._steady is None else self._steady()
@@ -220,6 +238,7 @@ class Points:
                     walls[:count] = self._walls[:count]
                 self._columns, self._room = fresh, room
                 self._tags, self._values, self._steps, self._walls = tags, values, steps, walls
+        return 0
 
 
 def made(room: int) -> tuple[array[int], array[float], array[int], array[float]]:

@@ -90,6 +90,8 @@ cdef class Steps:
     cdef bint _due(self, tuple chosen) except -1
     cdef bint _stops(self) except -1
     cdef int _withdraw(self) except -1
+    cdef int _left(self, object error) except -1
+    cdef int _call(self, tuple chosen, long long step) except -1
     cdef double _now(self) except? -1
     cdef double _account(self)
     cdef double _charge(self, double begun, double spent, double theirs) except? -1

@@ -216,7 +216,10 @@ class Stages:
         if self.device is not None:
             self.device.end(now, waited)
         if self.keep and len(self._rows) < ROWS_KEPT:
-            self._rows.append((step, tuple([self._spent[at] for at in range(len(self.names))])))
+            try:
+                self._rows.append((step, tuple([self._spent[at] for at in range(len(self.names))])))
+            except MemoryError:
+                return 0  # the step itself is recorded, without its stages
         return 0
 
     def _now(self):
@@ -262,7 +265,7 @@ class Steps:
         spent: The account of what recording costs; None for none.
         owner: Returns what handles the unusual, or None: ``accept_times`` where the points are full,
             ``ends_loop`` where a stop was requested, ``withdraw`` where hooks are to be removed, ``nested``
-            where a loop is part of a step.
+            where a loop is part of a step, ``leave`` where an exception ended a loop or a step.
         hooks: Calls hooks: ``call(chosen, step)``.
         before: The calls of hooks when a step begins: tuples of a ``Rest`` or None, and what ``hooks`` makes
             of the others.
@@ -429,6 +432,10 @@ class Steps:
                     asked = self._end(asked)
                 if self.stopping and self._stops():
                     return
+        except BaseException as error:
+            if block.counts:
+                self._left(error)
+            raise
         finally:
             _ = owner  # lives until here
             self._leave(block)
@@ -508,7 +515,7 @@ class Steps:
         if self.withdrawing:
             self._withdraw()
         if self.before and self._due(self.before):
-            self.hooks.call(self.before, self._current)
+            self._call(self.before, self._current)
         self._charge(asked if waited < 0 else asked + waited, spent, theirs)
         return 0
 
@@ -533,7 +540,7 @@ class Steps:
         if self.points is not None and self.points.taking:
             self._record(step, 1e3 * seconds, -1.0 if waited < 0 else 1e3 * waited)
         if self.after and self._ended(step, now, seconds):
-            self.hooks.call(self.after, step)
+            self._call(self.after, step)
         if self.spent is not None:
             self.spent.steps += 1
         return self._charge(now, spent, theirs)
@@ -541,10 +548,21 @@ class Steps:
     def _record(self, step, step_ms, wait_ms):
         if not self.points.pair(STEP_TIME_NUMBER, step_ms, DATA_WAIT_NUMBER, wait_ms, step):
             owner = self.owner()
-            if owner is not None:
-                owner.accept_times(step, step_ms, wait_ms)
+            try:
+                if owner is not None:
+                    owner.accept_times(step, step_ms, wait_ms)
+            except MemoryError:
+                self.points.lose()
         if self.every and self.flush is not None and self.done % self.every == 0:
             self.flush()
+        return 0
+
+    def _call(self, chosen, step):
+        try:
+            self.hooks.call(chosen, step)
+        except MemoryError:  # even telling of a hook's exception takes memory
+            if self.points is not None:
+                self.points.lose()
         return 0
 
     def _ended(self, step, now, seconds):
@@ -579,6 +597,13 @@ class Steps:
         """Raise what a request to stop carries; return whether the loop ends."""
         owner = self.owner()
         return owner is not None and bool(owner.ends_loop())
+
+    def _left(self, error):
+        """Pass on the exception that ended a loop or a step."""
+        owner = self.owner()
+        if owner is not None:
+            owner.leave(error)
+        return 0
 
     def _withdraw(self):
         owner = self.owner()
@@ -640,6 +665,7 @@ class Step:
                 steps._stops()
         else:
             steps.running = False
+            steps._left(error)
 
 
 @cython.cclass
@@ -672,7 +698,10 @@ class HotCalls:
         if self._points is None:
             raise RuntimeError(NOT_MADE)
         if not self._points.put(tag, value, step):
-            self._unusual(tag, value, step)
+            try:
+                self._unusual(tag, value, step)
+            except MemoryError:
+                self._points.lose()
 
     def step(self, number: object = None) -> Step:
         """Begin a step by hand, where ``steps`` does not fit. There are two ways.

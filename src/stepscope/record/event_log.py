@@ -20,13 +20,13 @@ from stepscope.kernels.steps import STEP_TIME_NUMBER, Steps
 from stepscope.record import cost as costs
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
-from stepscope.record.info import AttemptInfo, frameworks
+from stepscope.record.info import AttemptInfo, frameworks, renumber
 from stepscope.record.intake import DEVICE_POINTS, POINT_BYTES, Intake
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, pass_on
 from stepscope.record.protocol import Take, Wanted
 from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role
-from stepscope.record.sink import LogWriter, Sink, full_spool
+from stepscope.record.sink import LogWriter, Sink, directory_error, full_spool
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.values import DevicePoints, Point
 
@@ -225,7 +225,7 @@ class EventLog:
                 if data:
                     writer.records(data)
                     self.spool.took(len(data))
-                else:  # a number that no float32 holds: the writer knows what to do with it
+                else:  # a number that no float32 holds in full: the writer knows what to do with it
                     tag = self._points.names[columns.tags[at]]
                     writer.scalar(tag, columns.values[at], columns.steps[at], columns.walls[at])
                     done = 1
@@ -261,6 +261,15 @@ class EventLog:
     def open(self, now: float) -> None:
         """Begin the file with what the run says about itself."""
         self._writer(now)
+
+    def renumber(self, attempt: int) -> None:
+        """Correct the number of the attempt, which the head of the file has as it was guessed."""
+        self._info.attempt, self._info.changed = attempt, True
+        try:
+            for path in self.sink.paths:
+                renumber(path, attempt)
+        except OSError as error:  # what the run says of itself next has the number
+            self._problems.post("disk", directory_error(self.sink.directory, error), points=0)
 
     def flush(self, now: float, *, sync: bool = False) -> bool:
         """Hand everything encoded to the operating system; False if that failed."""
@@ -370,7 +379,7 @@ class EventLog:
         hint = hint or "the other points of this run are not affected"
         self._problems.post(reason, RecordError(f"not recorded: {what}", hint=hint))
 
-    def _lost_on_device(self, point: Point, error: Exception) -> None:
+    def _lost_on_device(self, point: Point, error: BaseException) -> None:
         found = getattr(error, "found", f"{type(error).__name__}: {error}")
         reason = getattr(error, "reason", "device")
         self._lost(reason, f"{point[0]!r} at step {point[2]}: {found}", hint=getattr(error, "hint", ""))
@@ -417,8 +426,8 @@ class Encoder:
     def encode(self, columns: PointColumns, begin: int, end: int) -> tuple[bytes, int, int]:
         """Encode rows from ``begin`` to ``end``.
 
-        It stops early at a value that is finite but does not fit into a float32. Points that follow each
-        other with the same wall time and step share a record.
+        It stops early at a value that is finite but does not fit into a float32, by its size or its digits.
+        Points that follow each other with the same wall time and step share a record.
 
         Returns:
             The records, the number of rows in them, and how often the step changed between two of these.
@@ -517,7 +526,8 @@ class Listeners:
     def _call(self, take: Take, *arguments: Any) -> None:
         try:
             take(*arguments)
-        except Exception as error:  # noqa: BLE001  a listener's own code must not end the writer's thread
+        except BaseException as error:  # noqa: BLE001  a listener's own code must not end the writer's thread
+            pass_on(error)
             self._all = [entry for entry in self._all if entry[0] is not take]
             self._by_tag = {}
             name = getattr(take, "__qualname__", type(take).__name__)

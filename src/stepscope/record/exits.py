@@ -2,6 +2,9 @@
 
 - ``atexit``: runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
   program, or ``sys.exit`` with a code did.
+- A child of multiprocessing: the same when its function is left. After fork it leaves with ``os._exit``,
+  which calls nothing that is registered with ``atexit``.
+- The garbage collector takes a run: it is finished, unless an exception took it away.
 - SIGTERM, and SIGHUP of a terminal that goes away: everything is written and the run marked stopped; then the
   process does what it would have done: the earlier handler runs, or the process dies of the signal. A signal
   that was ignored, as under ``nohup``, stays ignored.
@@ -18,11 +21,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
+from stepscope.record import endings
 from stepscope.record.clock import Deadline
-from stepscope.record.info import Status
+from stepscope.record.endings import FINISHED, Outcome, outcome
+from stepscope.record.watchdog import Watchdog
 from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
 
 END_SECS = 20.0
@@ -33,12 +38,15 @@ MARK_SHARE = 0.25
 """Share of that in which points are written and runs marked as stopped, before any hook ends."""
 
 _open: list[WriterLoop] = []
+_watchdog = Watchdog(_open.copy)
 _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _previous: dict[int, Callable[[int, FrameType | None], Any] | int] = {}
 _hooked = _hooked_threads = False
+_hooked_child = 0
+"""The process whose end as a child of multiprocessing is known."""
 _exit = sys.exit
-_exited: SystemExit | None = None
-"""The last argument of ``sys.exit``; the interpreter does not keep it for ``atexit``."""
+_exited: Outcome | None = None
+"""The end that the main thread's last ``sys.exit`` means; the interpreter does not keep it for ``atexit``."""
 _logged_at_exit: dict[WriterLoop, int] = {}
 """How much each open run had logged then: a run that logs more was not ended by it, as somebody caught it."""
 
@@ -53,6 +61,8 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
             os.register_at_fork(after_in_child=_in_child)
     _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
     _open.append(writer)
+    _watchdog.start()
+    _hook_child()
     if writer.uploader is not None:
         _hook_threads()
     if sys.exit is _exit:
@@ -67,6 +77,7 @@ def release(writer: WriterLoop) -> None:
         _open.remove(writer)
     _logged_at_exit.pop(writer, None)
     if not _open:
+        _watchdog.wake()
         _uninstall()
         _logged_at_exit.clear()
         if sys.exit is _exit_noted:
@@ -75,9 +86,33 @@ def release(writer: WriterLoop) -> None:
 
 def _exit_noted(code: Any = None, /) -> NoReturn:
     global _exited
-    _exited = SystemExit(code)
-    _logged_at_exit.update({writer: writer.log.logged for writer in _open})
+    if threading.current_thread() is threading.main_thread():  # in another thread it ends that thread alone
+        error = SystemExit(code)
+        error.__context__ = sys.exc_info()[1]
+        _exited = outcome(error)
+        del error  # it would keep alive what the handled exception holds
+        _logged_at_exit.update({writer: writer.log.logged for writer in _open})
     _exit(code)
+
+
+def _hook_child() -> None:
+    """Have multiprocessing end the runs of a child whose function is left."""
+    global _hooked_child
+    process = sys.modules.get("multiprocessing.process")
+    if _hooked_child == os.getpid() or process is None or process.parent_process() is None:
+        return
+    from multiprocessing import util
+
+    _hooked_child = os.getpid()
+    util.Finalize(None, _at_exit_of_child, exitpriority=0)
+
+
+def _at_exit_of_child() -> None:
+    error, process = sys.exc_info()[1], sys.modules["multiprocessing.process"]
+    # One that the parent handled while it forked was raised elsewhere.
+    trace = None if error is None else error.__traceback__
+    own = trace is not None and trace.tb_frame.f_code is process.BaseProcess._bootstrap.__code__
+    _end_all(_open.copy(), error if own else None)
 
 
 def _hook_threads() -> None:
@@ -103,32 +138,45 @@ def _at_exit() -> None:
     _end_all(_open.copy())
 
 
-def _end_all(writers: list[WriterLoop]) -> None:
+def _end_all(writers: list[WriterLoop], error: BaseException | None = None) -> None:
     # The interpreter leaves an uncaught exception here; in a notebook it may be an old one.
-    failure = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    error = error or (None if hasattr(sys, "ps1") else getattr(sys, "last_value", None))
     deadline = Deadline.after(END_SECS)
     for writer in writers:
-        left = _exited if _logged_at_exit.get(writer) == writer.log.logged else None
-        writer.end(*outcome(failure or left), on_clock_of(writer, deadline))
+        ended = (_ended_by_exit(writer) or writer.left or FINISHED) if error is None else outcome(error)
+        writer.end(*ended, on_clock_of(writer, deadline))
         release(writer)
 
 
-def outcome(error: BaseException | None) -> tuple[Status, str | None]:
-    """Return how a run ended, and why, given the exception that left it."""
-    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
-        return "finished", None
-    try:
-        text = str(error)
-    except Exception as again:  # noqa: BLE001  any code may stand behind it, and it must not hide the error
-        text = f"its text raised {type(again).__name__}"
-    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), reason
+def _ended_by_exit(writer: WriterLoop) -> Outcome | None:
+    """Return what ``sys.exit`` says of a run; None if it was not called, or the run has gone on since."""
+    return _exited if _logged_at_exit.get(writer) == writer.log.logged else None
+
+
+def end_collected(writer: WriterLoop, made_in: CodeType) -> None:
+    """End a run that nobody closed, and that the garbage collector takes; called by its destructor.
+
+    A function that an exception leaves keeps its run alive until the exception is gone: at the end of the
+    handler, or at the end of the program if the handler calls ``sys.exit``.
+
+    Args:
+        writer: Of the run.
+        made_in: The function that made the run.
+    """
+    ended = _ended_by_exit(writer) or writer.left
+    if ended is None and (error := endings.handled_around(made_in)) is not None:
+        ended = outcome(error)
+    if ended is None:
+        ended = endings.UNKNOWN if endings.dropped(sys._getframe(1).f_back) else FINISHED
+    writer.ask_to_end(*ended, Deadline.after(END_SECS, writer.clock))
 
 
 def _in_child() -> None:
+    global _watchdog
     for writer in _open:
         writer.forget()
     _open.clear()
+    _watchdog = Watchdog(_open.copy)
 
 
 # --- signals ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.health import Finding
 from stepscope.health.finding import batch_line
 from stepscope.record.hooks.functions import text_value
-from stepscope.record.problems import Reporter, shown
+from stepscope.record.problems import Reporter, pass_on, shown
 from stepscope.scrub import scrub_text
 from stepscope.text import number
 
@@ -157,7 +157,8 @@ class Webhook:
                 error.close()
                 if 300 <= error.code < 500 and error.code not in (408, 429):
                     break  # it would answer the same again
-            except Exception as error:  # noqa: BLE001  sockets, TLS, names, proxies: all of it is the network
+            except BaseException as error:  # noqa: BLE001  sockets, TLS, names, proxies: all of it is the network
+                pass_on(error)
                 found = f"{self.host}: {type(error).__name__}"
             else:
                 return
@@ -366,7 +367,8 @@ class Notifier:
             try:
                 with quiet():
                     done = self._notify(service, message, image)
-            except Exception as raised:  # noqa: BLE001  sockets, services, their libraries
+            except BaseException as raised:  # noqa: BLE001  sockets, services, their libraries
+                pass_on(raised)
                 done, why = False, type(raised).__name__
             else:
                 why = "it was refused, or nothing answered"

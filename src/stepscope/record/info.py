@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from stepscope.events import hparams
+from stepscope.events.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
 from stepscope.events.messages import DataClass, Event, Metadata, Summary, Tensor, Value
-from stepscope.events.processes import own_start_ticks, pid_namespace
+from stepscope.events.processes import own_start_ticks, pid_namespace, process_stat
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
@@ -117,8 +118,8 @@ class AttemptInfo:
         self.status, self.changed = "running", True
 
     def as_json(self) -> str:
-        """Return the facts as JSON."""
-        return json.dumps(
+        """Return the facts as JSON, with room for the number of the attempt to be corrected in place."""
+        text = json.dumps(
             {
                 "schema": SCHEMA,
                 "version": __version__,
@@ -149,6 +150,7 @@ class AttemptInfo:
             ensure_ascii=False,
             allow_nan=False,
         )
+        return text.replace(f'"attempt": {self.attempt},', f'"attempt": {self.attempt:<{DIGITS}},', 1)
 
     def end(self, status: Status, reason: str | None, ended: float) -> None:
         """Say how it ended."""
@@ -198,6 +200,32 @@ def attempt_number(directory: str) -> int:
     return 1 + max((_attempt_of(os.path.join(directory, name)) for name in names), default=0)  # noqa: PTH118
 
 
+def renumber(path: str | os.PathLike[str], attempt: int) -> None:
+    """Correct the number of the attempt at the head of a run's file, where others look for it.
+
+    Raises:
+        OSError: The file cannot be read or written.
+    """
+    with open(path, "r+b") as file:  # noqa: PTH123
+        for _ in range(HEAD_RECORDS):
+            at = file.tell()
+            length = payload_length(file.read(HEADER_BYTES))
+            if length is None:
+                return
+            payload = file.read(length)
+            file.read(FOOTER_BYTES)
+            if TAG.encode() in payload:
+                number = b'"attempt": %-*d,' % (DIGITS, attempt)
+                file.seek(at)
+                file.write(frame(_PADDED.sub(number, payload, count=1)))
+                return
+
+
+HEAD_RECORDS = 4
+DIGITS = 9
+_PADDED = re.compile(rb'"attempt": [\d ]{%d},' % DIGITS)
+
+
 def _attempt_of(path: str) -> int:
     """Return the attempt that a run recorded at the beginning of its event file, 0 in other files."""
     try:
@@ -208,6 +236,45 @@ def _attempt_of(path: str) -> int:
     except OSError:
         return 0
     return attempt_in(head)
+
+
+def recording_too(directory: str, role: Role) -> str | None:
+    """Return which other process of this machine records the same rank into a directory now, None for none.
+
+    Another job in the same directory, that is: what both log is hard to tell apart afterwards.
+    """
+    try:
+        names = [name for name in os.listdir(directory) if is_own_name(name)]  # noqa: PTH208  names only
+    except OSError:
+        return None
+    for name in sorted(names)[-MAX_OTHERS:]:
+        facts = _last_facts(os.path.join(directory, name))  # noqa: PTH118
+        if facts is None or facts.get("ended") is not None or facts.get("pid_namespace") != pid_namespace():
+            continue
+        pid, same = facts.get("pid"), (facts.get("role"), facts.get("rank")) == (role.name, role.rank)
+        stat = process_stat(pid) if same and isinstance(pid, int) and pid != os.getpid() else None
+        if stat is not None and not stat.is_dead and stat.start_ticks == facts.get("start_ticks"):
+            return f"process {pid}"
+    return None
+
+
+MAX_OTHERS = 8
+"""The newest files that are looked at."""
+TAIL_BYTES = 1 << 20
+
+
+def _last_facts(path: str) -> dict[str, Any] | None:
+    """Return what a run has said of itself last, None if it lies too far from the end of its file."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            tail = file.read()
+            begin = tail.rfind(b'{"schema": ')
+            text = tail[begin:].decode("utf-8", "replace") if begin >= 0 else ""
+        facts = json.JSONDecoder().raw_decode(text)[0]
+    except (OSError, ValueError, RecursionError):
+        return None
+    return facts if isinstance(facts, dict) else None
 
 
 def attempt_in(head: bytes) -> int:

@@ -128,7 +128,7 @@ class Intake:
         """
         begun = self._steady()
         if not self.points.gated or self.gates.wanted(step):
-            self._record(tag, value, step, wall)
+            self._try_record(tag, value, step, wall)
         self._cost.charge(begun)
 
     def put(self, tag: Any, value: Any, step: Any, wall: float) -> None:
@@ -156,8 +156,14 @@ class Intake:
         if not self.points.gated or self.gates.wanted(step):
             for tag, value in items:
                 if not self._put(tag, value, step, wall):
-                    self._record(tag, value, step, wall)
+                    self._try_record(tag, value, step, wall)
         self._cost.charge(begun, spent)
+
+    def _try_record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
+        try:
+            self._record(tag, value, step, wall)
+        except MemoryError:
+            self.points.lose()
 
     def _record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
         """Record one number by the slow path, or report why it cannot be recorded."""
@@ -348,6 +354,13 @@ class Intake:
             self.refuse("thread", found, hint)
 
     # --- for the writer's thread --------------------------------------------------------------------
+
+    def report_unheld(self) -> None:
+        """Report the points for which there was no memory when they were logged."""
+        if self.points.unheld and (count := self.points.take_unheld()):
+            found = f"not recorded: there was no memory for {count:,} points; training goes on"
+            hint = "leave memory free: smaller batches, or fewer workers"
+            self._problems.post("memory", RecordError(found, hint=hint, path=self._log_dir), points=count)
 
     def bound(self, stuck: int) -> None:
         """Set how many points may wait besides those that are stuck; interrupt the fast path if needed.

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from stepscope.errors import UsageError
+from stepscope.record.bounded import Call
 
 Manner = Literal["in place", "synchronized", "pieces"]
 """How a run is written: as on a disk; as on a disk with each flush synced; or in closed pieces from a
@@ -97,14 +97,8 @@ def mount_of(path: str) -> Mount | None:
 
 def resolved(path: str) -> str:
     """Return a path with its links followed, unless a file system on the way does not answer in a moment."""
-    found = [os.path.abspath(path)]  # noqa: PTH100  text, as in the table
-    thread = threading.Thread(target=lambda: found.append(os.path.realpath(path)), daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # no thread can be had
-        return found[0]
-    thread.join(PATIENCE_SECS)
-    return found[-1]
+    call = Call(lambda: os.path.realpath(path), "stepscope-path")
+    return call.result if call.wait(PATIENCE_SECS) else os.path.abspath(path)  # noqa: PTH100  text, as in the table
 
 
 def manner_at(path: str) -> Manner:

@@ -15,6 +15,7 @@ from stepscope.record import exits
 from stepscope.record.clock import OPEN_SECS, Clock, Deadline
 from stepscope.record.config import labels, plain
 from stepscope.record.cost import EVERY, Cost
+from stepscope.record.endings import outcome
 from stepscope.record.event_log import EventLog
 from stepscope.record.info import AttemptInfo, Status, attempt_number
 from stepscope.record.intake import Gates, Intake
@@ -41,8 +42,6 @@ class RunParts:
     """The parts of a run, made by its methods, which are called in the order in which they are listed here.
 
     Args:
-        place: The run's directory, or its URL in a store.
-        storage_options: For the driver of the store.
         steps: The steps of the run.
         clock: Readings of time.
 
@@ -74,15 +73,27 @@ class RunParts:
     hooks: Hooks
     loop: TrainingLoop
 
-    def __init__(self, place: str, storage_options: Mapping[str, Any], steps: Steps, clock: Clock) -> None:
+    uploader: Uploader | None = None
+    directory: str
+    url: str | None
+
+    def __init__(self, steps: Steps, clock: Clock) -> None:
         self._steps, self._clock = steps, clock
         steps.stages = Stages(clock.own_steady)
         self.problems = Problems(user_site())
+        self._requests: SimpleQueue[Any] = SimpleQueue()
+        """By it the training's threads wake the writer."""
+
+    def find_place(self, place: str, storage_options: Mapping[str, Any]) -> None:
+        """Begin to send the run to its store, if it has one.
+
+        Args:
+            place: The run's directory, or its URL in a store.
+            storage_options: For the driver of the store.
+        """
         self.uploader = begin_upload(place, storage_options, self.problems)
         self.directory = self.uploader.directory if self.uploader else place
         self.url = self.uploader.url if self.uploader else None
-        self._requests: SimpleQueue[Any] = SimpleQueue()
-        """By it the training's threads wake the writer."""
 
     def describe(self, role: Role, config: object, tags: Sequence[str], total_steps: int | None) -> None:
         """Collect the facts of this attempt; the arguments are those of ``Run``."""
@@ -152,9 +163,17 @@ class RunParts:
         """Make the parts that follow the training loop, and pass them to the compiled counter."""
         steps = self._steps
         self.hooks = Hooks(run, self.problems, steps)
+        log = self.log
         self.loop = TrainingLoop(
-            steps, self.intake, self.hooks.withdraw, self.info, self.problems, total_given=total_given
+            steps,
+            self.intake,
+            self.hooks.withdraw,
+            self.info,
+            self.problems,
+            total_given=total_given,
+            logged=lambda: log.logged,
         )
+        self.writer.left_loop = self.loop.left
         steps.points, steps.spent, steps.flush = self.points, self.cost, self.writer.flush_soon
         steps.owner, steps.every = weakref.ref(self.loop), flush_every_n_steps
         self.writer.on_close = _on_close(self.hooks, self.writer)
@@ -186,6 +205,21 @@ class RunParts:
             writer.end("failed", None, Deadline.after(0.0, self._clock))
             exits.release(writer)
             raise
+
+    def cancel(self, error: BaseException) -> None:
+        """End what has begun of a run that an exception prevents, such as Ctrl-C: no thread goes on.
+
+        Args:
+            error: The exception.
+        """
+        writer: WriterLoop | None = getattr(self, "writer", None)
+        if writer is None or not writer.alive:
+            if self.uploader is not None:
+                self.uploader.abandon()
+            return
+        self.intake.taking = not self.info.ended  # it may be that the thread has only just begun
+        writer.end(*outcome(error), Deadline.after(exits.SIGNAL_SECS, self._clock))
+        exits.release(writer)
 
 
 def unwritten(points: int, directory: str) -> RecordError:

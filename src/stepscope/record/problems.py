@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from stepscope.errors import StepscopeError
+from stepscope.record import messages
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,21 @@ def strict() -> bool:
     return os.environ.get("STEPSCOPE_STRICT", "") not in ("", "0")
 
 
-NO_POINTS = ("callback", "hook", "role")
+NO_POINTS = ("alert", "callback", "hook", "overlap", "role", "writer")
 """Reasons whose failures do not lose a point."""
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise what is meant to end the program, as ``SystemExit``, unless this is a thread of the recorder.
+
+    There it would end that thread alone, and with it all recording.
+    """
+    if not isinstance(error, Exception) and not threading.current_thread().name.startswith(OWN_THREADS):
+        raise error
+
+
+OWN_THREADS = "stepscope-"
+"""Beginning of the names of the recorder's threads."""
 
 
 class Reporter(Protocol):
@@ -69,6 +83,10 @@ class Reporter(Protocol):
 
     def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
         """Count what went wrong, and warn once, at the user's line; see ``Run.report``."""
+
+
+MAX_UNSAID = 100
+"""Warnings that wait until standard error takes them; of more, the newest. All are counted."""
 
 
 class Problems:
@@ -83,6 +101,7 @@ class Problems:
         self._home = home
         self._told: set[str] = set()
         self._waiting: deque[tuple[str, StepscopeError, Site | None]] = deque()
+        self._unsaid: deque[tuple[str, Site | None]] = deque(maxlen=MAX_UNSAID)
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of another call
 
     def forget(self) -> None:
@@ -132,7 +151,9 @@ class Problems:
         self._waiting.append(("", StepscopeError(text), None))
 
     def deliver(self) -> None:
-        """Issue the warnings that the writer's thread has posted."""
+        """Issue the warnings that the writer's thread has posted, and those that nobody was there to read."""
+        while self._unsaid and messages.ready():
+            self.warn(*self._unsaid.popleft())
         while self._waiting:
             reason, error, site = self._waiting.popleft()
             if reason:
@@ -154,17 +175,23 @@ class Problems:
         self.warn(f"{error}{counted if reason in self.counts else ''}", site)
 
     def warn(self, text: str, site: Site | None = None) -> None:
-        """Warn at a line of the user's, by default the present one; never raises, not even as an error."""
+        """Warn at a line of the user's, by default the present one.
+
+        It never raises, not even as an error, and never waits: where nobody reads the warnings, they are
+        given later.
+        """
         site = site or user_site() or self._home
+        if not messages.ready():
+            self._unsaid.append((text, site))
+            return
+        text = messages.shortened(f"stepscope: {text}")
         try:
             if site is None:
-                warnings.warn(f"stepscope: {text}", RuntimeWarning, stacklevel=1)
+                warnings.warn(text, RuntimeWarning, stacklevel=1)
             else:
-                warnings.warn_explicit(
-                    f"stepscope: {text}", RuntimeWarning, site.file, site.line, site.module, site.registry
-                )
+                warnings.warn_explicit(text, RuntimeWarning, site.file, site.line, site.module, site.registry)
         except Warning as warning:
-            print(f"{site.file if site else '?'}:{site.line if site else 0}: {warning}", file=sys.stderr)
+            messages.write(f"{site.file if site else '?'}:{site.line if site else 0}: {warning}")
 
 
 def shown(value: object) -> str:

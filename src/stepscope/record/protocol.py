@@ -84,6 +84,8 @@ class Hook:
     """
 
     ranks: Literal["chief", "all"] = "chief"
+    calls_user_code = False
+    """For hooks of this package: whether ``end`` calls a function of the user's."""
     _rest: Rest | None = None
     """How long the hook need not be called at step boundaries; None for one that never rests."""
 
@@ -112,6 +114,8 @@ class Hook:
         """Finish, while the run can still be logged to.
 
         What was recorded before is on disk by then. A method of two arguments is called without the deadline.
+        It runs on a thread of its own, which is not waited for once the deadline has passed; the thread that
+        closes the run waits meanwhile.
 
         Args:
             run: The run.

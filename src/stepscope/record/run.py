@@ -16,6 +16,7 @@ from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
 from stepscope.record.clock import SYSTEM, Clock, Deadline
 from stepscope.record.config import directory, integer, plain, positive, seconds
+from stepscope.record.endings import outcome
 from stepscope.record.info import Rewind, Status
 from stepscope.record.intake import Condition, Gate
 from stepscope.record.parts import RunParts, unwritten
@@ -136,30 +137,38 @@ class Run(HotCalls, SummaryMethods):
         every = positive("flush_every_n_steps", flush_every_n_steps)
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
+        self._made_in = sys._getframe(1).f_code
         self.step_counter = Steps(integer("start_step", start_step), _clock.own_steady)
-        parts = RunParts(place_given, storage_options or {}, self.step_counter, _clock)
-        parts.describe(place, config, tags, total_steps)
         bounds = integer("max_queue_bytes", max_queue_bytes), integer("max_summary_bytes", max_summary_bytes)
-        parts.make_intake(*bounds)
+        flush_s = seconds("flush_secs", flush_secs)
         watch = RuntimeWatch(place, partial(find, environ=os.environ, modules=sys.modules))
         open_files = _open_writer or partial(LogFiles, own_file=own_file)
-        parts.make_writer(open_files, watch, seconds("flush_secs", flush_secs))
-        parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)
-        self.log_dir, self.url, self.cost = parts.directory, parts.url, parts.cost
-        self._problems, self._info, self._intake, self._gates = (
-            parts.problems, parts.info, parts.intake, parts.gates
-        )  # fmt: skip
-        self._log, self._writer, self._hooks, self._loop = parts.log, parts.writer, parts.hooks, parts.loop
-        self._summaries, self._uploader = parts.summaries, parts.uploader
-        super().__init__(parts.points, self.step_counter, self._intake.log)
-        parts.start(handle_sigterm=handle_sigterm)
+        parts = RunParts(self.step_counter, _clock)
         try:
+            parts.find_place(place_given, storage_options or {})
+            parts.describe(place, config, tags, total_steps)
+            parts.make_intake(*bounds)
+            parts.make_writer(open_files, watch, flush_s)
+            parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)
+            self.log_dir, self.url, self.cost = parts.directory, parts.url, parts.cost
+            self._problems, self._info, self._intake, self._gates = (
+                parts.problems, parts.info, parts.intake, parts.gates
+            )  # fmt: skip
+            self._log, self._writer, self._hooks, self._loop = (
+                parts.log,
+                parts.writer,
+                parts.hooks,
+                parts.loop,
+            )
+            self._summaries, self._uploader = parts.summaries, parts.uploader
+            super().__init__(parts.points, self.step_counter, self._intake.log)
+            parts.start(handle_sigterm=handle_sigterm)
             for hook in hooks:
                 self.add_hook(hook)
             for each in alerts:
                 self.alert(each)
         except BaseException as error:  # no caller will ever hold this run
-            self.close(*exits.outcome(error))
+            parts.cancel(error)
             raise
 
     # --- numbers and events -------------------------------------------------------------------------
@@ -584,13 +593,13 @@ class Run(HotCalls, SummaryMethods):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close(*exits.outcome(error))
+        self.close(*outcome(error))
 
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         writer = getattr(self, "_writer", None)
         # Then the names of modules may be gone, and every run has been ended before.
         if writer is not None and not at_exit():
-            writer.ask_to_end("finished", None, Deadline.after(exits.END_SECS, self.clock))
+            exits.end_collected(writer, self._made_in)
 
     def __reduce__(self) -> str:
         raise UsageError(

@@ -105,6 +105,11 @@ class LogFiles:
             file.put([data])
 
     @property
+    def values_left(self) -> int:
+        """How many values that were logged are not in the event file."""
+        return self._log.values_left
+
+    @property
     def whole_bytes(self) -> int:
         """Bytes of the files in whole records."""
         return sum(file.whole_bytes for file in self._files)
@@ -237,6 +242,12 @@ class Sink(Generic[F]):
         waiting = sum(map(len, self._rest or ()))
         return waiting + (self._writer.buffered_bytes if self._writer else 0)
 
+    @property
+    def paths(self) -> list[str | os.PathLike[str]]:
+        """The files that are written now."""
+        writer = self._writer
+        return [] if writer is None else list(getattr(writer, "paths", [writer.path]))
+
     def writer(self, now: float) -> F | None:
         """Return the writer, opening it if necessary; None while trying is pointless.
 
@@ -341,13 +352,15 @@ class Sink(Generic[F]):
         return True
 
     def close(self) -> None:
-        """Close the file; the caller has flushed it."""
+        """Close the file; the caller has flushed it. What a full disk has not taken stays counted."""
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
                 writer.close()
             except OSError as error:
                 self._problems.post("disk", directory_error(self.directory, error), points=0)
+                # Some of what was encoded since the last flush that succeeded may be in the file.
+                self.unflushed = min(self.unflushed, getattr(writer, "values_left", self.unflushed))
 
     def discard(self) -> None:
         """Delete the file: it turned out that this process is not the one to write it."""
@@ -461,8 +474,8 @@ def no_answer(place: str, *, store: bool = False) -> LogDirectoryError:
     """Return the error for a directory or a store that does not answer while files are opened."""
     if store:
         return LogDirectoryError(
-            "the store has not answered yet which attempts there are; training goes on, what is logged waits "
-            "in memory and is recorded on this machine soon, whatever the store says",
+            "the store has not answered yet which attempts there are; training goes on, and what is logged "
+            "is recorded on this machine, whatever the store says",
             hint="check the address and the network if the run does not appear in the store",
             path=place,
         )

@@ -10,12 +10,15 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.errors import HaltError, RecordError
 from stepscope.kernels.steps import Steps
+from stepscope.record.bounded import Call
 from stepscope.record.clock import Deadline
 from stepscope.record.config import integer
+from stepscope.record.endings import Outcome, leaving
 from stepscope.record.problems import Problems
 from stepscope.record.protocol import Hook, StopRequest
 
@@ -118,9 +121,15 @@ class Hooks:
             self._end(hook, run, status, deadline)
 
     def _end(self, hook: Hook, run: HookRun, status: str, deadline: Deadline) -> None:
+        end: Callable[..., None] = hook.end
+        words = (run, status, deadline) if takes_deadline(end) else (run, status)
         try:
-            end: Callable[..., None] = hook.end
-            end(run, status, deadline) if takes_deadline(end) else end(run, status)
+            if keeps_deadline(hook):
+                end(*words)
+            elif not Call(partial(end, *words), "stepscope-hook-end").wait(deadline.left()):
+                found = f"{type(hook).__name__}.end has not returned in time; the run is closed without it"
+                hint = "give the end more time: run.close(timeout=120); or look what it waits for"
+                self._problems.tell("hook", RecordError(found, hint=hint))
         except Exception as error:  # noqa: BLE001  a hook's own code, and the run is to be closed all the same
             self._tell(hook, "end", error, "the run is closed all the same")
 
@@ -147,6 +156,16 @@ class Hooks:
         refusal = RecordError(found, hint=f"see where it raises with STEPSCOPE_STRICT=1, or leave out {name}")
         refusal.__cause__ = error
         self._problems.tell("hook", refusal)
+
+
+def keeps_deadline(hook: Hook) -> bool:
+    """Return whether a hook's ``end`` calls no code but this package's, which keeps the deadline by itself.
+
+    Anything else may wait for ever for a disk or for another process, so it gets a thread of its own.
+    """
+    ends = [kind for kind in type(hook).__mro__ if "end" in vars(kind) and kind is not Hook]
+    ours = any(kind.__module__.startswith("stepscope.") for kind in ends)  # a profiler ends where it began
+    return not ends or (ours and not hook.calls_user_code)
 
 
 def takes_deadline(end: Callable[..., Any]) -> bool:
@@ -197,6 +216,7 @@ class TrainingLoop:
         info: Told how many steps there will be.
         problems: Told of a stop that other ranks do not know of.
         total_given: Whether the user said how many steps there will be.
+        logged: Returns how much was logged so far.
 
     Attributes:
         withdraw: Called by the counter where this rank turned out not to be the chief.
@@ -213,12 +233,15 @@ class TrainingLoop:
         problems: Problems,
         *,
         total_given: bool,
+        logged: Callable[[], int],
     ) -> None:
         self.counter, self._intake, self.withdraw = counter, intake, withdraw
         self._info, self._problems = info, problems
         self._total_given = total_given
         self.stop: StopRequest | None = None
         self.shares_stop = self._nested = False
+        self._logged = logged
+        self._left: tuple[Outcome, int, int] | None = None
         for tag in (STEP_TIME, DATA_WAIT):  # the first of all tags: the kernel knows them by number
             intake.points.admit(tag)
 
@@ -272,7 +295,20 @@ class TrainingLoop:
         else:
             self.stop.alone = False
 
+    def left(self) -> tuple[Outcome, int] | None:
+        """Return how the last loop was left, and how much was logged by then.
+
+        None unless an exception left it, and no step has begun since.
+        """
+        left = self._left
+        return None if left is None or left[2] != self.counter.next else left[:2]
+
     # --- called by the counter ----------------------------------------------------------------------
+
+    def leave(self, error: BaseException) -> None:
+        """Note the exception that left a step or a loop over steps; ``GeneratorExit`` if that is unknown."""
+        outcome = leaving(error)
+        self._left = None if outcome is None else (outcome, self._logged(), self.counter.next)
 
     def ends_loop(self) -> bool:
         """Raise the error of the request to stop, if any; return whether the loop ends."""

@@ -15,10 +15,11 @@ from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.pieces import parse_piece
 from stepscope.events.telemetry import FOLDER
 from stepscope.events.writer import EVENTS, is_own_name
+from stepscope.record.bounded import Call
 from stepscope.record.clock import Deadline
 from stepscope.record.info import HEAD_BYTES, attempt_in
 from stepscope.record.mounts import manner_at, mount_of
-from stepscope.record.problems import Problems
+from stepscope.record.problems import Problems, pass_on
 from stepscope.record.spool import (
     SpoolEntry,
     SpoolRoom,
@@ -43,8 +44,10 @@ FIRST_SECS = 5.0
 LOOK_SECS = 1.0
 ASK_TURN_SECS = 0.1
 ASK_SECS = 10.0
-"""The longest that a run waits for a store to say which attempts there were, before it writes its files."""
+"""The longest that a run waits for a store to say which attempts there were, before it numbers its own."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
+COUNT_SECS = 1.0
+"""The longest that counting what is left may hold up the end of a run, once its time is over."""
 NEWEST = 8
 """Number of the newest files in which the number of the attempt is looked up."""
 
@@ -75,6 +78,7 @@ class Uploader:
         requests: Calls made to the store.
         sent_bytes: Bytes that it took.
         room: Bounds the spool.
+        settled: Set once the number of the attempt is known; nothing is sent before, as it may change.
         ended_files: Event files that were ended for their size, to be sent in full and deleted here.
 
     Raises:
@@ -99,6 +103,7 @@ class Uploader:
         self.earlier = Earlier()
         self._transfer: Transfer | None = None
         self._asked, self._wake, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self.settled = threading.Event()
         self._closing = self._hurry = self._inert = False
         self._ask_until = math.inf
         mount = None if is_url(url) else mount_of(url)
@@ -133,6 +138,16 @@ class Uploader:
         self._ask_until = min(self._ask_until, time.monotonic() + ASK_SECS)
         while not self._asked.wait(ASK_TURN_SECS) and time.monotonic() < self._ask_until:
             pass
+
+    @property
+    def asked(self) -> bool:
+        """True if the store has said which attempts there are, or is waited for no longer."""
+        return self._asked.is_set() or time.monotonic() >= self._ask_until
+
+    def guess(self) -> int:
+        """Return the number of this attempt as this machine knows it; from now on the store is waited for."""
+        self._ask_until = min(self._ask_until, time.monotonic() + ASK_SECS)
+        return next_attempt(self._address, self.earlier.attempt + 1)
 
     def ask_no_longer(self, deadline: Deadline) -> None:
         """Keep half of the time that is left to a run for writing what was logged."""
@@ -172,7 +187,13 @@ class Uploader:
         self._thread.join(deadline.left())
         if self._ended.is_set():
             return ""
-        count, size = left_in(self._entry)
+        # Also the disk of this machine may not answer: a home directory on a network.
+        counting = Call(lambda: left_in(self._entry), "stepscope-spool")
+        if not counting.wait(max(deadline.left(), COUNT_SECS)):
+            return (
+                f"the disk of the spool does not answer; stepscope sync {self._entry.path} sends what is left"
+            )
+        count, size = counting.result
         if not count:
             return ""
         why = f" ({self._failure})" if self._failure else ""
@@ -190,6 +211,12 @@ class Uploader:
         self._inert = True
         self._entry.forget()
 
+    def abandon(self) -> None:
+        """End without sending anything, where no run has begun."""
+        self._inert = True
+        self._wake.set()
+        self._entry.remove()
+
     # --- the thread ---------------------------------------------------------------------------------
 
     def _loop(self) -> None:
@@ -201,17 +228,19 @@ class Uploader:
                 return
             if error is None:
                 wait = FIRST_RETRY_SECS
-                self._pause(LOOK_SECS)
+                self._pause(LOOK_SECS if self.settled.is_set() else ASK_TURN_SECS)
                 continue
             self._failed(error)
             self._asked.set()
             self._pause(wait * random.uniform(0.5, 1.5))  # noqa: S311  no secret: processes must not retry in step
             wait = min(2 * wait, LONGEST_RETRY_SECS)
 
-    def _turn(self) -> Exception | None:
+    def _turn(self) -> BaseException | None:
         """Send what is due; return why that failed."""
         try:
             transfer = self._opened()
+            if not self.settled.is_set():
+                return None
             closing = self._closing
             due = closing or self._hurry or time.monotonic() >= self._next_at
             self._hurry = False
@@ -228,7 +257,8 @@ class Uploader:
                 self._complete(transfer)
             else:
                 self._adopt()
-        except Exception as error:  # noqa: BLE001  each driver has errors of its own
+        except BaseException as error:  # noqa: BLE001  each driver has errors of its own
+            pass_on(error)
             return error
         return None
 
@@ -260,7 +290,7 @@ class Uploader:
             if entry.path != self._entry.path and entry.lock():
                 send(entry, self._address, self._options)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self._failure = without_secrets(error, self._address, self._options) or type(error).__name__
         self._problems.post(
             "store",
@@ -338,5 +368,9 @@ def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> 
         return None
     check_driver(place)
     uploader = Uploader(place, options, problems)
-    uploader.start()
+    try:
+        uploader.start()
+    except BaseException:
+        uploader.abandon()
+        raise
     return uploader

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from stepscope.record.problems import RefusalError, shown
+from stepscope.record.problems import RefusalError, pass_on, shown
 
 MAX_TAG = 1_024
 _TAG_HINT = "name the series, as in run.scalar('train/loss', loss)"
@@ -66,12 +66,12 @@ def reader_now(kind: type) -> Callable[[Any], float | None] | None:
     """
     reader = reader_for(kind)
     if reader is read_torch:
-        return read_torch_now
+        return None if hasattr(kind, "get_mask") else read_torch_now
     if reader is not _numpy:
         return None
     numpy = sys.modules["numpy"]
     plain = issubclass(kind, numpy.floating | numpy.integer | numpy.bool_)
-    return float if plain and not issubclass(kind, numpy.timedelta64) else _numpy
+    return float if plain and not issubclass(kind, numpy.timedelta64 | numpy.longdouble) else _numpy
 
 
 def framework_reader(kind: type) -> Reader | None:
@@ -97,18 +97,47 @@ def _keras(value: Any) -> float | Pending:
 def _plain(value: Any) -> float:
     """Numbers proper: bool, int, float, Decimal, Fraction and whatever else defines ``__float__``."""
     try:
-        return float(value)
+        return same(float(value), value)
     except OverflowError:
-        raise not_a_number("a number beyond the range of a float") from None
+        raise _beyond() from None
+
+
+def same(number: float, value: Any) -> float:
+    """Return a float if it stands for the value that it was made of.
+
+    ``Decimal``, ``Fraction`` and long doubles hold numbers that a float takes for 0 or infinite.
+
+    Raises:
+        RefusalError: It became 0 or infinite.
+    """
+    if number in _ENDS and value != number:
+        raise _beyond()
+    return number
+
+
+_ENDS = (0.0, float("inf"), float("-inf"))
+
+
+def _beyond() -> RefusalError:
+    return not_a_number("a number beyond the range of a float", "log its logarithm, or scale it")
+
+
+def masked() -> RefusalError:
+    """Return the refusal of a masked element: the number behind a mask is not meant to be read."""
+    return not_a_number(
+        "a masked value, which has no number", "log nothing where there is no value, or its filled(nan)"
+    )
 
 
 def _numpy(value: Any) -> float:
     if value.size != 1:
         raise not_a_number(f"an array of shape {value.shape}", "log one number: its mean() or max(), say")
+    if (mask := getattr(value, "mask", None)) is not None and mask.any():
+        raise masked()
     item = value.item()
     if isinstance(item, str | bytes) or not hasattr(item, "__float__"):
         raise not_a_number(f"a numpy value of type {value.dtype}")
-    return float(item)
+    return same(float(item), item)
 
 
 def _refuse(value: Any) -> float:
@@ -226,7 +255,7 @@ class DevicePoints:
         lost: Called with the point and the exception where a value cannot be had any more.
     """
 
-    def __init__(self, lost: Callable[[Point, Exception], None]) -> None:
+    def __init__(self, lost: Callable[[Point, BaseException], None]) -> None:
         self._lost = lost
         self._points: dict[str, deque[Point]] = {}
 
@@ -269,7 +298,8 @@ class DevicePoints:
                 return False
             number = value.read()
             found.append((tag, number, getattr(value, "step", step), wall))
-        except Exception as error:  # noqa: BLE001  whatever a framework raises must not end the thread
+        except BaseException as error:  # noqa: BLE001  whatever a framework raises must not end the thread
+            pass_on(error)
             self._lost(points[0], error)
         return True
 
@@ -295,6 +325,8 @@ def read_torch(value: Any) -> float | Pending:
             f"a tensor of shape {tuple(value.shape)}", "log one number: its mean() or norm(), say"
         )
     value = value.detach()
+    if hasattr(value, "get_mask") and not bool(value.get_mask().all()):
+        raise masked()
     if value.is_cpu:
         return float(value.item())
     torch = sys.modules["torch"]

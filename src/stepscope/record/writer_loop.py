@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ from stepscope.errors import RecordError
 from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock, Deadline
 from stepscope.record.cost import Cost
+from stepscope.record.endings import Outcome
 from stepscope.record.event_log import EventLog
-from stepscope.record.info import AttemptInfo, Status
+from stepscope.record.info import AttemptInfo, Status, recording_too
 from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
 from stepscope.record.roles.detect import RuntimeWatch, new_chief
@@ -39,6 +41,9 @@ LAST_TRIES_SECS, LAST_TRIES_SHARE, LAST_RETRY_SECS = 2.0, 0.25, 0.05
 """At the end: for how long, and for what share of the time left, a failed write is tried again, and how
 soon."""
 
+FIRST_OTHERS_SECS, OTHERS_SECS = 5.0, 60.0
+"""When it is looked for other jobs in the directory: ranks know by then which they are; and how often."""
+
 OnClose = Callable[[Status | None, Deadline], None]
 
 
@@ -57,6 +62,10 @@ class FlushRequest:
     sync: bool = False
     last: bool = False
     reply: SimpleQueue[bool] = field(default_factory=SimpleQueue)
+
+
+def _nothing() -> None:
+    """Return None: no loop was left."""
 
 
 NOBODY_WAITS = FlushRequest(float("-inf"))
@@ -102,6 +111,11 @@ class WriterTasks:
         self.flush_secs, self._flushed_at = flush_secs, clock.steady()
         self._find_attempt, self._uploader = find_attempt, uploader
         self._telemetry, self._watch = telemetry, watch
+        self.settled = True
+        """Whether the number of the attempt is known for good."""
+        self._look_at = clock.steady() + FIRST_OTHERS_SECS
+        self.beats = 0
+        """Counts signs of life, for who watches the thread."""
         if telemetry is not None:
             self._listen(telemetry)
 
@@ -117,14 +131,37 @@ class WriterTasks:
             self._telemetry.note_loss(step, value, self.clock.wall())
 
     def open(self) -> None:
-        """Begin the files."""
-        self._info.attempt = self._find_attempt()
+        """Begin the files.
+
+        A store is not waited for: what is logged is on this machine's disk from the first second on. The
+        number of the attempt is corrected once the store has said which there are.
+        """
+        if self._uploader is None:
+            self._info.attempt = self._find_attempt()
+        else:
+            self._info.attempt = self._uploader.guess()
         now = self.clock.steady()
         self._log.open(now)
         self._flush(now)
+        if self._uploader is None:
+            self._open_telemetry(now)
+        else:
+            self.settled = False
+
+    def _open_telemetry(self, now: float) -> None:
         if self._telemetry is not None:
             self._telemetry.attempt = self._info.attempt
             self._telemetry.open(now)
+
+    def _settle(self) -> None:
+        """Number the attempt for good: the store has answered, or is waited for no longer."""
+        assert self._uploader is not None
+        attempt = self._find_attempt()
+        if attempt != self._info.attempt:
+            self._log.renumber(attempt)
+        self.settled = True
+        self._open_telemetry(self.clock.steady())
+        self._uploader.settled.set()
 
     def forget(self) -> None:
         """Become inert in a forked child, where the files are the parent's."""
@@ -134,6 +171,8 @@ class WriterTasks:
 
     def turn(self, now: float) -> None:
         """Do what is due: encode, take what devices have finished, report the cost, write."""
+        if not self.settled and self._uploader is not None and self._uploader.asked:
+            self._settle()
         self._write_waiting(now)
         if self._cost.due(now):
             self._log.write_cost(now)
@@ -142,9 +181,22 @@ class WriterTasks:
         sink = self._log.sink
         if now - self._flushed_at >= self.flush_secs / 2 and (sink.buffered_bytes or sink.unflushed):
             self._flush(now)
-        if self._telemetry is not None:
+        if self._telemetry is not None and self.settled:
             self._telemetry.turn(now)
+        if now >= self._look_at:
+            self._look_at = now + OTHERS_SECS
+            self._look_for_others()
         self._log.bound_waiting()
+
+    def _look_for_others(self) -> None:
+        """Report another job that records into the same directory; once."""
+        directory = self._log.sink.directory
+        other = recording_too(directory, self._info.role) if self._info.role.writes else None
+        if other is not None:
+            self._look_at = math.inf
+            found = f"{other} of this machine records into this directory, too: two jobs at the same time"
+            hint = "give each job a directory of its own; what both log is hard to tell apart afterwards"
+            self._problems.post("overlap", RecordError(found, hint=hint, path=directory))
 
     def drain(self, requests: list[FlushRequest]) -> None:
         """Write everything logged so far, as far as the deadlines allow, and answer."""
@@ -153,6 +205,9 @@ class WriterTasks:
         self._log.sink.retry_now()
         deadline = max(request.deadline for request in requests)
         complete = self._write_all(deadline)
+        if last and not self.settled:
+            self._flush(self.clock.steady())  # the process may be killed while the store is waited for
+            self._settle()
         now = self.clock.steady()
         until = now + min(LAST_TRIES_SECS, LAST_TRIES_SHARE * (deadline - now)) if last else now
         if last:
@@ -202,17 +257,20 @@ class WriterTasks:
             self.clock.pause(POLL_SECS)
 
     def _write_waiting(self, now: float) -> None:
+        self.beats += 1
+        self._intake.report_unheld()
         if self._watch is not None and (role := self._watch.look()) is not None:
             self._become(role, now)
         self._log.write_waiting(now)
 
     def _flush(self, now: float, *, sync: bool = False) -> bool:
+        self.beats += 1
         self._flushed_at = now
         return self._log.flush(now, sync=sync)
 
     def _flush_telemetry(self, until: float, *, last: bool, sync: bool) -> bool:
         telemetry = self._telemetry
-        if telemetry is None:
+        if telemetry is None or not self.settled:
             return True
 
         def flush(now: float) -> bool:
@@ -269,6 +327,9 @@ class WriterLoop:
     Attributes:
         on_close: Called with status and deadline before the run ends, while it still takes points; with None
             for the status in a forked child.
+        problems: Told of what could not be recorded.
+        left_loop: Returns how the last loop over steps was left, if by an exception after which no step
+            began.
     """
 
     def __init__(
@@ -284,15 +345,22 @@ class WriterLoop:
         uploader: Uploader | None = None,
     ) -> None:
         self.writer, self.log, self.uploader = writer, log, uploader
-        self._intake, self._info, self._cost, self._problems = intake, info, cost, problems
+        self._intake, self._info, self._cost, self.problems = intake, info, cost, problems
         self.clock, self.requests = writer.clock, requests
         self.on_close: OnClose | None = None
+        self.left_loop: Callable[[], tuple[Outcome, int] | None] = _nothing
         self._opened = threading.Event()
         self._late = False
         self._interrupted: str | None = None
         self._thread: threading.Thread | None = None
 
     # --- for other threads --------------------------------------------------------------------------
+
+    @property
+    def left(self) -> Outcome | None:
+        """How the last loop over steps was left, if by an exception after which nothing was logged."""
+        left = self.left_loop()
+        return left[0] if left is not None and left[1] == self.log.logged else None
 
     def wait_until_open(self, seconds: float) -> bool:
         """Wait until the files are begun, so that an error is reported where the run is created.
@@ -306,9 +374,13 @@ class WriterLoop:
     def open(self) -> None:
         """Begin the files."""
         self.writer.open()
-        self._opened.set()
-        if self._late:
-            self._problems.forgive("disk")  # a later fault is told again
+        self._note_open()
+
+    def _note_open(self) -> None:
+        if self.writer.settled and not self._opened.is_set():
+            self._opened.set()
+            if self._late:
+                self.problems.forgive("disk")  # a later fault is told again
 
     def start(self) -> None:
         """Start the thread. Raises RuntimeError where the interpreter can start none."""
@@ -320,6 +392,35 @@ class WriterLoop:
     def alive(self) -> bool:
         """True if the thread runs."""
         return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def ident(self) -> int:
+        """Number of the thread."""
+        return (self._thread and self._thread.ident) or 0
+
+    @property
+    def taking(self) -> bool:
+        """True if the run takes points."""
+        return self._intake.taking
+
+    @property
+    def opened(self) -> bool:
+        """True if the files are begun."""
+        return self._opened.is_set()
+
+    @property
+    def beats(self) -> int:
+        """A number that grows as long as the thread is at work."""
+        return self.writer.beats
+
+    @property
+    def directory(self) -> str:
+        """The directory of the run."""
+        return self.log.sink.directory
+
+    def attract(self) -> None:
+        """Have the next call of the user's deliver what there is to say, as the thread cannot."""
+        self._intake.points.known.clear()
 
     def flush_soon(self) -> None:
         """Write everything logged so far soon, without waiting for it."""
@@ -353,7 +454,7 @@ class WriterLoop:
             self._thread.join(wait_s)
             self._intake.summaries.join(wait_s)
         if self.uploader is not None and (left := self.uploader.finish(deadline)):
-            self._problems.warn(left)
+            self.problems.warn(left)
         return self.writer.unwritten
 
     def ask_to_end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
@@ -383,7 +484,7 @@ class WriterLoop:
         """Become inert in a forked child, where the thread does not exist and the files are the parent's."""
         self._thread = None
         self._intake.forget()
-        self._problems.forget()
+        self.problems.forget()
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close(None, Deadline())
@@ -412,26 +513,42 @@ class WriterLoop:
 
     def _loop(self) -> None:
         self._cost.restart(self.clock.steady(), self.clock.cpu())
+        opened = last = False
         with self._surviving():
             self.open()
-        self._opened.set()
-        last = False
+            opened = True
+        if not opened:
+            self._opened.set()
         while not last:
-            requests = self.next_requests()
-            last = any(request.last for request in requests)
+            requests: list[FlushRequest] = []
+            done = False
             with self._surviving():
+                requests = self.next_requests()
+                last = any(request.last for request in requests)
                 if requests:
                     self.writer.drain(requests)
                 else:
                     self.writer.turn(self.clock.steady())
+                self._note_open()
+                done = True
+            if not done:
+                for request in requests:  # whoever waits learns that it is not written
+                    request.reply.put(False)
+                self.clock.pause(TURN_SECS)
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # noqa: BLE001  a defect of ours must not silently end all recording
+        except MemoryError:
+            what = (
+                "the run is not written: there is no memory; what is logged waits, and writing is tried again"
+            )
+            hint = "see system/process_memory_bytes for what takes it"
+            self.problems.post("memory", RecordError(what, hint=hint), points=0)
+        except BaseException as error:  # noqa: BLE001  a defect of ours must not silently end all recording
             what = f"not recorded: {type(error).__name__}: {error}"
-            self._problems.post("defect", RecordError(what, hint="please report this"), points=0)
+            self.problems.post("defect", RecordError(what, hint="please report this"), points=0)
 
     def next_requests(self) -> list[FlushRequest]:
         """Wait for the next turn; return the requests that came meanwhile."""

@@ -661,7 +661,7 @@ def test_tags_without_end_are_bounded_and_said(tmp_path, monkeypatch):
 def test_a_run_that_outlives_the_modules_says_nothing_at_the_end_of_the_interpreter(fake, monkeypatch):
     """As one that JAX's caches hold: the names of modules are None by then, and runs have been ended."""
     run = fake()
-    monkeypatch.setattr("stepscope.record.run.Deadline", None)
+    monkeypatch.setattr("stepscope.record.run.exits", None)
     with pytest.raises(AttributeError):
         run.__del__(at_exit=lambda: False)
     run.__del__(at_exit=lambda: True)
@@ -694,3 +694,36 @@ def test_loops_one_after_the_other_and_a_loop_over_epochs_are_not_mentioned(tmp_
 def test_a_number_that_no_step_can_have(tmp_path, number):
     with Run(tmp_path) as run, pytest.raises(UsageError, match="number must be an integer"):
         run.step(number)
+
+
+@pytest.mark.parametrize("number", [1e-38, 3e-39, 1e-43, -3e-45, 1e-46, 1e-300, 5e-324, -1e39, 1e300])
+def test_numbers_that_a_float32_would_change_are_read_as_they_were_logged(tmp_path, number):
+    import stepscope as ss
+
+    with Run(tmp_path / "run") as run:
+        run.scalar("fast", number, 0)
+        run.scalar("fast", number, 1)
+        run.scalars({"together": number, "other": 1.0}, 0)
+    with ss.open(tmp_path, cache=False) as log:
+        [read] = log.runs()
+        assert read.columns("fast")[0].value.tolist() == [number, number]
+        assert read.columns("together")[0].value.tolist() == [number]
+
+
+def test_points_without_memory_are_counted_and_raise_nothing(fake, lenient, monkeypatch):
+    run = fake()
+    run.scalar("loss", 1.0, 0)
+
+    class Full:
+        def log_many(self, *words):
+            raise MemoryError
+
+    monkeypatch.setattr(run._intake, "_record", Full().log_many)
+    run.scalar("new", 1.0, 0)
+    run.scalars({"other": 1.0, "third": 2.0}, 0)
+    run.turn()
+    monkeypatch.undo()
+    monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
+    with pytest.warns(RuntimeWarning, match="no memory for 3 points"):
+        run.scalar("newer", 1.0, 0)
+    assert run.problems == {"memory": 3}

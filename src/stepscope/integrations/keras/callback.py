@@ -20,7 +20,7 @@ from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
 from stepscope.integrations.keras.weights import Metadata
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
-from stepscope.record.exits import outcome
+from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
 
 END_OF_DATA = ("StopIteration", "OutOfRangeError")

@@ -15,7 +15,7 @@ from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.torch.attach import Watch, watch
 from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
-from stepscope.record.exits import outcome
+from stepscope.record.endings import outcome
 from stepscope.record.problems import Problems, Reporter
 
 FETCH = "train_dataloader_next"

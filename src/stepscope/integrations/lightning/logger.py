@@ -13,7 +13,7 @@ from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.package import Logger, rank_zero_only
 from stepscope.record import Run
-from stepscope.record.exits import outcome
+from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
 
 SPLITS = ("train", "eval", "val", "valid", "validation", "test")

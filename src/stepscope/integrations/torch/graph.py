@@ -25,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from stepscope.errors import UsageError
 from stepscope.events.kinds.graph import Node, NodeCost, node_name
+from stepscope.record import messages
 
 TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export")
 """Loggers that print a whole model if it cannot be exported, which is expected here."""
@@ -138,7 +139,8 @@ def as_tensorboard(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> t
     except Exception:  # noqa: BLE001  whatever the tracer or the model raises, another one may do it
         return None
     finally:
-        sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
+        if messages.ready(sys.stdout):
+            sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
     return made
 
 

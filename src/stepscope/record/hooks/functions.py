@@ -42,6 +42,8 @@ class CheckpointHook(Hook):
         UsageError: ``save`` is not a function, or both intervals are given.
     """
 
+    calls_user_code = True
+
     def __init__(
         self,
         save: Callable[[int], str | os.PathLike[str] | None],
@@ -127,6 +129,8 @@ class LambdaHook(Hook):
     Raises:
         UsageError: One of them cannot be called, or ``ranks`` is neither.
     """
+
+    calls_user_code = True
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
+from stepscope.health.alert import Own
 from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.origins import SPIKES
@@ -25,7 +26,7 @@ from stepscope.kernels.frames import line_of, stack
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none
-from stepscope.record.problems import shown
+from stepscope.record.problems import pass_on, shown
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
 from stepscope.scrub import scrub_text
@@ -117,6 +118,8 @@ class HealthHook(Hook):
         self._failures = 0
         self._severity = SEVERITIES.index(severity)
         self._call = callable_or_none("call", call)
+        own = any(isinstance(rule, Own) for rule in self._monitor.rules)
+        self.calls_user_code = own or callable(capture) or (call, checkpoint) != (None, None)
         self._save = callable_or_none("checkpoint", checkpoint)
         self._stop = stop if isinstance(stop, bool) else checked_rules(stop)
         self._capture = capture if isinstance(capture, bool) else callable_or_none("capture", capture)
@@ -247,7 +250,7 @@ class HealthHook(Hook):
         failures = self._monitor.failures
         for failure in failures[self._failures :]:
             error = RecordError(f"alert {failure}", hint="fix the function; it will not be called again")
-            run.report("alert", error, points=0, later=True)
+            run.report("alert", error, later=True)
         self._failures = len(failures)
 
     def _located(self, run: Run, finding: Finding) -> Finding:
@@ -296,10 +299,11 @@ class HealthHook(Hook):
     def _try(self, run: Run, what: str, function: Callable[..., Any], *arguments: Any) -> None:
         try:
             function(*arguments)
-        except Exception as error:  # noqa: BLE001  the user's own code must not end the writer's thread
+        except BaseException as error:  # noqa: BLE001  the user's own code must not end the writer's thread
+            pass_on(error)
             found = f"HealthHook: {what} raised {type(error).__name__}: {error}"
             hint = "the finding is written into the run all the same"
-            run.report("hook", RecordError(found, hint=hint), points=0, later=True)
+            run.report("hook", RecordError(found, hint=hint), later=True)
 
     # --- a thread of its own --------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import random
-import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.kernels.steps import LONGEST, Rest
+from stepscope.record import messages
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.protocol import Hook
@@ -75,6 +76,7 @@ class LoggingHook(Hook):
         self._write, self._at_end = writer(to), at_end
         self._values: dict[str, Latest] = {}
         self._due: list[tuple[int, str, str]] = []
+        self._unread = 0
         self._window: tuple[int, float] | None = None
         self._steps, self._seconds, self._waited = 0, 0.0, 0.0
         self._began = 0.0
@@ -156,7 +158,11 @@ class LoggingHook(Hook):
 
     def _put(self, step: int, line: str) -> None:
         def make() -> None:
-            self._write(line)
+            left_out = f"{self._unread} lines were left out: nobody read them\n" if self._unread else ""
+            if self._write(f"{left_out}{line}") is False:
+                self._unread += 1
+            else:
+                self._unread = 0
 
         self._run.event(make, step, tag="a line of LoggingHook", background=True)
 
@@ -188,23 +194,13 @@ class Latest(NamedTuple):
 
 
 def writer(to: Out | None) -> Callable[[str], Any]:
-    """Return what writes a line."""
+    """Return what writes a line; unless it is the user's, it returns False if nobody reads the line."""
     if isinstance(to, logging.Logger):
-        return to.info
+        return partial(messages.log, to, "%s")
     if to is None or hasattr(to, "write"):
         stream: Any = to
-        return lambda line: write_above_bars(line, stream or sys.stderr)
+        return partial(messages.write_above_bars, stream=stream)
     return to
-
-
-def write_above_bars(line: str, stream: IO[str]) -> None:
-    """Write a line without tearing the progress bars that tqdm has on the screen."""
-    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
-    if tqdm is not None and getattr(tqdm, "_instances", None):
-        tqdm.write(line, file=stream)
-        return
-    stream.write(f"{line}\n")
-    stream.flush()
 
 
 STEPS_RATE = "speed/steps_per_second"

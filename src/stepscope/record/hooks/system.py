@@ -13,7 +13,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import seconds
 from stepscope.record.hooks.functions import text_value
-from stepscope.record.problems import shown
+from stepscope.record.problems import pass_on, shown
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class Sampler:
         for source, failures in self._sources:
             try:
                 run.record(source.read(run.clock.steady()), background=True)
-            except Exception as error:  # noqa: BLE001  whatever a driver's or a kernel's odd answer brings about
+            except BaseException as error:  # noqa: BLE001  whatever a driver's or a kernel's odd answer brings about
+                pass_on(error)
                 failures += 1
                 if failures == MAX_FAILURES:
                     give_up(run, source, error)
@@ -176,7 +177,7 @@ class Sampler:
         self._sources = kept
 
 
-def give_up(run: HookRun, source: ReadingSource, error: Exception) -> None:
+def give_up(run: HookRun, source: ReadingSource, error: BaseException) -> None:
     """Report that a source is no longer read."""
     found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
     refusal = RecordError(found, hint="it is not read any more; the rest goes on")

@@ -28,6 +28,7 @@ from stepscope.events.kinds.histogram import summary
 from stepscope.events.messages import Event
 from stepscope.kernels import moments
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, EDGES
+from stepscope.record.problems import pass_on
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -420,7 +421,8 @@ class Rounds:
                 exchanging = False
             if agreed:
                 self._done(round_)
-        except Exception as error:  # noqa: BLE001  a broken connection, a framework's or the user's own code
+        except BaseException as error:  # noqa: BLE001  a broken connection, a framework's or the user's own code
+            pass_on(error)
             self.over = self.over or exchanging
             words = f"step {round_.step}: {type(error).__name__}: {str(error)[:500]}"
             self._failed("statistics", words, "", exchanging)

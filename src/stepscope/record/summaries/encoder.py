@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stepscope.errors import RecordError
 from stepscope.events.messages import Event, Summary, Value
-from stepscope.record.problems import Problems, RefusalError, Site
+from stepscope.record.problems import Problems, RefusalError, Site, pass_on
 from stepscope.record.summaries.encode import OFFLOAD
 from stepscope.record.values import Pending
 from stepscope.text import size
@@ -156,7 +156,8 @@ class SummaryEncoder:
             event = as_event(task.make(), task)
         except RefusalError as refusal:
             self._lost(task, refusal.reason, refusal.found, refusal.hint)
-        except Exception as error:  # noqa: BLE001  a library's encoder, or a framework's own code
+        except BaseException as error:  # noqa: BLE001  a library's encoder, a framework's or the user's own code
+            pass_on(error)
             self._lost(task, "summary", f"{type(error).__name__}: {error}", "")
         with self._lock:
             self.pending -= 1

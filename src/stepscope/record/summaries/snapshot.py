@@ -121,6 +121,10 @@ def of_array(array: NDArray[Any]) -> Snapshot:
 
 def _torch(value: Any) -> Snapshot:
     torch = sys.modules["torch"]
+    if hasattr(value, "get_mask"):
+        if not bool(value.get_mask().all()):
+            raise _refused("a masked tensor, whose masked elements have no number", _FILL)
+        value = value.get_data()
     if hasattr(value, "placements"):
         value = _local(value)
     if value.requires_grad:
@@ -255,7 +259,12 @@ def _keras(value: Any) -> Snapshot:
 
 
 def _numpy(value: Any) -> Snapshot:
+    if getattr(value, "mask", None) is not None and np.any(value.mask):
+        raise _refused("a masked array, whose masked elements have no number", _FILL)
     return of_array(np.array(value))
+
+
+_FILL = "log its compressed() elements, or its filled(nan)"
 
 
 def _refused(found: str, hint: str = "") -> RefusalError:

@@ -1,0 +1,165 @@
+"""How a run ended, by the exception that left it, and which exception took a run away that nobody closed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from opcode import opmap
+from types import CodeType, FrameType, TracebackType
+
+from stepscope.record.info import Status
+from stepscope.record.problems import PACKAGE
+
+Outcome = tuple[Status, "str | None"]
+"""Status and reason."""
+
+FINISHED: Outcome = ("finished", None)
+MAX_CAUSES = 16
+"""Exceptions of a chain that are looked at: each was raised while the next was handled."""
+UNKNOWN: Outcome = ("failed", "an exception left the code that held the run")
+"""The end of which only this is known: the interpreter keeps no text of an exception that is gone."""
+
+
+def outcome(error: BaseException | None) -> Outcome:
+    """Return how a run ended, and why, given the exception that left it.
+
+    Of ``sys.exit`` with a code the reason is the exception that was handled then, if there was one.
+    """
+    if error is None:
+        return FINISHED
+    if not isinstance(error, SystemExit):
+        return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), described(error)
+    if error.code in (None, 0):
+        return FINISHED
+    for cause in _causes(error):
+        if isinstance(cause, KeyboardInterrupt):
+            return "stopped", described(cause)
+    causes = [each for each in _causes(error) if not isinstance(each, SystemExit | GeneratorExit)]
+    before = f"{described(causes[0])}, then " if causes else ""
+    return "failed", f"{before}{described(error)}"
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an exception and its text."""
+    try:
+        text = str(error)
+    except Exception as again:  # noqa: BLE001  any code may stand behind it, and it must not hide the error
+        text = f"its text raised {type(again).__name__}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    for _ in range(MAX_CAUSES):
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None:
+            return
+        error = cause
+        yield error
+
+
+# --- which exception it was ------------------------------------------------------------------------------
+
+
+def leaving(closed: BaseException) -> Outcome | None:
+    """Return how a loop over steps was left, given what its generator received; None for ``break``.
+
+    The exception of the loop's body does not pass through the generator, which is only closed, and the
+    interpreter shows it to nobody before it is caught. But its traceback refers to the frame that is left,
+    at the instruction that it executes: that is how it is found among the newest objects.
+    """
+    if not isinstance(closed, GeneratorExit):
+        return outcome(closed)
+    frame = _user_frame(sys._getframe(1))
+    while frame is not None:
+        trace = _trace_of(frame)
+        if trace is None:
+            return None
+        error = _error_of(trace)
+        if not isinstance(error, GeneratorExit):
+            return UNKNOWN if error is None else outcome(error)
+        frame = frame.f_back  # a generator around the loop, such as a progress bar, is closed as well
+    return None
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def _trace_of(frame: FrameType) -> TracebackType | None:
+    """Return the traceback of an exception that leaves the frame now."""
+    for generation in (0, 1):  # a collection may have moved it since it was made
+        for found in gc.get_objects(generation):
+            if type(found) is TracebackType and found.tb_frame is frame and found.tb_lasti == frame.f_lasti:
+                return found
+    return None
+
+
+def _error_of(trace: TracebackType) -> BaseException | None:
+    """Return the exception of a traceback, None if it cannot be told.
+
+    Before Python 3.12 an exception has its traceback only once it is caught. Then it is the newest one
+    without.
+    """
+    parts: list[TracebackType | None] = []
+    part: TracebackType | None = trace
+    while part is not None:
+        parts.append(part)
+        part = part.tb_next
+    fallback = None
+    for generation in (0, 1):
+        for found in reversed(gc.get_objects(generation)):
+            if not isinstance(found, BaseException):
+                continue
+            own = found.__traceback__
+            if own is not None and any(own is each for each in parts):
+                return found
+            if own is None and fallback is None and sys.version_info < (3, 12):
+                fallback = found
+    return fallback
+
+
+def dropped(frame: FrameType | None) -> bool:
+    """Return whether the instruction that a frame executes lets go of an exception that it has handled.
+
+    Whatever an object's destructor is called by then was held by that exception alone: by the frames that it
+    left.
+    """
+    if frame is None or sys.implementation.name != "cpython":
+        return False
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if at < 0 or "POP_EXCEPT" not in opmap:
+        return False
+    if code[at] == opmap["POP_EXCEPT"]:
+        return True
+    # At the end of ``except … as error`` the name is set to None.
+    if code[at] not in _STORES:
+        return False
+    at -= 2
+    while at > 0 and code[at] == opmap["EXTENDED_ARG"]:
+        at -= 2
+    return at >= 2 and code[at] == opmap["LOAD_CONST"] and code[at - 2] == opmap["POP_EXCEPT"]
+
+
+_STORES = {
+    opmap[name] for name in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF") if name in opmap
+}
+
+
+def handled_around(code: CodeType) -> BaseException | None:
+    """Return the exception that is handled now if it left a function, or lost its frames.
+
+    Args:
+        code: Of the function.
+    """
+    error = sys.exc_info()[1]
+    if error is None or error.__traceback__ is None:
+        return error
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is code and trace is not error.__traceback__:
+            return error
+        trace = trace.tb_next
+    return None
