@@ -128,6 +128,38 @@ def test_train_and_evaluate(tmp_path, name):
         assert [line.tag for line in chart.lines] == ["loss"]
 
 
+@pytest.mark.parametrize("hooks_of_evaluation", [True, False])
+def test_evaluations_and_checkpoints_are_no_part_of_the_steps(tmp_path, hooks_of_evaluation):
+    model = estimator(tmp_path / "model", save_checkpoints_steps=5)
+    hook = StepscopeHook(tmp_path / "run")
+    train = tf.estimator.TrainSpec(batches, max_steps=17, hooks=[hook])
+    evaluate = tf.estimator.EvalSpec(
+        lambda: batches(False), steps=2, hooks=[hook] * hooks_of_evaluation, throttle_secs=0
+    )
+    tf.estimator.train_and_evaluate(model, train, evaluate)
+    points, *_ = ours(tmp_path / "run")
+    took = {tag: dict(points[f"speed/{tag}"]) for tag in ("step_time_ms", "time_in_evaluation_s")}
+    within = sorted(took["time_in_evaluation_s"].keys() & took["step_time_ms"].keys())
+    assert len(took["step_time_ms"]) == 17
+    assert len(within) >= 3
+    for step in within:  # an evaluation builds a graph and restores a checkpoint
+        assert took["step_time_ms"][step] < 1e3 * took["time_in_evaluation_s"][step]
+    saved = dict(points["speed/time_in_checkpoint_s"])
+    assert saved.keys() >= set(within)
+    assert all(0 < seconds < 60 for seconds in saved.values())
+
+
+def test_evaluations_by_a_hook_are_no_part_of_the_steps(tmp_path):
+    model = estimator(tmp_path / "model")
+    every = tf.estimator.experimental.InMemoryEvaluatorHook(
+        model, lambda: batches(False), steps=2, every_n_iter=5
+    )
+    model.train(batches, steps=12, hooks=[every, StepscopeHook(tmp_path / "run")])
+    points, *_ = ours(tmp_path / "run")
+    assert len(points["speed/time_in_evaluation_s"]) >= 2
+    assert len(points["speed/step_time_ms"]) == 12
+
+
 def test_evaluation_alone(tmp_path):
     model = estimator(tmp_path / "model")
     model.train(batches, steps=3)

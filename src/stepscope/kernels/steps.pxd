@@ -18,6 +18,7 @@ cdef class Rest:
 cdef class Stages:
     cdef readonly list names
     cdef readonly list order
+    cdef readonly set pauses
     cdef readonly int running
     cdef public int first
     cdef public double since
@@ -74,6 +75,7 @@ cdef class Steps:
     cdef long long _current
     cdef bint _begun
     cdef double _waited
+    cdef double _left_out
     cdef object _steady
     cdef long long _numbers[128]
     cdef double _seconds[128]

@@ -115,6 +115,7 @@ class Stages:
         since: When the running stage began.
         on: Whether a step runs.
         keep: Whether somebody takes the rows.
+        pauses: Numbers of the stages that are not part of the step's time.
         group: Name of the work of these steps, where ranks do different work; None where it is the same.
         device: Is called at the same moments, to time them on a device; must not raise. None for nobody.
         fresh: Whether nothing has been marked since the step began.
@@ -124,7 +125,7 @@ class Stages:
     """
 
     def __init__(self, steady: Callable[[], float] | None = None) -> None:
-        self.names, self.order = ["rest"], []
+        self.names, self.order, self.pauses = ["rest"], [], set()
         self.running = self.first = 0
         self.since, self.on, self.keep = 0.0, False, False
         self.group: str | None = None
@@ -297,7 +298,7 @@ class Steps:
         self.next, self._current, self.done = number, number, 0
         self._begun = self.running = self.looping = self.led = False
         self._blocks: list[Block] = []
-        self.asked, self._waited = 0.0, -1.0
+        self.asked, self._waited, self._left_out = 0.0, -1.0, 0.0
         self.on_leave: list[Callable[[], None]] = []
         if not cython.compiled:
             self._numbers, self._seconds, self._waits = [0] * PAST, [0.0] * PAST, [0.0] * PAST
@@ -355,6 +356,15 @@ class Steps:
     def end(self, now: cython.double) -> float:
         """End the running step, record its times and call the hooks; return the time when that is done."""
         return self._end(now)
+
+    def now(self) -> float:
+        """Return the steady time in seconds by which steps are measured."""
+        return self._now()
+
+    def leave_out(self, seconds: cython.double) -> None:
+        """Take time off the running step: its thread did something else meanwhile, such as an evaluation."""
+        if self.running and (self.stages is None or self.stages.mine):
+            self._left_out += seconds
 
     def abandon(self) -> None:
         """Drop the running step unmeasured: it did not complete."""
@@ -506,7 +516,7 @@ class Steps:
         self._current = self.next
         self.next += 1
         self._begun = self.running = True
-        self.asked, self._waited = asked, waited
+        self.asked, self._waited, self._left_out = asked, waited, 0.0
         if self.stages is not None:
             self.stages._begin(asked if waited < 0 else asked + waited, self._current, waited)
         if self.points is not None:
@@ -530,7 +540,7 @@ class Steps:
             return now
         spent = self._account()
         theirs = 0.0 if self.spent is None else self.spent.theirs
-        step, seconds, waited = self._current, now - self.asked, self._waited
+        step, seconds, waited = self._current, now - self.asked - self._left_out, self._waited
         at = self.done % PAST
         self._numbers[at], self._seconds[at], self._waits[at] = step, seconds, waited
         self.done += 1

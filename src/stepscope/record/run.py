@@ -25,7 +25,7 @@ from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
 from stepscope.record.sink import LogFiles, LogWriter
-from stepscope.record.steps import Stage
+from stepscope.record.steps import Pause, Stage
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summaries.encoder import Made
 
@@ -404,13 +404,31 @@ class Run(HotCalls, SummaryMethods):
         Raises:
             UsageError: The name is empty, is not text, or is that of a stage recorded anyway.
         """
-        if not isinstance(name, str) or not name or name in ("data", "rest"):
-            raise UsageError(
-                f"no stage can be called {name!r:.60}",
-                hint="a name such as 'rollout'; data and rest are recorded",
-            )
         assert self.step_counter.stages is not None
-        return Stage(self.step_counter.stages, name)
+        return Stage(self.step_counter.stages, stage_name(name))
+
+    def pause(self, name: str = "pause") -> Pause:
+        """Mark a block within the loop that is no part of the step: an evaluation, a checkpoint.
+
+        As in::
+
+            for batch in run.steps(loader):
+                train(batch)
+                if run.current_step % 1000 == 999:
+                    with run.pause("evaluation"):
+                        evaluate()
+
+        Its time counts as ``speed/time_in_<name>_s``, not as the step's; in the telemetry of ranks it is a
+        stage of the step, since other ranks may wait for it.
+
+        Args:
+            name: Its name, the same on all ranks.
+
+        Raises:
+            UsageError: As for ``stage``.
+        """
+        tag = f"speed/time_in_{stage_name(name)}_s"
+        return Pause(self.step_counter, name, lambda seconds: self.scalar(tag, seconds))
 
     def rank_group(self, name: str | None) -> None:
         """Say what this rank works on, where the ranks of a job do different work.
@@ -672,3 +690,17 @@ class Run(HotCalls, SummaryMethods):
     def problems(self) -> dict[str, int]:
         """Points that were not recorded, counted by reason."""
         return dict(self._problems.counts)
+
+
+def stage_name(name: str) -> str:
+    """Return the name of a stage.
+
+    Raises:
+        UsageError: The name is empty, is not text, or is that of a stage recorded anyway.
+    """
+    if not isinstance(name, str) or not name or name in ("data", "rest"):
+        raise UsageError(
+            f"no stage can be called {name!r:.60}",
+            hint="a name such as 'rollout'; data and rest are recorded",
+        )
+    return name

@@ -379,3 +379,42 @@ class Stage:
     ) -> None:
         self._stages.held -= 1
         self._stages.mark(self._before.pop())
+
+
+class Pause(Stage):
+    """A block of the loop that is no part of the step that runs: an evaluation, a checkpoint.
+
+    Within another pause, the time counts for the outer one alone.
+
+    Args:
+        steps: Of the run.
+        name: Of what is done meanwhile.
+        ended: Is told how many seconds the block took.
+    """
+
+    def __init__(self, steps: Steps, name: str, ended: Callable[[float], object]) -> None:
+        assert steps.stages is not None
+        super().__init__(steps.stages, name)
+        if self._number:  # 0 where there are too many stages
+            steps.stages.pauses.add(self._number)
+        self._steps, self._ended = steps, ended
+        self._begun: list[tuple[float, tuple[int, bool]]] = []
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._begun.append((self._steps.now(), self._place))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        begun, place = self._begun.pop()
+        super().__exit__(kind, error, trace)
+        seconds = self._steps.now() - begun
+        if place == self._place and self._stages.running not in self._stages.pauses:
+            self._steps.leave_out(seconds)
+        if kind is None:
+            self._ended(seconds)
+
+    @property
+    def _place(self) -> tuple[int, bool]:
+        return self._steps.done, self._steps.running

@@ -326,6 +326,8 @@ class Telemetry:
             row = self._rows.get(step)
             if row is not None:
                 row.spent = spent
+                # A pause is no part of the step's time, but other ranks may have waited meanwhile.
+                row.seconds += sum(spent[each] for each in stages.pauses if each < len(spent))
         for step, completed in stages.device.take() if stages.device is not None else ():
             row = self._rows.get(step)
             if row is not None:

@@ -12,6 +12,7 @@ from stepscope.errors import UsageError
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import STAGED, TIMED, Name
 from stepscope.kernels.steps import Stages, Steps
+from stepscope.record.clock import Clock
 from stepscope.record.telemetry import TelemetryRow, encoded
 from stepscope.store.ranks import Ranks
 
@@ -101,8 +102,79 @@ def test_a_stage_of_a_run_is_read_back(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "data", "rest", 3, None])
 def test_names_that_no_stage_can_have(tmp_path, name):
-    with ss.Run(tmp_path) as run, pytest.raises(UsageError, match="no stage can be called"):
-        run.stage(name)
+    with ss.Run(tmp_path) as run:
+        for mark in (run.stage, run.pause):
+            with pytest.raises(UsageError, match="no stage can be called"):
+                mark(name)
+
+
+def measured(directory, loop, **options):
+    """Return the recorded values of a loop of four steps of a second each, of which it makes more."""
+    clock = Ticking()
+    steady = Clock(wall=lambda: 1.7e9 + clock.now, steady=clock, cpu=lambda: 0.0, pause=lambda seconds: None)
+    with ss.Run(directory, _clock=steady, **options) as run:
+        for step in run.steps(range(4)):
+            clock.now += 1.0
+            loop(run, step, clock)
+    with ss.open(directory, cache=False) as log:
+        series = log.frame().to_dicts()
+    return {
+        tag: {row["step"]: row["value"] for row in series if row["tag"] == tag}
+        for tag in {row["tag"] for row in series if row["tag"].startswith("speed/")}
+    }
+
+
+def test_a_pause_is_no_part_of_the_step(tmp_path):
+    def loop(run, step, clock):
+        if step == 2:
+            with run.pause("evaluation"):
+                clock.now += 30.0
+                with run.pause("checkpoint"), run.stage("rollout"):
+                    clock.now += 4.0
+                    thread = threading.Thread(target=elsewhere, args=(run, clock))
+                    thread.start()
+                    thread.join()
+
+    def elsewhere(run, clock):
+        with run.pause("evaluation"):
+            clock.now += 1.0
+
+    found = measured(tmp_path, loop)
+    assert found["speed/step_time_ms"] == {0: 1000.0, 1: 1000.0, 2: 1000.0, 3: 1000.0}
+    assert found["speed/time_in_evaluation_s"][2] in (1.0, 35.0)
+    assert found["speed/time_in_checkpoint_s"] == {2: 5.0}
+
+
+def test_other_ranks_see_a_pause_as_a_stage_of_the_step(tmp_path):
+    def loop(run, step, clock):
+        if step == 2:
+            with run.pause("checkpoint"):
+                clock.now += 3.0
+
+    measured(tmp_path, loop, rank=0, world_size=2)
+    table = Ranks(str(tmp_path)).stages()
+    assert table.stages == ["data", "checkpoint", "rest"]
+    np.testing.assert_allclose(table.durations_s[2, 0], [0.0, 3.0, 1.0], atol=1e-3)
+    np.testing.assert_allclose(Ranks(str(tmp_path)).grid("step_time_s").mean[0], [1, 1, 4, 1], rtol=1e-5)
+
+
+def test_a_pause_between_steps_is_recorded_and_taken_off_none(tmp_path):
+    class Between(ss.Hook):
+        def after_step(self, step):
+            with self.run.pause("evaluation"):
+                self.clock.now += 5.0
+
+        def begin(self, run):
+            self.run = run
+
+    hook = Between()
+
+    def loop(run, step, clock):
+        hook.clock = clock
+
+    found = measured(tmp_path, loop, hooks=[hook])
+    assert set(found["speed/step_time_ms"].values()) == {1000.0}
+    assert found["speed/time_in_evaluation_s"] == dict.fromkeys(range(4), 5.0)
 
 
 def test_a_step_costs_at_most_40_bytes_with_four_stages():

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import type { Trend } from "../runs/trend";
-import { stepTimeBefore } from "./steptime";
+import { stepTimeBefore, stepTimeOf } from "./steptime";
 
 const chart = (id: string): Chart => ({ id, unit: "ms" }) as unknown as Chart;
 const charts = { time: chart("time"), wait: chart("wait") };
@@ -30,4 +30,19 @@ describe("what a step took before", () => {
   });
   it("is not said where hardly anything was recorded before", () =>
     expect(stepTimeBefore(charts, slow, 15, { step: 0.036, wait: 0.026 })).toBeNull());
+});
+
+describe("what a step takes now", () => {
+  it("is the median of the newest: one that was slow does not count", () =>
+    expect(
+      stepTimeOf(
+        charts,
+        trends(
+          (step) => (step === 180 ? 3500 : 2),
+          () => NaN,
+        ),
+      ),
+    ).toEqual({ step: 0.002, wait: null }));
+  it("follows where all that are new are slower", () =>
+    expect(stepTimeOf(charts, slow)!.step).toBeCloseTo(0.036));
 });

@@ -1,6 +1,7 @@
 /** The time of a step and how much of it waits for data, as `run.steps()` records them. */
 import type { Chart } from "../server/api";
 import type { Trend } from "../runs/trend";
+import type { DrawLine } from "../series/shape";
 import type { StepTime } from "./verdict";
 
 const SECONDS: Record<string, number> = { s: 1, ms: 1e-3, us: 1e-6 };
@@ -20,6 +21,8 @@ export function stepCharts(charts: readonly Chart[]): StepCharts {
   return found;
 }
 
+/** Newest places whose median says what a step takes now: one slow step is no change, as for steps per second. */
+const NEWEST = 9;
 /** Places before an onset that say what was usual then. */
 const LEAST_BEFORE = 3;
 /** A step that takes longer by less than this part is not said to. */
@@ -32,33 +35,39 @@ export function stepTimeBefore(
   onset: number,
   now: StepTime,
 ): StepTime | null {
-  const usual = (chart: Chart | undefined): number | null => {
-    const line = chart && trend(chart.id)?.line;
-    if (!line) return null;
-    const values = [...line.raw.subarray(0, line.end)]
-      .filter((value, at) => line.x[at]! < onset && Number.isFinite(value))
-      .sort((a, b) => a - b);
-    return values.length < LEAST_BEFORE
-      ? null
-      : values[values.length >> 1]! * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
-  };
+  const usual = (chart: Chart | undefined): number | null =>
+    medianOf(chart, trend, (line) => {
+      const values = valuesOf(line, (x) => x < onset);
+      return values.length < LEAST_BEFORE ? [] : values;
+    });
   const step = usual(time);
   if (step === null || now.step - step <= LONGER * step) return null;
   return { step, wait: usual(wait) };
 }
 
-/** The newest smoothed values, in seconds. */
+/** Medians of the newest recorded values, in seconds. */
 export function stepTimeOf(
   { time, wait }: StepCharts,
   trend: (chart: string) => Trend | undefined,
 ): StepTime | null {
-  const read = (chart: Chart | undefined): number | null => {
-    const line = chart && trend(chart.id)?.line;
-    const value = line?.y[line.end - 1];
-    return value === undefined || !Number.isFinite(value)
-      ? null
-      : value * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3);
-  };
+  const read = (chart: Chart | undefined): number | null =>
+    medianOf(chart, trend, (line) => valuesOf(line).slice(-NEWEST));
   const step = read(time);
   return step === null ? null : { step, wait: read(wait) };
+}
+
+function valuesOf(line: DrawLine, there: (x: number) => boolean = () => true): number[] {
+  return [...line.raw.subarray(0, line.end)].filter(
+    (value, at) => Number.isFinite(value) && there(line.x[at]!),
+  );
+}
+
+function medianOf(
+  chart: Chart | undefined,
+  trend: (chart: string) => Trend | undefined,
+  choose: (line: DrawLine) => number[],
+): number | null {
+  const line = chart && trend(chart.id)?.line;
+  const values = line ? choose(line).sort((a, b) => a - b) : [];
+  return values.length ? values[values.length >> 1]! * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3) : null;
 }

@@ -17,6 +17,7 @@ from stepscope.integrations.torch.stop import Stop
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Problems, Reporter
+from stepscope.record.steps import Pause
 
 FETCH = "train_dataloader_next"
 """How Lightning's profiler calls the wait for a batch."""
@@ -69,6 +70,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._stop: Stop | None = None
         self._watch: Watch | None = None
         self._restore: Callable[[], None] | None = None
+        self._validation: Pause | None = None
 
     @property
     def reporter(self) -> Reporter:
@@ -125,6 +127,20 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
             trainer.should_stop = True
 
     @guarded
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the validation out of a step of several batches, in the middle of which it may come."""
+        if self._stepper is not None and self._holder is not None and self._validation is None:
+            self._validation = self._holder.run().pause("evaluation")
+            self._validation.__enter__()
+
+    @guarded
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Go on with the step."""
+        pause, self._validation = self._validation, None
+        if pause is not None:
+            pause.__exit__(None, None, None)
+
+    @guarded
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Measure no more."""
         self._take_off()
@@ -155,7 +171,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what belongs to this process."""
-        gone = dict.fromkeys(("_stepper", "_stop", "_watch", "_restore"))
+        gone = dict.fromkeys(("_stepper", "_stop", "_watch", "_restore", "_validation"))
         return {**self.__dict__, **gone}
 
 

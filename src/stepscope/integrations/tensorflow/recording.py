@@ -12,7 +12,7 @@ from stepscope.integrations.stepper import Stepper
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.evaluation import Evaluation, evaluates
 from stepscope.integrations.tensorflow.hooks import global_step, loss_of_graph, step_before
-from stepscope.integrations.tensorflow.session import writes_summaries_to
+from stepscope.integrations.tensorflow.session import leave_out_of_steps, writes_summaries_to
 from stepscope.integrations.tensorflow.writer import record_summary
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
@@ -69,6 +69,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
             return
         run = runs.join(self._where, self, **self._options)
         self._sessions = [Training(run, self._save_steps, self._loss)]
+        leave_out_of_steps(run)
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:

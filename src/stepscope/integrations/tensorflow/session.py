@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import tensorflow as tf
+
+from stepscope.record import Run
 
 FRAMES, FRAMES_OF_ESTIMATOR = 13, 40
 SESSIONS = (tf.compat.v1.train.SingularMonitoredSession, tf.compat.v1.train.MonitoredSession)
@@ -26,6 +28,55 @@ def hooks_beside() -> list[Any]:
         if isinstance(hooks, list) and isinstance(maker, SESSIONS):
             return hooks
     return []
+
+
+class PausingListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc, unused-ignore]
+    """Leaves the time in which a checkpoint is saved out of the step.
+
+    Args:
+        run: Whose step.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._pause = run.pause("checkpoint")
+
+    def before_save(self, session: Any, global_step_value: Any) -> None:
+        """Begin to."""
+        self._pause.__enter__()
+
+    def after_save(self, session: Any, global_step_value: Any) -> None:
+        """End that; what other listeners do now is no part of it."""
+        self._pause.__exit__(None, None, None)
+
+
+def leave_out_of_steps(run: Run) -> None:
+    """Have checkpoints and evaluations within the session's steps count as pauses.
+
+    The session's hooks act within its step. One saves checkpoints; in ``train_and_evaluate`` a listener of
+    that one evaluates, and ``InMemoryEvaluatorHook`` does too.
+
+    Args:
+        run: Of the session whose hooks are about to begin.
+    """
+    for each in hooks_beside():
+        listeners = getattr(each, "_listeners", None)
+        if isinstance(each, tf.compat.v1.train.CheckpointSaverHook) and isinstance(listeners, list):
+            others = [one for one in listeners if not isinstance(one, PausingListener)]
+            listeners[:] = [PausingListener(run), *others]
+        for evaluator in (each, *(listeners or ())):
+            evaluate = getattr(type(evaluator), "_evaluate", None)
+            if callable(evaluate):
+                evaluator._evaluate = _pausing(run, evaluate.__get__(evaluator))
+
+
+def _pausing(run: Run, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that evaluates in a pause."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        with run.pause("evaluation"):
+            return evaluate(*arguments, **options)
+
+    return call
 
 
 def writes_summaries_to(log_dir: str) -> bool:

@@ -19,6 +19,7 @@ import stepscope as ss
 from stepscope.errors import HaltError, UsageError
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger
 from stepscope.integrations.lightning.callback import examples
+from stepscope.record.clock import Clock
 from stepscope.store.family import groups
 
 pytestmark = [
@@ -115,6 +116,30 @@ class Slow(torch.utils.data.IterableDataset):
         for batch in self.loader:
             time.sleep(0.02)
             yield batch
+
+
+def test_a_validation_in_the_middle_of_a_step_is_no_part_of_it(tmp_path, trainer, loader, model, stored):
+    now = [100.0]
+    clock = Clock(wall=lambda: 1.7e9 + now[0], steady=lambda: now[0], cpu=lambda: 0.0, pause=lambda s: None)
+    validated = []
+
+    class Timed(Model):
+        def training_step(self, batch, index):
+            now[0] += 1.0
+            return super().training_step(batch, index)
+
+        def validation_step(self, batch, index):
+            now[0] += 7.0
+            validated.append(index)
+
+    with ss.Run(tmp_path / "run", _clock=clock) as run:
+        options = {"accumulate_grad_batches": 2, "val_check_interval": 3, "num_sanity_val_steps": 0}
+        trainer(callbacks=[StepscopeCallback(run)], logger=False, limit_val_batches=1, **options).fit(
+            Timed(), loader, loader
+        )
+    assert len(validated) == 2
+    assert set(stored().series("speed/step_time_ms")["value"]) == {2000.0}
+    assert stored().series("speed/time_in_evaluation_s")["value"].to_list() == [7.0, 7.0]
 
 
 def steps(run, tag):
