@@ -26,7 +26,7 @@ from stepscope.serve.types import (
 )
 from stepscope.store.across import across
 from stepscope.store.groups import GroupLine, grouped
-from stepscope.store.query import Axis, View, axis_of, buckets
+from stepscope.store.query import Axis, View, axis_of, bounds_of, buckets
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -75,6 +75,8 @@ def chart_answer(
         raise Refusal(400, "x is 'tag', but no tag is named", "add x_tag")
     shown = views.shown(chart, found)
     view = shown.view
+    if log is not None and chart.x == "step":
+        note_other_counts(found, view, chart.buckets, log)
     return ChartAnswer(
         id=chart.id,
         x=chart.x,
@@ -92,6 +94,32 @@ def chart_answer(
         x_interpolated=shown.interpolated,
         x_missing=shown.missing,
     )
+
+
+NARROW_COLUMNS = 2
+"""Columns of a chart in which a line is a vertical stroke."""
+
+
+def note_other_counts(found: FoundSeries, view: View, columns: int, log: Log) -> None:
+    """Note the lines whose steps count something else than the axis shows, such as epochs on one of iterations.
+
+    Their steps are a stroke of the axis, and yet they were recorded over most of their run's time.
+    """
+    if view.x0 is None or view.x1 is None:
+        return
+    for series in found.series:
+        axis, times = axis_of(series, "step"), axis_of(series, "wall")
+        steps, walls, run = bounds_of(axis), bounds_of(times), log.run(series.run)
+        first, last = run.first_wall, run.last_wall
+        if steps is None or walls is None or first is None or last is None or steps[0] == steps[1]:
+            continue
+        narrow = (steps[1] - steps[0]) * columns < NARROW_COLUMNS * (view.x1 - view.x0)
+        if narrow and 2 * (walls[1] - walls[0]) > last - first:
+            found.note(
+                f"{series.tag} has steps {steps[0]:,} to {steps[1]:,} of {view.x0:,.0f} to {view.x1:,.0f}, "
+                "recorded over most of the run",
+                "its steps count something else, such as epochs: choose time as the x axis",
+            )
 
 
 def lines(found: FoundSeries, view: View, arrays: FrameArrays) -> list[Line]:

@@ -224,3 +224,58 @@ def test_groups_come_back_as_means(log, views):
     assert views.drawn == again
     ask(log, views, {"id": "x", "lines": lines, "buckets": 2000, "band": "minmax"})
     assert views.drawn == again + 1
+
+
+@pytest.mark.parametrize("buckets", [600, 4])
+def test_finite_points_between_nans_are_all_in_the_answer(tmp_path, views, buckets):
+    writer = EventWriter(tmp_path / "a")
+    for step in range(20):
+        writer.scalar("between", float("nan") if step % 2 else float(step), step, 100.0 + step)
+    writer.close()
+    log = store.open(tmp_path, cache=False)
+    header, body = ask(log, views, chart(("a", "between"), buckets=buckets, smoothing=0.6))
+    [line] = header.charts[0].lines
+    columns = {name: array_of(body, column) for name, column in line.columns.items()}
+    assert (line.points, line.nonfinite) == (20, 10)
+    if buckets == 600:
+        seen = columns["value"]
+        assert np.isfinite(columns["smoothed"]).tolist() == np.isfinite(seen).tolist()
+        assert seen[np.isfinite(seen)].tolist() == list(range(0, 20, 2))
+    else:
+        assert columns["nonfinite"].sum() == 10
+        assert (columns["min"].min(), columns["max"].max()) == (0, 18)
+        assert np.isfinite(columns["smoothed"]).all()
+
+
+def by_epoch(tmp_path, *, step=lambda epoch: epoch, start=0.0):
+    """Write a loss of each iteration and another of each epoch, which has steps and times of its own."""
+    writer = EventWriter(tmp_path / "a", clock=lambda: 1e9)
+    for at in range(0, 150_000, 500):
+        writer.scalar("loss/train", 1.0, at, 1e9 + at)
+    for epoch in range(30):
+        writer.scalar("loss/val", 1.0, step(epoch), 1e9 + start + 5000 * epoch * (1 - start / 150_000))
+    writer.close()
+    return store.open(tmp_path, cache=False)
+
+
+@pytest.mark.parametrize("tags", [("loss/train", "loss/val"), ("loss/val",)])
+def test_a_line_whose_steps_count_epochs_has_a_note(tmp_path, views, tags):
+    log = by_epoch(tmp_path)
+    asked = chart(*(("a", tag) for tag in tags), x0=0, x1=149_500)
+    [answer] = ask(log, views, asked)[0].charts
+    [note] = answer.notes
+    assert note.text == "loss/val has steps 0 to 29 of 0 to 149,500, recorded over most of the run"
+    assert "such as epochs: choose time as the x axis" in note.hint
+    assert ask(log, views, asked | {"x": "relative"})[0].charts[0].notes == []
+    assert ask(log, views, chart(("a", "loss/val")))[0].charts[0].notes == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"step": lambda epoch: 5000 * epoch}, {"step": lambda epoch: 149_000 + epoch, "start": 149_000.0}],
+    ids=["the same count", "a late and short part of the run"],
+)
+def test_a_line_that_counts_as_the_others_has_none(tmp_path, views, options):
+    log = by_epoch(tmp_path, **options)
+    [answer] = ask(log, views, chart(("a", "loss/train"), ("a", "loss/val")))[0].charts
+    assert answer.notes == []
