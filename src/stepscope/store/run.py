@@ -30,20 +30,48 @@ if TYPE_CHECKING:
     from stepscope.store.ranks import Ranks
 
 RECENT = 65
-"""Number of points used: a median over 64 intervals ignores a pause for evaluation or a checkpoint."""
+"""Least number of points used: a median over 64 intervals ignores a pause for evaluation or a checkpoint."""
+STEPS_RATE = "speed/steps_per_second"
+"""The rate that a run records of its own steps, which it times."""
+
+
+SPREAD_SECONDS, LEAST_SECONDS = 10.0, 1.0
+"""Seconds that the newest points should span, and without which they tell no rate."""
+RATES = 5
+"""Newest values of a recorded rate of which the median counts."""
 
 
 def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
-    """Return the median rate over the newest points of a series; None if no step or no time has passed.
+    """Return the rate of steps by the newest points of a series; None if they cannot tell it.
+
+    It is the median over the intervals between points, if these make up most of the time. If not, the points
+    were logged in bursts, such as all of an epoch at its end: the median from one burst to the next counts, of
+    three bursts or more, because of two the gap may be a pause.
 
     Args:
         step: Steps in recorded order.
         wall: Wall times in seconds.
     """
-    steps = np.diff(step[-RECENT:].astype(np.float64))
-    seconds = np.diff(wall[-RECENT:])
+    timed = np.isfinite(wall)
+    step, wall = step[timed].astype(np.float64), wall[timed]
+    if len(wall) < 2:
+        return None
+    early = np.flatnonzero(wall <= wall[-1] - SPREAD_SECONDS)
+    begin = min(max(0, len(wall) - RECENT), int(early[-1]) if len(early) else 0)
+    steps, seconds = np.diff(step[begin:]), np.diff(wall[begin:])
     forward = (steps > 0) & (seconds > 0)
-    return float(1 / np.median(seconds[forward] / steps[forward])) if forward.any() else None
+    elapsed = float(seconds[forward].sum())
+    if not forward.any() or elapsed < LEAST_SECONDS:
+        return None
+    rate = float(1 / np.median(seconds[forward] / steps[forward]))
+    if 2 * steps[forward].sum() / rate >= elapsed:
+        return rate
+    ends = np.append(np.flatnonzero(np.diff(wall) > seconds.max() / 2), len(wall) - 1)
+    if len(ends) < 3:
+        return None
+    steps, seconds = np.diff(step[ends]), np.diff(wall[ends])
+    forward = (steps > 0) & (seconds > 0)
+    return float(np.median(steps[forward] / seconds[forward])) if forward.any() else None
 
 
 def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
@@ -295,8 +323,14 @@ class StoredRun:
 
     @property
     def steps_per_second(self) -> float | None:
-        """Median rate over the newest points of its densest series; None if it cannot be told."""
+        """The rate of its steps: as recorded, else by its densest series; None if it cannot be told."""
         newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
+        recorded = [
+            part.tags[STEPS_RATE].columns.value[-RATES:] for part in newest if STEPS_RATE in part.tags
+        ]
+        rates = [values[np.isfinite(values) & (values > 0)] for values in recorded]
+        if rates and len(rates[0]):
+            return float(np.median(rates[0]))
         densest = max(
             (points for part in newest for points in part.tags.values()),
             key=lambda points: (points.count, points.last.wall),

@@ -10,17 +10,39 @@ from stepscope.store.run import eta_seconds, steps_per_second
     ("step", "wall", "expected"),
     [
         ([0, 10, 20, 30], [0, 5, 10, 15], 2.0),
-        ([0, 1, 2, 3, 4], [0, 1, 2, 103, 104], 1.0),
+        ([0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 5, 6, 7, 8], 1.0),
+        ([0, 1, 2, 3, 4], [0, 1, 2, 103, 104], None),  # a pause, or two bursts
         ([0, 0, 1, 1, 2, 2], [0, 0.1, 1, 1.1, 2, 2.1], 1 / 0.9),
         ([5, 6, 2, 3], [0, 1, 2, 3], 1.0),
         ([0, 1, 2], [5, 5, 5], None),
         ([3, 3, 3], [0, 1, 2], None),
         ([3], [0], None),
-        ([0, 1, 2], [0, np.nan, 2], None),
+        ([0, 1, 2], [0, np.nan, 2], 1.0),
     ],
 )
 def test_the_median_of_recent_steps(step, wall, expected):
     assert steps_per_second(np.array(step), np.array(wall, float)) == (expected and pytest.approx(expected))
+
+
+@pytest.mark.parametrize("period_s", [5.0, 60.0, 0.5])
+@pytest.mark.parametrize("bursts", [3, 20])
+def test_points_that_are_logged_in_bursts_tell_the_rate_from_burst_to_burst(bursts, period_s):
+    """500 steps at the end of each epoch, 0.24 microseconds apart: not 4,194,304 steps per second."""
+    at = np.arange(500 * bursts)
+    wall = 1e9 + (at // 500 + 1) * period_s + (at % 500) * 2.4e-7
+    assert steps_per_second(at, wall) == pytest.approx(500 / period_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("bursts", [1, 2])
+def test_too_few_bursts_tell_none(bursts):
+    at = np.arange(500 * bursts)
+    assert steps_per_second(at, 1e9 + (at // 500) * 5.0 + (at % 500) * 2.4e-7) is None
+
+
+def test_a_fast_training_is_not_taken_for_a_burst():
+    at = np.arange(5000)
+    assert steps_per_second(at, 1e9 + at / 1000) == pytest.approx(1000, rel=1e-3)
+    assert steps_per_second(at[:500], 1e9 + at[:500] / 1000) is None  # half a second
 
 
 def test_only_recent_points_count():

@@ -404,3 +404,12 @@ def test_the_step_is_that_of_the_newest_attempt(make):
     make.line("a", "loss", range(100))
     make.line("a", "loss", range(10, 20), wall=200)
     assert make.open().run("a").last_step == 19
+
+
+def test_a_recorded_rate_of_steps_counts_before_the_arrival_of_points(make):
+    file = make.line("a", "loss", range(100))
+    assert make.open().run("a").steps_per_second == 1.0
+    make.points(
+        file, "speed/steps_per_second", [(at, 100 + at, rate) for at, rate in enumerate((90, 100, 110))]
+    )
+    assert make.open().run("a").steps_per_second == 100.0
