@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from stepscope.splits import SPLIT_WORDS, words_of
+
 Split = Literal["train", "eval"]
 
 SPLITS: dict[str, Split] = {
-    **dict.fromkeys(("train", "training", "tr"), "train"),
-    **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev", "test", "testing"), "eval"),
+    word: "train" if part == "train" else "eval" for word, part in SPLIT_WORDS.items()
 }
 """Words in a tag, or at the end of a run's name, that say which part of the data it describes."""
 
@@ -218,9 +219,9 @@ def scale_of(tag: str, role: str) -> float:
 
 def split_of(tag: str) -> Split | None:
     """Return the part of the data that a word in the tag names."""
-    for part in tag.lower().split("/"):
-        words = _BETWEEN.split(part)
-        for word in (part, words[0], words[-1], *words[1:-1]):
+    for part in tag.split("/"):
+        words = [word.lower() for word in words_of(part)]
+        for word in (part.lower(), *words[:1], *words[-1:], *words[1:-1]):
             if word in SPLITS:
                 return SPLITS[word]
     return None
@@ -232,7 +233,7 @@ def without_split(tag: str) -> str:
     for part in tag.split("/"):
         if part.lower() in SPLITS:
             continue
-        words = _BETWEEN.split(part)
+        words = words_of(part)
         kept = [word for word in words if word.lower() not in SPLITS]
         parts.append("_".join(kept) if kept else part)
     return "/".join(parts)

@@ -45,6 +45,7 @@ from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import Sink
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
+from stepscope.splits import SPLIT_WORDS, words_of
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149
 """The largest float32 and the least above 0. A loss beyond is written as one of them, not infinite or 0."""
 NAN = math.nan
 OWN = ("stepscope/", "speed/", "system/")
-ELSEWHERE = frozenset({"eval", "val", "valid", "validation", "test", "dev", "evaluate", "evaluation"})
+NO_LOSSES = frozenset({"scale", "scaler", "weight", "weights", "coef", "coefficient", "lambda", "lr", "rate"})
+"""Words beside "loss" in names of settings, such as the loss scale of mixed precision."""
 _uid = itertools.count()
 
 
@@ -490,9 +492,10 @@ def file_name(role: Role, attempt: int) -> layout.Name:
 
 
 def names_loss(tag: str) -> bool:
-    """Return whether a series is named like a loss, but not of data that is not trained on."""
-    words = set(re.split(r"[^a-z0-9]+", tag.lower()))
-    return "loss" in words and not words & ELSEWHERE
+    """Return whether a series is named like a loss, and like no setting and no data that is not trained on."""
+    words = {word.lower() for part in re.split("[/.]", tag) for word in words_of(part)}
+    parts = {SPLIT_WORDS.get(word, "train") for word in words}
+    return "loss" in words and parts == {"train"} and not words & NO_LOSSES
 
 
 def pieces(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:

@@ -14,20 +14,10 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-Split = Literal["train", "eval", "test"]
+from stepscope.splits import SPLIT_WORDS as WORDS
+from stepscope.splits import Part as Split
+from stepscope.splits import outer_word
 
-WORDS: dict[str, Split] = {
-    "train": "train",
-    "training": "train",
-    "eval": "eval",
-    "evaluation": "eval",
-    "val": "eval",
-    "valid": "eval",
-    "validation": "eval",
-    "dev": "eval",
-    "test": "test",
-    "testing": "test",
-}
 Habit = Literal["path", "word", "plain"]
 
 
@@ -72,17 +62,16 @@ def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
 def tag_split(tag: str) -> TagSplit:
     """Return what the name of a tag says.
 
-    The word is a whole part of the path, or stands before or after the last part with an underscore between.
+    The word is a whole part of the path, or the first or last word of the last part: ``train_loss``,
+    ``loss-val``, ``Training Loss``, ``valLoss``.
     """
     parts = tag.split("/")
     for place, part in enumerate(parts):
         word = WORDS.get(part.lower())
         if word and (rest := "/".join(parts[:place] + parts[place + 1 :])):
             return TagSplit(rest, word, "path")
-    for head, _, rest in (parts[-1].partition("_"), parts[-1].rpartition("_")[::-1]):
-        word = WORDS.get(head.lower())
-        if word and rest:
-            return TagSplit("/".join([*parts[:-1], rest]), word, "word")
+    if outer := outer_word(parts[-1]):
+        return TagSplit("/".join([*parts[:-1], outer[1]]), outer[0], "word")
     return TagSplit(tag, None, "plain")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepscope.health.series import split_of
 from stepscope.store.family import Family, groups, run_split, split, tag_split
 
 TAGS = {
@@ -23,6 +24,16 @@ TAGS = {
     "metrics/val_accuracy": ("metrics/accuracy", "eval"),
     "val_top_5": ("top_5", "eval"),
     "loss": ("loss", None),
+    "train-loss": ("loss", "train"),
+    "validation-loss": ("loss", "eval"),
+    "evaluate/loss": ("loss", "eval"),
+    "Training Loss": ("Loss", "train"),
+    "trainLoss": ("Loss", "train"),
+    "valLoss": ("Loss", "eval"),
+    "valuesLoss": ("valuesLoss", None),
+    "lossVal": ("loss", "eval"),
+    "metrics/holdout_accuracy": ("metrics/accuracy", "eval"),
+    "retest": ("retest", None),
     "epoch_loss": ("epoch_loss", None),
     "train": ("train", None),
     "train/": ("train/", None),
@@ -92,6 +103,10 @@ GROUPS = [
     (["loss_step", "loss_epoch", "loss", "val_loss"], [["loss", "val_loss"], ["loss_epoch"], ["loss_step"]]),
     (["train_loss_step", "train_loss", "val_loss"], [["train_loss", "val_loss"], ["train_loss_step"]]),
     (["train_loss_epoch", "val_loss_epoch"], [["train_loss_epoch", "val_loss_epoch"]]),
+    (["train-loss", "validation-loss"], [["train-loss", "validation-loss"]]),
+    (["trainLoss", "valLoss"], [["trainLoss", "valLoss"]]),
+    (["Training Loss", "Validation Loss"], [["Training Loss", "Validation Loss"]]),
+    (["train/loss", "evaluate/loss"], [["train/loss", "evaluate/loss"]]),
     # one split alone is not an overlay, and two habits are not mixed
     (["eval/loss", "val/loss"], [["eval/loss"], ["val/loss"]]),
     (["train/loss", "val_loss"], [["train/loss"], ["val_loss"]]),
@@ -105,6 +120,13 @@ def test_which_tags_share_a_chart(tags, expected):
     for order in (tags, tags[::-1]):
         found = groups(order)
         assert [[tag for tag, _ in group.lines] for group in found] == expected
+
+
+@pytest.mark.parametrize("tag", [*TAGS, "evaluate/loss", "loss-val", "test loss", "devLoss"])
+def test_the_health_rules_read_the_same_part(tag):
+    part = tag_split(tag).split
+    judged = split_of(tag) if tag not in ("train", "train/", "_val") else None  # nothing but the word
+    assert judged == ("eval" if part == "test" else part)
 
 
 def test_every_tag_is_on_one_chart():
