@@ -14,8 +14,8 @@ Part = Literal["train", "eval", "test"]
 SPLIT_WORDS: dict[str, Part] = {
     **dict.fromkeys(("train", "training", "tr"), "train"),
     **dict.fromkeys(
-        ("eval", "evaluate", "evaluation", "evaluating", "val", "valid", "validate", "validation", "validating",
-         "dev", "holdout", "heldout"),
+        ("eval", "evaluate", "evaluation", "evaluating", "val", "valid", "validate", "validation",
+         "validating", "dev", "holdout", "heldout"),
         "eval",
     ),
     **dict.fromkeys(("test", "testing"), "test"),
@@ -29,7 +29,7 @@ _LAST = re.compile(rf"(.+)(?:[_\- ]|{_CAMEL})([A-Za-z]+)", re.DOTALL)
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of one part of a name: ``train_loss``, ``train-loss``, ``Train Loss``, ``trainLoss``."""
+    """Return the words of one part of a name, as of ``train_loss``, ``Train Loss`` and ``trainLoss``."""
     return [word for word in _BETWEEN.split(name) if word]
 
 

@@ -83,7 +83,7 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
         UsageError: None of them has such an attempt.
     """
     named, number = arguments.run, arguments.attempt
-    runs = [run for run in log.runs() if is_whole(run, log)] if named is None else [log.run(named)]
+    runs = [run for run in log.runs() if run.whole is run] if named is None else [log.run(named)]
     if number is None:
         return runs
     newest = {run.name: max((writer.attempt for writer in run.writers), default=1) for run in runs}
@@ -97,11 +97,6 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
             hint="leave out --attempt for the newest",
         )
     return found
-
-
-def is_whole(run: StoredRun, log: Log) -> bool:
-    """Return whether a run is judged separately, and not with the run that it is a part of."""
-    return run.base == run.name or all(run.base != other.name for other in log.runs())
 
 
 def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:

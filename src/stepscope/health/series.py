@@ -175,7 +175,7 @@ _SETTING = re.compile(
 _ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:ilon)?", re.IGNORECASE)
 """Sizes of attacks, which are settings, unlike other things called epsilon."""
 _LOSS = re.compile(
-    r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_)*loss"
+    r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_|reduced_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
     r"|losses?/(?:total|loss|all)",
     re.IGNORECASE,

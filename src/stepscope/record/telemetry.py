@@ -492,7 +492,7 @@ def file_name(role: Role, attempt: int) -> layout.Name:
 
 
 def names_loss(tag: str) -> bool:
-    """Return whether a series is named like a loss, and like no setting and no data that is not trained on."""
+    """Return whether a series is named like a loss, and not like a setting or data that is not trained on."""
     words = {word.lower() for part in re.split("[/.]", tag) for word in words_of(part)}
     parts = {SPLIT_WORDS.get(word, "train") for word in words}
     return "loss" in words and parts == {"train"} and not words & NO_LOSSES

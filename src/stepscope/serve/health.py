@@ -66,10 +66,9 @@ def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:
     own = [series for tag in run.tags() for series in run.columns(tag) if series.attempt == number]
     begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))
     points = list(points_of(run, own))
-    for part in log.runs():
-        if part.base == run.name and part.name != run.name:
-            found = [series for tag in part.tags() for series in part.columns(tag)]
-            points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
+    for part in run.parts:
+        found = [series for tag in part.tags() for series in part.columns(tag)]
+        points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
     return AttemptSeries(number, points + telemetry_of(run, number))
 
 

@@ -164,7 +164,7 @@ def finding(each: Finding) -> str:
 
 def charts(log: Log, run: StoredRun) -> str:
     """Return the most important charts, and the number of the others."""
-    family = [each for each in log.runs() if each is run or each.base == run.name]
+    family = [run, *run.parts]
     tags = frozenset().union(*(part.tags() for part in family))
     known = [each for each in charts_of(tags, declared_names(log.experiment)) if each.section != OWN]
     chosen = pick(known)

@@ -101,7 +101,7 @@ NARROW_COLUMNS = 2
 
 
 def note_other_counts(found: FoundSeries, view: View, columns: int, log: Log) -> None:
-    """Note the lines whose steps count something else than the axis shows, such as epochs on one of iterations.
+    """Note the lines whose steps count something else than the axis, such as epochs on one of iterations.
 
     Their steps are a stroke of the axis, and yet they were recorded over most of their run's time.
     """

@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from stepscope.splits import SPLIT_WORDS as WORDS
-from stepscope.splits import Part as Split
-from stepscope.splits import outer_word
+from stepscope.splits import SPLIT_WORDS, Part, outer_word
+
+Split = Part
+WORDS = SPLIT_WORDS
 
 Habit = Literal["path", "word", "plain"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
 from stepscope.store import findings
-from stepscope.store.family import Split, run_split, tag_split
+from stepscope.store.family import WORDS, Split, run_split, tag_split
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
@@ -112,6 +112,23 @@ class StoredRun:
         """Runs that hold the settings of this one and no curve."""
         self._ranks: Ranks | None = None
         self._process = ProcessWatch()
+
+    @property
+    def whole(self) -> StoredRun:
+        """The run that stands for its family: the run of which all are parts.
+
+        If that is no run itself, as with Keras' ``train`` and ``validation``, it is the part of the training,
+        else the first by name.
+        """
+        family = sorted(
+            self._relatives, key=lambda run: (run.name != self.base, run.split != "train", run.name)
+        )
+        return family[0]
+
+    @property
+    def parts(self) -> list[StoredRun]:
+        """The other runs of its family, if it stands for them."""
+        return [run for run in self._relatives if run is not self] if self.whole is self else []
 
     @property
     def generation(self) -> int:
@@ -358,13 +375,26 @@ def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
     for name, parent in above.items():
         settings.setdefault(parent, []).append(runs[name])
     for name, run in runs.items():
-        run.base, run.split = run_split(name, runs)
+        run.base, run.split = curve_split(run) or run_split(name, runs)
         if name in above:
             run.base = run_split(above[name], runs)[0]
         families.setdefault(run.base, []).append(run)
     for run in runs.values():
         run._relatives = families[run.base]
         run._settings = settings.get(run.name, [])
+
+
+def curve_split(run: StoredRun) -> tuple[str, Split] | None:
+    """Return the directory whose curve a run is part of, and which part; None if it is no such run.
+
+    torch's ``SummaryWriter.add_scalars("loss", {"train": …, "val": …})`` writes ``loss_train/`` and
+    ``loss_val/``, each with the tag ``loss``.
+    """
+    parent, _, last = run.name.rpartition("/")
+    tags = run.files.tags
+    prefix = f"{tags[0].replace('/', '_')}_" if len(tags) == 1 else ""
+    word = WORDS.get(last.removeprefix(prefix).lower()) if prefix and last.startswith(prefix) else None
+    return (parent or ".", word) if word else None
 
 
 def settings_of(runs: dict[str, StoredRun]) -> dict[str, str]:

@@ -155,3 +155,17 @@ def test_a_name_of_others_holds_no_rule_up(text):
         for tag in (name, f"acc{name}!", f"gradients/{name}!", f"val_{name}/accuracy?"):
             assert meaning_of(tag) is None or meaning_of(tag).role in ROLES
     assert meaning_of("accuracy_20261124083215123456") == meaning_of("accuracy_7")
+
+
+@pytest.mark.parametrize(
+    "tag", ["evaluate/loss", "holdout/loss", "validation-loss", "valLoss", "EvalStats/avg_loss"]
+)
+def test_losses_of_other_data_are_not_judged_as_training_losses(tag):
+    meaning = meaning_of(tag)
+    assert (meaning.role, meaning.split) == ("loss", "eval")
+
+
+@pytest.mark.parametrize("tag", ["train-loss", "trainLoss", "TrainIterStats/loss", "reduced_train_loss"])
+def test_training_losses_in_other_spellings(tag):
+    meaning = meaning_of(tag)
+    assert (meaning.role, meaning.split) == ("loss", "train")

@@ -204,7 +204,8 @@ def test_many_steps_take_about_32_bytes_each(telemetry, rows, tmp_path):
         ("eval/loss", False), ("val_loss", False), ("Loss/test", False), ("validation-loss", False),
         ("closs", False), ("lossless", False), ("train/accuracy", False), ("evaluate/loss", False),
         ("trainLoss", True), ("Training Loss", True), ("validLoss", False), ("holdout/loss", False),
-        ("amp/loss_scale", False), ("gradients/loss_scale", False), ("loss_weight", False), ("lossScale", False),
+        ("amp/loss_scale", False), ("gradients/loss_scale", False), ("loss_weight", False),
+        ("lossScale", False),
     ],
 )  # fmt: skip
 def test_what_is_called_a_training_loss(tag, expected):

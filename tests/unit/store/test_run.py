@@ -413,3 +413,31 @@ def test_a_recorded_rate_of_steps_counts_before_the_arrival_of_points(make):
         file, "speed/steps_per_second", [(at, 100 + at, rate) for at, rate in enumerate((90, 100, 110))]
     )
     assert make.open().run("a").steps_per_second == 100.0
+
+
+def test_the_training_part_stands_for_a_family_without_a_run_above(make):
+    """As Keras writes it."""
+    make.line("a/train", "epoch_loss", range(3))
+    make.line("a/validation", "epoch_loss", range(3))
+    make.line("b", "loss", range(3))
+    make.line("b/eval", "loss", range(3))
+    log = make.open()
+    assert {run.name: run.whole.name for run in log.runs()} == {
+        "a/train": "a/train", "a/validation": "a/train", "b": "b", "b/eval": "b",
+    }  # fmt: skip
+    assert [run.name for run in log.run("a/train").parts] == ["a/validation"]
+    assert log.run("a/validation").parts == []
+
+
+def test_curves_of_add_scalars_are_parts_of_one_run(tmp_path):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    with tensorboard.SummaryWriter(tmp_path / "a") as writer:
+        for step in range(3):
+            writer.add_scalars("task/loss", {"train": 1.0, "val": 2.0, "other": 3.0}, step)
+    log = store.open(tmp_path, cache=False)
+    assert {run.name: (run.base, run.split) for run in log.runs() if run.tags()} == {
+        "a/task_loss_train": ("a", "train"),
+        "a/task_loss_val": ("a", "eval"),
+        "a/task_loss_other": ("a/task_loss_other", None),
+    }
+    assert log.run("a/task_loss_train").whole.base == "a"
