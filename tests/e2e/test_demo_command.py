@@ -9,15 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
-if find_spec("sklearn") is None:
-    pytest.skip("the demo trains on scikit-learn's digits", allow_module_level=True)
 QUIET = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # two tiny products gain nothing from threads
 DEMO = [sys.executable, "-m", "stepscope", "demo"]
 

@@ -3,12 +3,9 @@
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
-if find_spec("sklearn") is None:
-    pytest.skip("the demo trains on scikit-learn's digits", allow_module_level=True)
 pytest.importorskip("torch")
 
 SLOW_FROM, EPOCHS, PATIENCE_MS = 132, 17, 20_000

@@ -53,14 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train four runs under the open page; serve until interrupted."""
-    from stepscope.demo import digits, training
+    from stepscope.demo import training
 
     if arguments.epochs < 1:
         raise UsageError(
             f"--epochs must be 1 or more, got {arguments.epochs}", hint="leave --epochs out for the default"
         )
     framework = training.choose(arguments.framework)
-    digits.require()
     log_dir = Path(arguments.log_dir)
     server = start_server(log_dir, arguments.port) if arguments.serve else None
     try:

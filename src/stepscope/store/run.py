@@ -45,8 +45,8 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
     """Return the rate of steps by the newest points of a series; None if they cannot tell it.
 
     It is the median over the intervals between points, if these make up most of the time. If not, the points
-    were logged in bursts, such as all of an epoch at its end: the median from one burst to the next counts, of
-    three bursts or more, because of two the gap may be a pause.
+    were logged in bursts, such as all of an epoch at its end: the median from burst to burst counts, of three
+    bursts or more, because of two the gap may be a pause.
 
     Args:
         step: Steps in recorded order.

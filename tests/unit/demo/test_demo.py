@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,9 +12,6 @@ from stepscope import store
 from stepscope.demo import digits, training
 from stepscope.demo.digits import Loader, moved
 from stepscope.errors import UsageError
-
-if find_spec("sklearn") is None:
-    pytest.skip("the demo trains on scikit-learn's digits", allow_module_level=True)
 
 
 def test_digits_are_split_without_loss_or_overlap() -> None:
@@ -33,6 +32,24 @@ def test_digits_are_split_without_loss_or_overlap() -> None:
         174,
         180,
     ]
+
+
+def test_the_images_are_those_of_scikit_learn() -> None:
+    bundled = pytest.importorskip("sklearn.datasets").load_digits()
+    with np.load(Path(digits.__file__).with_name("digits.npz")) as stored:
+        assert (stored["images"] == bundled.images).all()
+        assert (stored["labels"] == bundled.target).all()
+
+
+def test_numpy_alone_trains(tmp_path: Path) -> None:
+    """In a plain install there is no scikit-learn."""
+    program = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "from pathlib import Path; from stepscope.demo import training\n"
+        "training.train(Path(sys.argv[1]), 'numpy', learning_rate=0.001, epochs=1, slow_from=None)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "run")], check=True, timeout=120)
+    assert "train/loss" in store.open(tmp_path, cache=False).run("run").tags()
 
 
 def test_images_move_by_at_most_one_pixel() -> None:
