@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -20,6 +20,9 @@ from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
 from stepscope.record.statistics import ActivationHook, GradientHook
 
+if TYPE_CHECKING:
+    from stepscope.integrations.torch.gradients import Gradients
+
 
 class Removable(Protocol):
     """A handle that can be removed again."""
@@ -35,6 +38,7 @@ class Watch:
         run: The run.
         model: The model, as it was given.
         optimizers: The optimizers by name, without the wrappers of trainers; "" where there is one.
+        gradients: The parts that measure gradients.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Watch:
     ) -> None:
         self.run, self.model, self.optimizers = run, model, dict(optimizers)
         self._process_group = process_group
+        self.gradients: list[Gradients] = []
         self._parts: list[Removable] = []
 
     def add(self, part: Removable) -> None:
@@ -55,6 +60,7 @@ class Watch:
     def remove(self) -> None:
         """Detach everything again; what was recorded stays. Repeating it does nothing."""
         ledger_of(self.run).forget(self)
+        self.gradients = []
         parts, self._parts = self._parts, []
         for part in reversed(parts):
             part.remove()
@@ -233,6 +239,7 @@ def _measure_gradients(
     except Exception as error:  # noqa: BLE001  tensors of any kind, process groups that cannot be made
         report_raised(watched.run, "watch: GradientHook", error)
     else:
+        watched.gradients += parts
         for part in parts:
             watched.add(part)
 
@@ -254,6 +261,11 @@ class _Ends(Hook):
 
     def __init__(self, watched: Watch) -> None:
         self._watched = watched
+
+    def after_step(self, step: int) -> None:
+        """Look at what has not come."""
+        for part in self._watched.gradients:
+            part.look(step)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record no more."""

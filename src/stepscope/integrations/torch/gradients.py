@@ -25,7 +25,9 @@ from stepscope.integrations.torch.activations import look_at_inputs
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
 from stepscope.integrations.torch.exchange import GroupExchange, running
 from stepscope.integrations.torch.ledger import (
+    SILENT_STEPS,
     Evaluations,
+    Silence,
     closure_in,
     ledger_of,
     parameters_of,
@@ -41,7 +43,7 @@ from stepscope.integrations.torch.watched import WatchedParameters
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.sampling import SamplingBudget
-from stepscope.record.statistics.table import Array, Round, Rounds, StatisticsTable
+from stepscope.record.statistics.table import COUNT, Array, Round, Rounds, StatisticsTable
 
 MAX_FAILURES = 3
 NAMED = 4
@@ -133,6 +135,9 @@ class Gradients:
         self._known_names = self.names
         self._lost: dict[str, str] = {}
         self._between: set[str] = set()
+        whose = f"optimizer {name}" if name else "" if model is None else type(model).__name__
+        self._what = f"gradients of {whose}" if whose else "gradients"
+        self._silence = Silence(self._watched.owned, run.current_step or 0)
         self._evaluations: dict[int, tuple[Evaluations, StepSample | None]] = {}
         self._handles: dict[int, list[Any]] = {}
         for optimizer in self._optimizers:
@@ -182,6 +187,11 @@ class Gradients:
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already, and stop measuring."""
+        last = self._run.current_step
+        if last is not None and last - self._silence.last >= SILENT_STEPS and self._silence.since is None:
+            self._silence.since = self._silence.last + 1
+            if self._run.role.writes:
+                self._unmeasured("its optimizer did not step to the end of the run")
         self.remove()
         self._rounds.close(timeout)
 
@@ -248,8 +258,34 @@ class Gradients:
 
     # --- around the optimizer's step ----------------------------------------------------------------
 
+    def look(self, step: int) -> None:
+        """State since when the optimizers have not stepped, after a step of the run."""
+        silence = self._silence
+        if step - silence.last > SILENT_STEPS and self._run.role.writes and silence.look(step):
+            never = self._first_full is None and self._short < 0
+            why = "its optimizer has not stepped" + ("" if never else " since")
+            self._unmeasured(f"{why}; if another one trains these parameters, watch() that one")
+
+    def _unmeasured(self, why: str) -> None:
+        self._run.unmeasured(self._what, why, self._silence.since)
+
+    def _note(self, step: int, gradients: bool) -> None:
+        """Note whether a step that was measured had gradients."""
+        silence = self._silence
+        if silence.measured(step, gradients):
+            if self._run.role.writes:
+                self._unmeasured(
+                    "no parameter of its optimizer has a gradient when it steps: is it the optimizer of the "
+                    "model that is trained, and does PyTorch keep the gradients, rather than an engine?"
+                )
+        elif gradients and silence.since is not None and silence.over():
+            self._run.measured_again(self._what, step)
+
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         begun = time.perf_counter()
+        current = self._run.current_step
+        if current is not None:
+            self._silence.stepped(current)
         try:  # a context of any kind would cost more than what is due at most steps
             if self._normed is not None:
                 self._take_norm(there=False)
@@ -366,6 +402,8 @@ class Gradients:
             number = self._run.current_step
             number = self._count + 1 if number is None else number
             self._note_short(number, time.perf_counter())
+            if self._hook.norm_every_step and self._run.role.writes:
+                self._note(number, bool(used.moments[0, COUNT]))
             self._report.norm_only(number, used, self._watched.layout, self._watched.squares)
             self._pace.normed(self._norm_seconds)
         elif used is not None and sample is not None:
@@ -444,6 +482,7 @@ class Gradients:
         (norms, number), self._normed = self._normed, None
         table = norms.finish()
         if table is not None:
+            self._note(number, bool(table.moments[0, COUNT]))
             layers = self._watched.squares if there else lambda: None
             self._report.norm_only(number, table, self._watched.layout, layers)
         else:
@@ -551,6 +590,8 @@ class Gradients:
         if sample is None or sample.closed:
             return
         sample.closed = True
+        if sample.table is not None:
+            self._note(sample.plan.number, sample.seen > 0)
         self._watched.changed = self._watched.changed or sample.pending_sums
         own = None
         if self._own is not None and self._own.armed:

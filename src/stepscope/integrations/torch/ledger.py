@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import is_
 from typing import Any, Protocol
 
@@ -19,6 +19,13 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from stepscope.integrations.guard import report_raised
 from stepscope.record import Run
+
+SILENT_TURNS = 3
+"""Steps of an optimizer in a row in which no parameter has a gradient, after which they count as ended."""
+SILENT_STEPS = 10
+"""Steps of the run without one of the optimizer, at least, after which it counts as not used any more."""
+LONGEST = 1024
+"""Steps of the run over which gradients may be accumulated, at most."""
 
 
 class Follower(Protocol):
@@ -162,6 +169,61 @@ def hook_of(ledger: Ledger) -> Callable[[Optimizer, Any, Any], None]:
             found.stepping(optimizer)
 
     return stepping
+
+
+class Silence:
+    """Whether the steps of some optimizers, and gradients in them, have failed to come.
+
+    A loop may accumulate over many steps of the run, so the wait grows with the longest distance so far, and
+    as long as one and the same gradient is added to.
+
+    Args:
+        parameters: Returns the parameters that the optimizers have now.
+        step: The step of the run that comes next.
+
+    Attributes:
+        last: The last step of the run in which an optimizer stepped.
+        since: The first step since when nothing is measured, once that is certain; None before.
+    """
+
+    def __init__(self, parameters: Callable[[], Iterable[Tensor]], step: int) -> None:
+        self._parameters = parameters
+        self.last, self._longest, self._patience = step - 1, 1, SILENT_STEPS
+        self.since: int | None = None
+        self._gradient: weakref.ref[Tensor] | None = None
+        self._empty = 0
+
+    def stepped(self, step: int) -> None:
+        """Note that an optimizer steps."""
+        distance, self.last = step - self.last, step
+        if distance > self._longest:
+            self._longest = distance
+        self._patience = max(SILENT_STEPS, 3 * self._longest)
+
+    def measured(self, step: int, gradients: bool) -> bool:
+        """Note whether there were gradients in a step that was measured; return whether they have ended."""
+        self._empty = 0 if gradients else self._empty + 1
+        if self._empty != SILENT_TURNS or self.since is not None:
+            return False
+        self.since = step - SILENT_TURNS + 1
+        return True
+
+    def look(self, step: int) -> bool:
+        """Return, once, that the optimizers have not stepped for too long."""
+        if step - self.last <= self._patience or self.since is not None:
+            return False
+        gradient = next((each.grad for each in self._parameters() if each.grad is not None), None)
+        before, self._gradient = self._gradient, None if gradient is None else weakref.ref(gradient)
+        if gradient is not None and (before is None or before() is gradient) and self._patience < LONGEST:
+            self._patience = min(step - self.last + (1 if before is None else self._patience), LONGEST)
+            return False
+        self.since = self.last + 1
+        return True
+
+    def over(self) -> bool:
+        """Return whether what was missing is there again."""
+        ended, self.since = self.since is not None, None
+        return ended
 
 
 _ledgers: weakref.WeakKeyDictionary[Run, Ledger] = weakref.WeakKeyDictionary()

@@ -231,6 +231,10 @@ def test_an_optimizer_that_does_not_call_its_closure(tmp_path):
     assert scalars(tmp_path)["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
 
 
+def unmeasured(directory):
+    return ss.open(directory, cache=False).run(".").info.unmeasured
+
+
 # --- what changes while it is watched -----------------------------------------------------------------
 
 
@@ -388,3 +392,69 @@ def test_nothing_stays_behind_in_torch(tmp_path):
             watch(model, torch.optim.SGD(model.parameters(), lr=0.01), run)
         assert len(_global_optimizer_pre_hooks) == before + 1
     assert len(_global_optimizer_pre_hooks) == before
+
+
+def test_an_optimizer_that_steps_no_more_is_named_with_the_step(tmp_path):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def by_hand():  # the step of something that is no optimizer of PyTorch
+        with torch.no_grad():
+            for each in model.parameters():
+                each -= 0.01 * each.grad
+
+    def loop(run):
+        for step in run.steps(range(40)):
+            model.zero_grad()
+            loss_of(model, step).backward()
+            optimizer.step() if step < 20 or step >= 35 else by_hand()
+
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        with pytest.warns(
+            RuntimeWarning, match="Sequential are not measured since step 20: its optimizer"
+        ):
+            loop(run)
+    [fact] = unmeasured(tmp_path)
+    assert (fact.what, fact.since, fact.until) == ("gradients of Sequential", 20, 35)
+
+
+@pytest.mark.parametrize("every", [1, 16, 64])
+def test_a_loop_that_accumulates_is_not_silent(tmp_path, every):
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(4 * every)):
+            loss_of(model, step).backward()
+            if (step + 1) % every == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+    assert unmeasured(tmp_path) == ()
+    assert len(scalars(tmp_path)["gradients/norm"]) == 4
+
+
+def test_an_optimizer_whose_parameters_have_no_gradients_says_so(tmp_path):
+    model, trained = net(), net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def loop(run):
+        for step in run.steps(range(6)):
+            loss_of(trained, step).backward()
+            optimizer.step()
+
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, optimizer, run)
+        with pytest.warns(RuntimeWarning, match="since step 0: no parameter of its optimizer has a gradient"):
+            loop(run)
+    [fact] = unmeasured(tmp_path)
+    assert (fact.since, fact.until) == (0, None)
+
+
+def test_an_optimizer_that_never_steps_is_named_before_the_end(tmp_path):
+    model = net()
+    with ss.Run(tmp_path, hooks=[hook()]) as run:
+        watch(model, torch.optim.SGD(model.parameters(), lr=0.01), run)
+        with pytest.warns(RuntimeWarning, match="since step 0: its optimizer has not stepped;"):
+            assert len(list(run.steps(range(20)))) == 20
+    assert [fact.since for fact in unmeasured(tmp_path)] == [0]
