@@ -15,6 +15,7 @@ import math
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -361,6 +362,126 @@ def exited(folder: Path, _: random.Random) -> Outcome:
     return finished(folder, "run = ss.Run(place)\nlog(run, range(5_000))\nsys.exit(3)")
 
 
+@fault("a function that trains raises, and its caller leaves with sys.exit(1)", "nothing", nothing)
+def taken_away(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        def main():
+            run = ss.Run(place)
+            log(run, run.steps(range(5_000)))
+            raise RuntimeError("CUDA error: device-side assert")
+        try:
+            main()
+        except Exception as error:
+            sys.exit(1)
+        """,
+    )
+
+
+@fault("a child of multiprocessing (fork) returns with its run open", "nothing", nothing)
+def returned(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import multiprocessing
+        def child():
+            global run
+            run = ss.Run(place)
+            log(run, range(5_000))
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join()
+        """,
+    )
+
+
+@fault("Ctrl-C while a run is made", "nothing: the run is stopped", nothing)
+def interrupted_at_first(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        class Interrupts(ss.Hook):
+            def begin(self, run):
+                log(run, range(1_000))
+                signal.raise_signal(signal.SIGINT)
+        try:
+            ss.Run(place, hooks=[Interrupts()])
+        except KeyboardInterrupt:
+            pass
+        """,
+    )
+
+
+@fault("a callback on the thread that writes calls sys.exit", "nothing", nothing)
+def callback_leaves(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        run = ss.Run(place, flush_secs=0.05)
+        run.listen(lambda *columns: sys.exit("enough"))
+        log(run, range(5_000), pause=0.005)
+        run.close()
+        """,
+    )
+
+
+@fault("a callback on the thread that writes does not return for seven seconds", "nothing", nothing)
+def callback_hangs(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        run = ss.Run(place, flush_secs=0.05)
+        until = time.monotonic() + 7.0
+        def plot(tag, steps, values, walls):
+            time.sleep(max(until - time.monotonic(), 0))
+        run.listen(plot)
+        log(run, range(5_000), pause=0.02)
+        run.close()
+        """,
+    )
+
+
+@fault("a hook's end never returns", "nothing", nothing)
+def hook_hangs(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        class Uploads(ss.Hook):
+            def end(self, run, status):
+                forever_waits.wait()
+        forever_waits = threading.Event()
+        run = ss.Run(place, hooks=[Uploads()])
+        log(run, range(5_000))
+        run.close(timeout=2)
+        """,
+    )
+
+
+@fault("standard error is a full pipe that nobody reads", "nothing, and training goes on", nothing)
+def nobody_reads(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        import fcntl
+        end, start = os.pipe()
+        fcntl.fcntl(start, fcntl.F_SETFL, os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(start, b"x" * 4096)
+        except BlockingIOError:
+            fcntl.fcntl(start, fcntl.F_SETFL, 0)
+        os.dup2(start, 2)
+        run = ss.Run(place, hooks=[ss.LoggingHook(every_n_steps=10)])
+        run.scalar("bad", "text", 0)
+        log(run, run.steps(range(5_000)))
+        run.scalar("bad", "text", 0)
+        run.close()
+        """,
+    )
+
+
 @fault("a child is forked and logs, too", "nothing of the parent's", nothing)
 def forked(folder: Path, _: random.Random) -> Outcome:
     return finished(
@@ -485,6 +606,68 @@ def full(folder: Path, _: random.Random) -> Outcome:
         "run = ss.Run(place, flush_secs=0.01)\nlog(run, range(2_000))\nrun.flush()\n"
         + FULL
         + "log(run, range(2_000, 5_000))\nrun.close()\ncounted(run)\nos._exit(0)",
+    )
+
+
+@fault(
+    "the disk takes a part of what is written and is full",
+    "what found no room, and it is counted",
+    all_counted,
+)
+def full_in_the_middle(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        from stepscope.events import EventWriter
+        run = ss.Run(place, flush_secs=0.01)
+        log(run, range(2_000))
+        run.flush()
+        class Full:
+            def __init__(self, file):
+                self.file, self.room = file, 100_001
+            def write(self, data):
+                part = bytes(data)[: self.room]
+                self.room -= len(part)
+                if not part:
+                    raise OSError(28, "No space left on device")
+                return self.file.write(part)
+            def __getattr__(self, name):
+                return getattr(self.file, name)
+        flush = EventWriter.flush
+        def flush_into_full(self, sync=False):
+            if not isinstance(self._file, Full):
+                self._file = Full(self._file)
+            flush(self, sync)
+        EventWriter.flush = flush_into_full
+        log(run, range(2_000, 20_000), pause=0.001)
+        run.close()
+        counted(run)
+        os._exit(0)
+        """,
+    )
+
+
+@fault("no memory is left for a while", "what found no memory, and it is counted", all_counted)
+def no_memory(folder: Path, _: random.Random) -> Outcome:
+    return finished(
+        folder,
+        """
+        run = ss.Run(place, flush_secs=3600.0, max_queue_bytes=1 << 30)
+        log(run, range(100))
+        run.flush()
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used, hard))
+        for step in range(100, 600_000):
+            run.scalar("loss", step / 2, step)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        now = time.time()
+        told.writelines(f"{step} {now}\\n" for step in range(100, 600_000))
+        run.scalar("after", 1.0, 0)
+        run.close()
+        counted(run)
+        """,
+        MALLOC_ARENA_MAX="1",  # others have room that the limit has counted already
     )
 
 
@@ -787,6 +970,21 @@ def store_terminated(folder: Path, dice: random.Random) -> Outcome:
         return ""
 
     return stored(folder, behave, STORED.format(count=10**9))
+
+
+@fault("kill -9 while the store does not answer yet", "the last second", last_second)
+def store_silent(folder: Path, dice: random.Random) -> Outcome:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        facts = {
+            "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "STEPSCOPE_SPOOL": str(folder / "spool"),
+        }  # fmt: skip
+        with running(folder, LOGS, "s3://bucket/runs/silent", **facts) as program:
+            program.wait_steps(dice.randint(500, 2_000))
+            program.send(signal.SIGKILL)
+            [spooled] = [path.parent for path in (folder / "spool").rglob("*tfevents*")]
+            return outcome(program, spooled)
 
 
 # --- the table ------------------------------------------------------------------------------------------
