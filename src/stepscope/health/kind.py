@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from stepscope.health.series import METRIC, split_of
+from stepscope.names.roles import METRIC, split_of
 
 KINDS: dict[str, str] = {
     "adversarial": "adversarial training, in which losses balance each other",
@@ -61,7 +61,7 @@ def kind_of(tag: str) -> str | None:
         return None
     if found == "adversarial" and _METRIC.fullmatch(tag):  # the accuracy of a classifier under attack
         return None
-    is_score = "explained_variance" in tag.lower() and split_of(tag) == "eval"  # of a regression
+    is_score = "explained_variance" in tag.lower() and split_of(tag) in ("eval", "test")  # of a regression
     return None if found == "reinforcement" and is_score else found
 
 

@@ -278,7 +278,7 @@ def checked_roles(roles: Mapping[str, str]) -> Mapping[str, str]:
     Raises:
         UsageError: One is unknown to all rules.
     """
-    from stepscope.health.series import ROLES
+    from stepscope.names.roles import ROLES
 
     for tag, role in roles.items():
         if role not in ROLES:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import NONFINITE, Finding
 from stepscope.health.ring import median
-from stepscope.health.series import MODEL_INPUT, Stream
+from stepscope.health.series import Stream
+from stepscope.names.roles import MODEL_INPUT
 from stepscope.text import number
 
 SPIKES = ("loss-spike", "gradient-spike")

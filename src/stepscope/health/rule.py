@@ -18,7 +18,8 @@ from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.kind import KINDS
 from stepscope.health.ring import Floats, Ring, Steps, pieces
-from stepscope.health.series import ROLES, Stream
+from stepscope.health.series import Stream
+from stepscope.names.roles import ROLES
 
 Told = tuple[str, Mapping[str, float]]
 """A finding's sentence, and the numbers that show it."""

@@ -1,79 +1,15 @@
-"""The meaning of series: tags of any writer become roles, by one table.
-
-A rule asks for a role, such as ``loss``; this module knows under which names Stepscope, Keras, Lightning,
-Hugging Face, the Estimator and the usual training scripts record it.
-"""
+"""The series that rules look at: each tag of a run with the role that its name gives it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from stepscope.splits import SPLIT_WORDS, words_of
+from stepscope.names.roles import Meaning, meaning_of, scale_of, split_of
 
 Split = Literal["train", "eval"]
-
-SPLITS: dict[str, Split] = {
-    word: "train" if part == "train" else "eval" for word, part in SPLIT_WORDS.items()
-}
-"""Words in a tag, or at the end of a run's name, that say which part of the data it describes."""
-
-ROLES: dict[str, str] = {
-    "loss": "a loss, as train/loss",
-    "part_loss": "a part of a loss",
-    "rank_loss": "the losses of all ranks, which their telemetry holds",
-    "gradient_norm": "the global gradient norm, as gradients/norm or train/grad_norm",
-    "clipped_norm": "the global gradient norm after clipping, as gradients/clipped_norm",
-    "clipped": "the share of clipped steps",
-    "gradient_nonfinite": "counts of non-finite gradients",
-    "layer_gradient": "gradient norms of the layers, as gradients/LAYER/norm",
-    "update_ratio": "update ratios of the layers, as updates/LAYER/weight_ratio",
-    "update_norm": "update norms of the layers",
-    "weight_norm": "weight norms of the layers, as weights/LAYER/norm",
-    "zeros": "shares of zero activations, as activations/LAYER/fraction_of_zero_values",
-    "dead": "shares of dead units, as activations/LAYER/dead_ratio",
-    "saturated": "shares of saturated activations, as activations/LAYER/saturation_ratio",
-    "activation_std": "standard deviations of activations, as activations/LAYER/std",
-    "activation_nonfinite": "counts of non-finite activations",
-    "activation": "other statistics of activations",
-    "learning_rate": "the learning rate, as train/learning_rate",
-    "loss_scale": "the loss scale, as gradients/loss_scale",
-    "skipped": "the number of skipped steps, as gradients/skipped_steps",
-    "step_time": "step times, as speed/step_time_ms",
-    "data_wait": "waits for data, as speed/data_wait_ms",
-    "gpu": "GPU utilization, as system/gpu0/utilization_ratio",
-    "cpu": "CPU utilization, as system/host/cpu_ratio",
-    "io_wait": "the processors' wait for input and output, as system/host/cpu_iowait_ratio",
-    "memory": "memory in use, as system/process/memory_bytes",
-    "labels": "counts of labels, as labels/CLASS",
-    "metric": "metrics, as train/accuracy",
-    "setting": "settings that change in steps, as curriculum/stage, fold or seq_len",
-    "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
-    "attention_logit": "largest attention logits, as attention/LAYER/logit_max",
-    "attention_entropy": "entropies of attention, as attention/LAYER/entropy",
-    "update_operator": "operator norms of updates, as updates/LAYER/operator_norm",
-    "weight_operator": "operator norms of weights, as weights/LAYER/operator_norm",
-    "second_moment": "gradients against Adam's second moment, as optimizer/second_moment/LAYER",
-    "left_out": "parameters with a gradient that no optimizer has, as optimizer/left_out/NAME",
-}
-"""Every role, in the words used when it is missing."""
-
-
-class Meaning(NamedTuple):
-    """The meaning of a tag's name.
-
-    Attributes:
-        layer: The layer of the model, or the device or class of the series.
-        scale: Factor that turns values into seconds, ratios between 0 and 1, or bytes.
-    """
-
-    role: str
-    split: Split | None = None
-    layer: str | None = None
-    scale: float = 1.0
+"""Parts of the data, for a rule: what is not trained on is one."""
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity: it is looked up for every point
@@ -92,151 +28,6 @@ class Stream:
     rank: int | None = None
     run: str = ""
     scale: float = 1.0
-
-
-LR = "learning_rate"
-RANKS_LOSS = "ranks/loss"
-"""Name for the series of the ranks' losses, which are in no event file."""
-METRIC = (
-    r"(?:.*[/_\- ])?(?:acc|[^\W_]*accuracy|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50"
-    r"|bleu|rouge\w*|psnr|ssim|r2|top[-_]?[15]\w*|exact_match|wer|cer|mae|rmse|mape|error_rate)"
-    r"(?:[/_\- ]?(?:epoch|step|train|val|valid|test|macro|micro|avg|@\d+|(?<!\d)\d+))*"
-)
-"""Names of metrics by which a run is judged besides its loss. No run of digits is split in several ways:
-matching must take time linear in the length of the name.
-"""
-MEASURED = ("weights/", "updates/", "gradients/", "activations/")
-"""Beginning of the names of what is measured in layers, which may have any name."""
-MODEL_INPUT = "(input)"
-"""Layer that stands for the model's input."""
-MOST_NAME = 512
-"""Most characters of a name that can mean something to a rule."""
-_TABLE: list[tuple[str, str]] = [
-    # Ours first, then other writers'. A group named layer is the layer.
-    (r"ranks/loss", "rank_loss"),
-    (r"gradients/(?:global/)?(?:unclipped_)?(?:l2_)?norm", "gradient_norm"),
-    (r"gradients/(?:global/)?clipped_(?:l2_)?norm", "clipped_norm"),
-    (r"gradients/(?:global/)?(?:clipped_ratio|clip_fraction)", "clipped"),
-    (r"gradients/(?:global/)?(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
-    (r"(?:.*/)?(?:loss[_ -]scale|grad_scale|scaler/scale|amp_scale)", "loss_scale"),
-    (r"(?:gradients|amp)/(?:.*/)?skipped(?:_steps)?", "skipped"),
-    (r"gradients/(?P<layer>.+)/(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
-    (r"gradients/(?P<layer>.+)/(?:l2_)?(?:norm|rms)", "layer_gradient"),
-    (r"updates/(?P<layer>.+)/(?:weight_|update_)?ratio", "update_ratio"),
-    (r"updates/(?P<layer>.+)/(?:l2_)?norm", "update_norm"),
-    (r"weights/(?P<layer>.+)/(?:l2_)?norm", "weight_norm"),
-    (r"(?:activations/)?(?P<layer>.+)/fraction_of_zero_values", "zeros"),
-    (r"activations/(?P<layer>.+)/zeros?_ratio", "zeros"),
-    (r"activations/(?P<layer>.+)/dead(?:_units)?_ratio", "dead"),
-    (r"activations/(?P<layer>.+)/saturat(?:ed|ion)_ratio", "saturated"),
-    (r"activations/(?P<layer>.+)/(?:std|standard_deviation)", "activation_std"),
-    (r"activations/(?P<layer>.+)/(?:nonfinite(?:_count)?|non_finite)", "activation_nonfinite"),
-    (r"activations/(?P<layer>.+)/(?:mean|min|max)", "activation"),
-    (r"l2_norm/grad/global", "gradient_norm"),
-    (r"l2_norm/grad/(?P<layer>.+)", "layer_gradient"),
-    (r"l2_norm/update/(?P<layer>.+)", "update_norm"),
-    (r"grad_\d(?:\.\d+)?_norm(?:_total|/total)", "gradient_norm"),
-    (r"grad_\d(?:\.\d+)?_norm/(?P<layer>.+)", "layer_gradient"),
-    (r"(?:.*/)?(?:total_)?(?:global_)?(?:grad|gradient|gradients)[_-]norm(?:_step|_epoch)?", "gradient_norm"),
-    (r"(?:.*/)?(?:base_|epoch_|batch_)?(?:learning[_ -]?rate|lr)(?:_\d+)?(?:[-_/](?P<layer>.+))?", LR),
-    (r"(?:.*/)?(?:speed/)?step_time(?:_m?s|_seconds|_secs)?", "step_time"),
-    (r"(?:.*/)?(?:speed/)?(?:data_wait|data_time|data_loading(?:_time)?)(?:_m?s|_seconds)?", "data_wait"),
-    (r"time_metrics/end_to_end\(s\)", "step_time"),
-    (r"time_metrics/data_loading\(s\)", "data_wait"),
-    (r"(?:system/)?(?P<layer>gpu[./_]?\d+)[./](?:utili[sz]ation|util|gpu)(?:_ratio|_percent)?", "gpu"),
-    (r"system/host/cpu_ratio", "cpu"),
-    (r"system/host/cpu_iowait_ratio", "io_wait"),
-    (r"(?:system/)?cpu(?:[./](?:utili[sz]ation|util|percent))?(?:_ratio|_percent)?", "cpu"),
-    (r"(?:system/)?cpu[./_](?:io_?wait)(?:_ratio|_percent)?", "io_wait"),
-    (r"system/(?P<layer>process|children|container)/memory_bytes", "memory"),
-    (r"system/(?P<layer>(?:\w+/)?(?:\w*rss|\w*resident|memory_allocated))_bytes", "memory"),
-    (r"system/(?P<layer>gpu\d+)/memory_used_bytes", "memory"),
-    (r"memory/(?P<layer>\w*(?:allocated|active|used|reserved|rss))(?:_bytes|\((?:gib|gb)\))?", "memory"),
-    (r"labels/(?P<layer>.+)", "labels"),
-    (r"router/(?P<layer>.+/load/\w+)", "expert_load"),
-    (r"attention/(?P<layer>.+)/logit_max", "attention_logit"),
-    (r"attention/(?P<layer>.+)/entropy", "attention_entropy"),
-    (r"updates/(?P<layer>.+)/operator_norm", "update_operator"),
-    (r"weights/(?P<layer>.+)/operator_norm", "weight_operator"),
-    (r"optimizer/second_moment/(?P<layer>.+)", "second_moment"),
-    (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
-    (METRIC, "metric"),
-]  # fmt: skip
-TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
-_SETTING = re.compile(
-    r"(?:\w+[_-])?(?:fold|stage|phase|curriculum|task|level|difficulty|seq_?len(?:gth)?|sequence_length"
-    r"|context_length|resolution|image_size|batch_size|sparsity|pruned|mask_ratio|domain|dataset|unfrozen"
-    r"|weight|trial|subject|candidate|round|teacher_forcing(?:_ratio|_prob)?|sampling_prob"
-    r"|temperature|tau|beta|noise(?:_level|_std|_scale)?|strength|magnitude)(?:[_-]?(?:id|idx|index|number|no))?"
-    r"|(?:loss_)?weights?_\w+|lambda_\w+",
-    re.IGNORECASE,
-)
-"""Endings of the names of settings that a person changes, and which change what is trained."""
-_ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:ilon)?", re.IGNORECASE)
-"""Sizes of attacks, which are settings, unlike other things called epsilon."""
-_LOSS = re.compile(
-    r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_|reduced_)*loss"
-    r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
-    r"|losses?/(?:total|loss|all)",
-    re.IGNORECASE,
-)
-_BETWEEN = re.compile(r"[_\- ]")
-"""The separators of words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
-_PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
-
-
-@lru_cache(maxsize=1 << 15)
-def meaning_of(tag: str) -> Meaning | None:
-    """Return the meaning of a tag's name, None if no rule knows it."""
-    if tag.startswith("stepscope/") or len(tag) > MOST_NAME:
-        return None
-    for pattern, role in TABLE:
-        found = pattern.fullmatch(tag)
-        if found:
-            layer = found.groupdict().get("layer")
-            return Meaning(role, split_of(tag), layer, scale_of(tag, role))
-    if _LOSS.fullmatch(without_split(tag)):
-        return Meaning("loss", split_of(tag))
-    if _PART.search(tag):
-        return Meaning("part_loss", split_of(tag))
-    path, _, end = tag.replace(".", "/").rpartition("/")
-    named = (
-        _SETTING.fullmatch(_BETWEEN.sub("_", end))
-        or _ATTACK.fullmatch(tag)
-        or (path.rpartition("/")[2].lower() == "curriculum")
-    )
-    return Meaning("setting") if named and not tag.startswith(MEASURED) else None
-
-
-def scale_of(tag: str, role: str) -> float:
-    """Return the factor that turns the values of a tag into seconds, ratios and bytes."""
-    if role in ("step_time", "data_wait"):
-        return 1e-3 if tag.lower().endswith("_ms") else 1.0
-    if role in ("gpu", "cpu", "io_wait"):
-        return 1.0 if tag.lower().endswith("_ratio") else 1e-2
-    return 2.0**30 if role == "memory" and tag.lower().endswith(("(gib)", "(gb)")) else 1.0
-
-
-def split_of(tag: str) -> Split | None:
-    """Return the part of the data that a word in the tag names."""
-    for part in tag.split("/"):
-        words = [word.lower() for word in words_of(part)]
-        for word in (part.lower(), *words[:1], *words[-1:], *words[1:-1]):
-            if word in SPLITS:
-                return SPLITS[word]
-    return None
-
-
-def without_split(tag: str) -> str:
-    """Return the tag without the words that name a part of the data."""
-    parts = []
-    for part in tag.split("/"):
-        if part.lower() in SPLITS:
-            continue
-        words = words_of(part)
-        kept = [word for word in words if word.lower() not in SPLITS]
-        parts.append("_".join(kept) if kept else part)
-    return "/".join(parts)
 
 
 def stream_of(
@@ -258,14 +49,10 @@ def stream_of(
     """
     own = (roles or {}).get(tag)
     meaning = Meaning(own, split_of(tag), None, scale_of(tag, own)) if own else meaning_of(tag)
+    part: Split | None = "train" if (named := split_of(tag)) == "train" else "eval" if named else split
     if meaning is None:
         # Nothing but a sign of life.
-        return (
-            None
-            if tag.startswith("stepscope/")
-            else Stream(tag, "other", split_of(tag) or split, None, rank, run)
-        )
-    part = meaning.split or split
+        return None if tag.startswith("stepscope/") else Stream(tag, "other", part, None, rank, run)
     if meaning.role == "loss" and part is None:
         part = "train"
     return Stream(tag, meaning.role, part, meaning.layer, rank, run, meaning.scale)

@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import os
-import re
 import socket
 import struct
 from collections import deque
@@ -45,7 +44,6 @@ from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import Sink
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
-from stepscope.splits import SPLIT_WORDS, words_of
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -64,8 +62,6 @@ LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149
 """The largest float32 and the least above 0. A loss beyond is written as one of them, not infinite or 0."""
 NAN = math.nan
 OWN = ("stepscope/", "speed/", "system/")
-NO_LOSSES = frozenset({"scale", "scaler", "weight", "weights", "coef", "coefficient", "lambda", "lr", "rate"})
-"""Words beside "loss" in names of settings, such as the loss scale of mixed precision."""
 _uid = itertools.count()
 
 
@@ -260,9 +256,12 @@ class Telemetry:
             return "time" if tag == STEP_TIME else "wait"
         if tag.startswith(OWN):
             return "own"
-        if self.loss_tag is None and names_loss(tag):
-            # Of several in a batch this need not be the first that was logged.
-            self.loss_tag, self._news = next(filter(names_loss, self.names), tag), True
+        if self.loss_tag is None:
+            from stepscope.names.roles import is_training_loss  # its table takes some milliseconds to compile
+
+            if is_training_loss(tag):
+                # Of several in a batch this need not be the first that was logged.
+                self.loss_tag, self._news = next(filter(is_training_loss, self.names), tag), True
         return "loss" if tag == self.loss_tag else "other"
 
     def _count_nonfinite(
@@ -489,13 +488,6 @@ def file_name(role: Role, attempt: int) -> layout.Name:
     kind = "ps" if role.name == PS else "rank"
     place = kind, role.rank, role.world_size, attempt, role.restarts
     return layout.Name(*place, socket.gethostname(), os.getpid(), next(_uid))
-
-
-def names_loss(tag: str) -> bool:
-    """Return whether a series is named like a loss, and not like a setting or data that is not trained on."""
-    words = {word.lower() for part in re.split("[/.]", tag) for word in words_of(part)}
-    parts = {SPLIT_WORDS.get(word, "train") for word in words}
-    return "loss" in words and parts == {"train"} and not words & NO_LOSSES
 
 
 def pieces(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from stepscope.analyze.ranks.account import accounts_of
 from stepscope.errors import EmptyTraceError
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.finding import as_shown
-from stepscope.health.series import RANKS_LOSS
+from stepscope.names.roles import RANKS_LOSS
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def report_of(
         UsageError: An unknown rule, threshold or role, or a malformed condition.
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
-    judged = attempt_of(log, run, attempt or newest)
+    judged = attempt_of(run, attempt or newest)
     own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
     verdict = judge(judged, rules=own, roles=roles, alerts=alerts)
     written = [each for each in run.findings if each.attempt == judged.number]
@@ -61,7 +61,7 @@ def report_of(
     return HealthReport(name, judged.number, found, forecast=forecast, batch_size=batch)
 
 
-def attempt_of(log: Log, run: StoredRun, number: int) -> AttemptSeries:
+def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
     """Return the series of one attempt of a run, and what its parts recorded in the same time."""
     own = [series for tag in run.tags() for series in run.columns(tag) if series.attempt == number]
     begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))

@@ -14,7 +14,7 @@ from stepscope.analyze.health.forecast import Forecast, forecast
 from stepscope.analyze.health.past import MOST, Past, compare, reached
 from stepscope.health import Finding
 from stepscope.health.kind import kind_of
-from stepscope.health.series import meaning_of
+from stepscope.names.roles import meaning_of
 
 if TYPE_CHECKING:
     from stepscope.store import Log, StoredRun

@@ -13,9 +13,9 @@ from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary, StepNot
 from stepscope.store import charts as store_charts
 
 if TYPE_CHECKING:
+    from stepscope.names.kinds import MetricKind
     from stepscope.store import Changes, Log, StoredRun
     from stepscope.store.annotations import Notes, RunNote
-    from stepscope.store.metrics import MetricKind
     from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from stepscope.store.family import Split, groups
-from stepscope.store.metrics import LOWER_IS_BETTER, MetricKind, metric_kind
+from stepscope.names.kinds import LOWER_IS_BETTER, MetricKind, metric_kind
+from stepscope.names.splits import Split
+from stepscope.store.family import groups
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log

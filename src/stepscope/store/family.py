@@ -1,25 +1,15 @@
 """Families of series that share a chart: training and evaluation of the same metric, found by name.
 
-Two habits exist. A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``,
-``train_loss`` and ``val_loss``, ``loss`` and ``val_loss``. Or a run does: ``X/train`` and ``X/validation`` as
-Keras writes them, ``X`` and ``X/eval`` as the Estimator does.
-
-Lightning writes a metric of the training as ``train_loss_step`` and ``train_loss_epoch`` where it was asked
-for both, beside one ``val_loss``.
+Lightning writes a metric of the training as ``train_loss_step`` and ``train_loss_epoch`` if it was asked for
+both, beside one ``val_loss``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from stepscope.splits import SPLIT_WORDS, Part, outer_word
-
-Split = Part
-WORDS = SPLIT_WORDS
-
-Habit = Literal["path", "word", "plain"]
+from stepscope.names.splits import Habit, Split, split_run, split_tag
 
 
 class Family(NamedTuple):
@@ -36,14 +26,6 @@ class Family(NamedTuple):
     metric: str
 
 
-class TagSplit(NamedTuple):
-    """The parts of a tag's name: the metric, the split, and how it is written."""
-
-    metric: str
-    split: Split | None
-    habit: Habit
-
-
 def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
     """Return where a series belongs.
 
@@ -54,48 +36,9 @@ def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
         tag: Its name.
         runs: Names of all runs of the log directory.
     """
-    base, of_run = run_split(run, runs)
-    metric, of_tag, _ = tag_split(tag)
+    base, of_run = split_run(run, runs)
+    metric, of_tag, _ = split_tag(tag)
     return Family(base, of_tag or of_run, metric)
-
-
-@lru_cache(maxsize=1 << 16)
-def tag_split(tag: str) -> TagSplit:
-    """Return what the name of a tag says.
-
-    The word is a whole part of the path, or the first or last word of the last part: ``train_loss``,
-    ``loss-val``, ``Training Loss``, ``valLoss``.
-    """
-    parts = tag.split("/")
-    for place, part in enumerate(parts):
-        word = WORDS.get(part.lower())
-        if word and (rest := "/".join(parts[:place] + parts[place + 1 :])):
-            return TagSplit(rest, word, "path")
-    if outer := outer_word(parts[-1]):
-        return TagSplit("/".join([*parts[:-1], outer[1]]), outer[0], "word")
-    return TagSplit(tag, None, "plain")
-
-
-def run_split(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
-    """Return the run that a run is part of, and which part.
-
-    ``X/eval`` is part of ``X`` where ``X`` is a run, or where another part such as ``X/train`` stands beside
-    it.
-    """
-    parent, _, last = run.rpartition("/")
-    parent = parent or "."
-    word = run_word(last)
-    if word is None or run == ".":
-        return run, None
-    prefix = "" if parent == "." else f"{parent}/"
-    beside = {found for name in WORDS if f"{prefix}{name}" in runs and (found := WORDS[name]) != word}
-    return (parent, word) if parent in runs or beside else (run, None)
-
-
-def run_word(last: str) -> Split | None:
-    """Return the split that the last part of a run's name says; the Estimator writes ``eval_NAME`` too."""
-    word = WORDS.get(last.lower())
-    return "eval" if word is None and last.startswith("eval_") else word
 
 
 class TagGroup(NamedTuple):
@@ -123,7 +66,7 @@ def groups(tags: Iterable[str]) -> list[TagGroup]:
     plain: dict[str, str] = {}
     worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]] = {}
     for tag in sorted(tags):
-        metric, word, habit = tag_split(tag)
+        metric, word, habit = split_tag(tag)
         if word is None:
             plain.setdefault(metric.lower(), tag)
         worded.setdefault((metric.lower() if word else tag, habit), []).append((tag, word))
@@ -136,7 +79,7 @@ def groups(tags: Iterable[str]) -> list[TagGroup]:
     found: list[TagGroup] = []
     for lines in worded.values():
         lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
-        metric = min((tag_split(tag).metric for tag, _ in lines), key=len)
+        metric = min((split_tag(tag).metric for tag, _ in lines), key=len)
         together = TagGroup(metric, tuple(lines))
         found += [together] if together.overlay else [TagGroup(tag, ((tag, word),)) for tag, word in lines]
     return sorted(found, key=lambda group: group.lines[0][0])

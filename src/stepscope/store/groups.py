@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.store.family import Split
+from stepscope.names.splits import Split
 from stepscope.store.grid import Grid, real_grid, whole_grid
 from stepscope.store.query import RAW_ROWS_PER_BUCKET, Array, Axis, SeriesLine, View, XAxis, extent
 from stepscope.store.series import Series

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
+from stepscope.names.splits import WORDS, Split, split_run, split_tag
 from stepscope.store import findings
-from stepscope.store.family import WORDS, Split, run_split, tag_split
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
@@ -224,7 +224,7 @@ class StoredRun:
         Raises:
             UnknownTagError: The run has no such tag.
         """
-        part, start = tag_split(tag).split or self.split, self.start_wall or 0.0
+        part, start = split_tag(tag).split or self.split, self.start_wall or 0.0
         found = [
             series
             for writer in self.files.writers
@@ -375,9 +375,9 @@ def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
     for name, parent in above.items():
         settings.setdefault(parent, []).append(runs[name])
     for name, run in runs.items():
-        run.base, run.split = curve_split(run) or run_split(name, runs)
+        run.base, run.split = curve_split(run) or split_run(name, runs)
         if name in above:
-            run.base = run_split(above[name], runs)[0]
+            run.base = split_run(above[name], runs)[0]
         families.setdefault(run.base, []).append(run)
     for run in runs.values():
         run._relatives = families[run.base]

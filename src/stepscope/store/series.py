@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.store.family import Split
+from stepscope.names.splits import Split
 from stepscope.store.points import Last, SeriesColumns, SeriesPoints
 from stepscope.store.source import AttemptPart
 from stepscope.store.writers import Writer, has_results, parts_of

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.health import RULES, SEVERITIES
 from stepscope.health.kind import KINDS
-from stepscope.health.series import ROLES
+from stepscope.names.roles import ROLES
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "health.md"
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stepscope.health import Monitor
-from stepscope.health.series import ROLES, meaning_of, stream_of
+from stepscope.health.series import stream_of
+from stepscope.names.roles import ROLES, meaning_of
 
 KNOWN = {
     # Stepscope

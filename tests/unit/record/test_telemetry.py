@@ -13,6 +13,7 @@ from stepscope.events import telemetry as layout
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import Name
 from stepscope.kernels.steps import Stages, Steps
+from stepscope.names.roles import is_training_loss
 from stepscope.record.info import attempt_number
 from stepscope.record.problems import Problems
 from stepscope.record.roles import Role
@@ -24,7 +25,6 @@ from stepscope.record.telemetry import (
     attempt_of,
     file_name,
     folder_of,
-    names_loss,
 )
 from stepscope.store.ranks import Ranks
 
@@ -209,7 +209,7 @@ def test_many_steps_take_about_32_bytes_each(telemetry, rows, tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_called_a_training_loss(tag, expected):
-    assert names_loss(tag) == expected
+    assert is_training_loss(tag) == expected
 
 
 def test_the_first_training_loss_is_the_loss(telemetry, rows, tmp_path):

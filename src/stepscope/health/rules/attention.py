@@ -8,7 +8,8 @@ from math import inf
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, PerStream, Rule, StreamWatch, Threshold, finite, thresholds
-from stepscope.health.series import ROLES, Stream
+from stepscope.health.series import Stream
+from stepscope.names.roles import ROLES
 from stepscope.text import number
 
 

@@ -12,7 +12,8 @@ from stepscope.health.batch import Chunk, Point, StreamBatch
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds, with_also
-from stepscope.health.series import MODEL_INPUT, ROLES, Stream
+from stepscope.health.series import Stream
+from stepscope.names.roles import MODEL_INPUT, ROLES
 from stepscope.text import number
 
 OF_A_RANK = ("loss", "part_loss", "rank_loss")

@@ -11,7 +11,8 @@ import numpy as np
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.ring import Ring, median
 from stepscope.health.rule import At, Rule, thresholds
-from stepscope.health.series import ROLES, Stream
+from stepscope.health.series import Stream
+from stepscope.names.roles import ROLES
 
 STEPPED = ("step_time", "loss", "gradient_norm", "learning_rate")
 """Series that grow with the steps; the densest sets the pace."""

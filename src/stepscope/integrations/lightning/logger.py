@@ -12,11 +12,10 @@ from typing import Any
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.package import Logger, rank_zero_only
+from stepscope.names.splits import split_tag
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
-
-SPLITS = ("train", "eval", "val", "valid", "validation", "test")
 
 
 class StepscopeLogger(Logger):  # type: ignore[misc]
@@ -161,8 +160,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
             self._trainer = weakref.ref(trainer)
 
     def _tag(self, name: str, split: str | None) -> str:
-        words = {word for part in name.lower().split("/") for word in part.split("_")}
-        if split and name != "epoch" and words.isdisjoint(SPLITS):
+        if split and name != "epoch" and split_tag(name).split is None:
             name = f"{split}/{name}"
         return f"{self._prefix}/{name}" if self._prefix else name
 

@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
-from stepscope.health.series import MODEL_INPUT
 from stepscope.integrations.torch import backward, functional, measure
 from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules, is_compiled
 from stepscope.integrations.torch.exchange import GroupExchange, name_lists, running
 from stepscope.integrations.torch.pace import Pace
 from stepscope.integrations.torch.parameters import clean, local_part
+from stepscope.names.roles import MODEL_INPUT
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook

@@ -21,8 +21,8 @@ from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.origins import SPIKES
 from stepscope.health.rules import NO_LIFE, StalledTraining
-from stepscope.health.series import RANKS_LOSS
 from stepscope.kernels.frames import line_of, stack
+from stepscope.names.roles import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
 from stepscope.record.hooks.functions import callable_or_none

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from stepscope.errors import UsageError
+from stepscope.names.kinds import KINDS, MetricKind
 from stepscope.store.annotations.folder import file_name, read_json, remove, write_json
 from stepscope.store.discover import FOLDER
-from stepscope.store.metrics import KINDS, MetricKind
 
 LONGEST_TAG = 10_000
 

@@ -411,9 +411,7 @@ def test_an_optimizer_that_steps_no_more_is_named_with_the_step(tmp_path):
 
     with ss.Run(tmp_path, hooks=[hook()]) as run:
         watch(model, optimizer, run)
-        with pytest.warns(
-            RuntimeWarning, match="Sequential are not measured since step 20: its optimizer"
-        ):
+        with pytest.warns(RuntimeWarning, match="Sequential are not measured since step 20: its optimizer"):
             loop(run)
     [fact] = unmeasured(tmp_path)
     assert (fact.what, fact.since, fact.until) == ("gradients of Sequential", 20, 35)

@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 
 from stepscope.errors import UsageError
+from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, metric_kind
 from stepscope.serve import types
 from stepscope.store.annotations import MetricKinds
 from stepscope.store.charts import charts_of
-from stepscope.store.metrics import KINDS, LOWER_IS_BETTER, metric_kind
 
 CASES = {
     "loss": "train/loss total_loss val_loss perplexity error_rate test/rmse nll loss/kl eval/wer vf_loss",

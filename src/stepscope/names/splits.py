@@ -1,0 +1,123 @@
+"""Splits: the part of the data that a tag or a run describes, in the writing of any framework.
+
+A tag carries the word: ``train/loss`` and ``eval/loss``, ``Loss/train`` and ``Loss/test``, ``train-loss`` and
+``validation-loss``, ``trainLoss`` and ``valLoss``, ``avg_val_loss``. Or a run does: ``X/train`` and
+``X/validation`` as Keras writes them, ``X`` and ``X/eval`` as the Estimator does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from stepscope.names.kinds import metric_kind
+
+Split = Literal["train", "eval", "test"]
+
+WORDS: dict[str, Split] = {
+    **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
+    **dict.fromkeys(("eval", "evaluate", "evaluating", "evaluation", "evaluator"), "eval"),
+    **dict.fromkeys(
+        ("val", "valid", "validate", "validating", "validation", "dev", "holdout", "heldout"), "eval"
+    ),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+AMBIGUOUS = frozenset({"val", "valid", "dev", "tr"})
+"""Words that also mean something else (``max_val``, ``valid_tokens``, ``std_dev``, ``tr_ratio``).
+
+Within a part of a name they are a split only beside a loss or a score.
+"""
+Habit = Literal["path", "word", "plain"]
+_TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+")
+"""Words of a part: ``trainLoss`` has two, ``F1`` one and a number."""
+
+
+class TagSplit(NamedTuple):
+    """The parts of a tag's name.
+
+    Attributes:
+        metric: The tag without the word of its split.
+        split: None if no word says it.
+        habit: The word is a part of the path, or a word within a part.
+    """
+
+    metric: str
+    split: Split | None
+    habit: Habit
+
+
+@lru_cache(maxsize=1 << 16)
+def split_tag(tag: str) -> TagSplit:
+    """Return what the name of a tag says of its split.
+
+    A whole part of the path counts before a word within a part, the last part before those that it is in, and
+    a word at the beginning or end of a part before one in the middle.
+    """
+    parts = tag.split("/")
+    for place, part in enumerate(parts):
+        split = WORDS.get(part.lower())
+        if split and (metric := "/".join(parts[:place] + parts[place + 1 :])):
+            return TagSplit(metric, split, "path")
+    for place in reversed(range(len(parts))):
+        if match := _word_within(parts[place]):
+            split, rest = match
+            return TagSplit("/".join([*parts[:place], rest, *parts[place + 1 :]]), split, "word")
+    return TagSplit(tag, None, "plain")
+
+
+def words_of(tag: str) -> list[str]:
+    """Return the words of a tag in small letters."""
+    return [word.lower() for word in _TOKEN.findall(tag)]
+
+
+def _word_within(part: str) -> tuple[Split, str] | None:
+    """Return the split that a word within a part says, and the part without it."""
+    words = list(_TOKEN.finditer(part))
+    if len(words) < 2:
+        return None
+    for word in (words[0], words[-1], *words[1:-1]):
+        split = WORDS.get(word[0].lower())
+        if split is None:
+            continue
+        rest = _without(part, word)
+        if not rest.strip("_- ."):
+            continue
+        if word[0].lower() in AMBIGUOUS and metric_kind(rest, None) not in ("loss", "score"):
+            continue
+        return split, rest
+    return None
+
+
+def _without(part: str, word: re.Match[str]) -> str:
+    """Return a part of a name without a word and one of the separators beside it."""
+    before, after = part[: word.start()], part[word.end() :]
+    if not before:
+        return after.lstrip("_- .") or after
+    if not after:
+        return before.rstrip("_- .") or before
+    return before + after[1:] if before[-1:] in "_- ." and after[:1] in "_- ." else before + after
+
+
+def split_run(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
+    """Return the run that a run is part of, and which part.
+
+    ``X/eval`` is part of ``X`` if ``X`` is a run, or if another part such as ``X/train`` stands beside it.
+    """
+    parent, _, last = run.rpartition("/")
+    parent = parent or "."
+    if run == ".":
+        return run, None
+    prefix = "" if parent == "." else f"{parent}/"
+    split = run_word(last)
+    if split is not None:
+        beside = {found for name in WORDS if f"{prefix}{name}" in runs and (found := WORDS[name]) != split}
+        return (parent, split) if parent in runs or beside else (run, None)
+    return run, None
+
+
+def run_word(last: str) -> Split | None:
+    """Return the split that the last part of a run's name says; the Estimator writes ``eval_NAME`` too."""
+    word = WORDS.get(last.lower())
+    return "eval" if word is None and last.startswith("eval_") else word
