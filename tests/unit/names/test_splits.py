@@ -108,7 +108,8 @@ def test_every_word_of_a_split_goes():
 @pytest.mark.parametrize(
     ("tag", "expected"),
     [("train/loss", True), ("loss/policy", True), ("evaluate/loss", False), ("amp/loss_scale", False),
-     ("gradients/loss_scale", False), ("train/perplexity", False), ("lossless", False), ("lossScale", False), ("loss_weight", False)],
+     ("gradients/loss_scale", False), ("train/perplexity", False), ("lossless", False),
+     ("lossScale", False), ("loss_weight", False)],
 )  # fmt: skip
 def test_the_loss_that_is_trained_on(tag, expected):
     assert is_training_loss(tag) == expected
