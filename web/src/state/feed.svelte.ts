@@ -1,9 +1,10 @@
 /** Brings series of what is on the screen, one request at a time. */
-import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import { SvelteMap } from "svelte/reactivity";
 import type { ChartRequest } from "../server/api";
 import { SeriesCache, type Entry } from "../server/cache";
 import { fetchSeries } from "../server/client";
 import type { Range } from "../series/limits";
+import type { Axis } from "../series/axis";
 import { app } from "./app.svelte";
 
 /** While the log is read, runs come all the time: what is drawn already is drawn anew only so often. */
@@ -18,13 +19,10 @@ class Feed {
   readonly entries = new SvelteMap<string, Entry>();
   readonly #cache = new SeriesCache();
   /** Charts on the screen; those that share the x axis of the page. */
-  readonly #live = new SvelteSet<string>();
-  #least = $derived(this.#bound((chart) => chart.x0, Math.min));
-  #most = $derived(this.#bound((chart) => chart.x1, Math.max));
-  /** What all charts on the screen cover together, so that one x is at one place on all of them. */
-  extent = $derived<Range | null>(
-    this.#least === null || this.#most === null ? null : { min: this.#least, max: this.#most },
-  );
+  readonly #live = new SvelteMap<string, Axis>();
+  /** What all charts of an axis on the screen cover together, so that one x is at one place on all of them. */
+  readonly #common = $derived(this.#covered("common"));
+  readonly #epochs = $derived(this.#covered("epochs"));
   #busy = false;
   #asked = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -39,9 +37,9 @@ class Feed {
     document.addEventListener("visibilitychange", () => this.#plan());
   }
 
-  want(id: string, request: ChartRequest, place: number, sharesAxis = false): void {
+  want(id: string, request: ChartRequest, place: number, axis: Axis | null = null): void {
     this.#cache.want(id, request, place);
-    if (sharesAxis) this.#live.add(id);
+    if (axis) this.#live.set(id, axis);
     this.#plan();
   }
 
@@ -50,17 +48,25 @@ class Feed {
     this.#live.delete(id);
   }
 
-  #bound(
-    read: (chart: Entry["chart"]) => number | null,
-    choose: (...values: number[]) => number,
-  ): number | null {
-    const values: number[] = [];
-    for (const id of this.#live) {
-      const chart = this.entries.get(id)?.chart;
-      const value = chart && chart.x === app.view.charts.x ? read(chart) : null;
-      if (value !== null) values.push(value);
+  /** What the charts that are drawn over the same axis cover together. */
+  extentOf(axis: Axis): Range | null {
+    return axis === "epochs" ? this.#epochs : this.#common;
+  }
+
+  /** What can be zoomed into: the common axis, or that of epochs if there is nothing else. */
+  get extent(): Range | null {
+    return this.#common ?? this.#epochs;
+  }
+
+  #covered(axis: Axis): Range | null {
+    let [min, max] = [Infinity, -Infinity];
+    for (const [id, own] of this.#live) {
+      const chart = own === axis ? this.entries.get(id)?.chart : undefined;
+      if (!chart || chart.x !== app.view.charts.x) continue;
+      min = Math.min(min, chart.x0 ?? Infinity);
+      max = Math.max(max, chart.x1 ?? -Infinity);
     }
-    return values.length ? choose(...values) : null;
+    return min <= max ? { min, max } : null;
   }
 
   /** Whether everything that is on the screen is drawn from the newest points. */
