@@ -184,6 +184,51 @@ def test_a_trained_model_goes_on_from_its_updates(make_model, data, callback, re
     assert recorded().steps["train/loss"] == list(range(10, 15))
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["directory", "run"])
+def test_weights_alone_go_on_from_the_first_epoch_that_is_named(make_model, data, tmp_path, recorded, own):
+    """The optimizer begins anew: only initial_epoch says where the training is."""
+    fit(make_model(), data, StepscopeCallback(tmp_path / "run"), epochs=2)
+    last = {}
+    for epochs in ({"initial_epoch": 2, "epochs": 4}, {"initial_epoch": 4, "epochs": 5}):
+        run = None if own else ss.Run(tmp_path / "run")
+        fit(make_model(), data, StepscopeCallback(run or tmp_path / "run"), **epochs)
+        if run is not None:
+            run.close()
+        last = recorded(tmp_path / "run")
+    assert last.steps["train/loss"] == [*range(25)]
+    assert last.attempts["train/loss"] == [1] * 10 + [2] * 10 + [3] * 5
+    assert last.info.total_steps == 25
+
+
+def test_a_number_that_the_user_gives_counts_first(make_model, data, callback, recorded):
+    restart = callback(start_step=100)
+    fit(make_model(), data, restart, initial_epoch=2, epochs=3)
+    assert recorded().steps["train/loss"] == [*range(100, 105)]
+    fit(make_model(), data, restart, initial_epoch=3, epochs=4)
+    assert recorded().steps["train/loss"] == [*range(100, 110)]
+
+
+def test_where_nothing_says_how_far_a_training_is_the_run_says_so(make_model, data, callback, recorded):
+    def generator():
+        while True:
+            yield data[0][:8], data[1][:8]
+
+    model = make_model()
+    with pytest.warns(RuntimeWarning, match="fit\\(\\) begins at epoch 3, and neither"):
+        model.fit(
+            generator(), steps_per_epoch=None, initial_epoch=2, epochs=3, verbose=0,
+            callbacks=[callback(), Stops()],
+        )  # fmt: skip
+    assert recorded().steps["train/loss"][0] == 0
+
+
+class Stops(keras.callbacks.Callback):
+    """Ends an epoch of endless data."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.stop_training = True
+
+
 def test_evaluate_and_predict(make_model, data, callback, recorded):
     model, ours, seen = make_model(), callback(), Seen()
     fit(model, data, ours)

@@ -37,7 +37,8 @@ class RunHolder:
         self.log_dir = self._given.log_dir if self._given is not None else directory(run)
         self._options = dict(options)
         self._config: dict[str, Any] = {}
-        self._next = int(self._options.pop("start_step", 0))
+        self._given_start = self._options.pop("start_step", None)
+        self._next = 0
         self._open: Run | None = None
         self._alone = Problems()
 
@@ -62,6 +63,9 @@ class RunHolder:
             return self._given
         if self._open is None:
             options = {"start_step": self._next, **options, **self._options}
+            start, self._given_start = self._given_start, None
+            if start is not None:  # of the first attempt; a later one goes on
+                options["start_step"] = start
             self._open = Run(self.log_dir, **options)
             self._open.describe(self._config)
         return self._open

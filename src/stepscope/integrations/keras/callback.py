@@ -124,6 +124,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Begin to count: at the first epoch other callbacks have restored what they restore."""
+        if self._stepper is None:
+            self._resume(epoch)
         run = self.run
         if self._stepper is None:
             self._stepper, self._next = Stepper(run), run.step_counter.next
@@ -135,6 +137,24 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._updates, self._epoch_begun = rates.updates(self._optimizer), run.clock.steady()
         self._metrics.begin()
         self._ask()
+
+    def _resume(self, epoch: int) -> None:
+        """Find the number of the first batch, where a training goes on.
+
+        ``initial_epoch`` says it if the data have a length, also if only the weights were restored; otherwise
+        the optimizer's count does.
+        """
+        before = epoch * int((self.params or {}).get("steps") or 0)
+        updates = rates.updates(self._optimizer)
+        if self._holder.opened is None:
+            self._next = max(self._next, before, updates)
+        elif self.run.current_step is None and self.run.step_counter.next == 0:
+            self.run.step_counter.next = max(before, updates)
+        if epoch and not max(self._next, before, updates) and not self.run.step_counter.next:
+            self.run.warn(
+                f"fit() begins at epoch {epoch + 1}, and neither the data nor the optimizer says how many "
+                "batches came before: steps are numbered from 0. StepscopeCallback(…, start_step=…) says it"
+            )
 
     @guarded
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
