@@ -64,7 +64,7 @@ def only_run(log: store.Log) -> str:
     Raises:
         UsageError: It holds none, or several.
     """
-    names = [run.name for run in log.runs() if run.whole is run]
+    names = [run.base for run in log.runs() if run.whole is run]
     if len(names) != 1:
         known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
         raise UsageError(f"which run? There are {len(names)}", hint=f"name one of: {known}", path=log.path)

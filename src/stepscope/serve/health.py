@@ -36,7 +36,7 @@ def report_of(
 
     Args:
         log: That the run is in.
-        run: The run, not a part of one.
+        run: The run; a part that does not stand for it is judged alone.
         attempt: Which to judge; by default the newest.
         rules: As for ``HealthHook``.
         roles: As for ``HealthHook``.
@@ -50,7 +50,8 @@ def report_of(
     own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
     verdict = judge(judged, rules=own, roles=roles, alerts=alerts)
     written = [each for each in run.findings if each.attempt == judged.number]
-    name = log.path.name if run.name == "." else run.name
+    name = run.base if run.whole is run else run.name
+    name = log.path.name if name == "." else name
     found = joined(verdict, written)
     off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
     found = with_ranks(found, run, judged.number, off=off)

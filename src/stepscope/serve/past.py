@@ -45,7 +45,7 @@ def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
     others = [
         each
         for each in log.runs()
-        if each.name != run.name and each.base == each.name and (each.info.started or 0.0) < begun
+        if each.name != run.name and each.whole is each and (each.info.started or 0.0) < begun
     ]
     for each in sorted(others, key=lambda one: one.info.started or 0.0, reverse=True):
         if tag in each.tags() and each.state == "finished":

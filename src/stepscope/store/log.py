@@ -109,12 +109,14 @@ class Log:
         return next((found for run in self.runs() if (found := run.experiment)), {})
 
     def run(self, name: str) -> StoredRun:
-        """Return a run by its name.
+        """Return a run by its name; of one that has only parts, such as ``X/train``, that of the training.
 
         Raises:
             UnknownRunError: There is none.
         """
         found = self._runs.get(name)
+        if found is None:
+            found = next((run for run in self._runs.values() if run.base == name and run.whole is run), None)
         if found is None:
             hint = hint_nearest(name, list(self._runs), "the runs")
             raise UnknownRunError(f"no run {name!r}", hint=hint, path=self.path)

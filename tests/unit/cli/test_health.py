@@ -87,3 +87,30 @@ def test_what_cannot_be_right_is_the_users_mistake(runs, capsys, words, said):
     code, out, err = advise(capsys, runs, "--no-cache", *words)
     assert (code, out) == (1, "")
     assert said in err
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """A run of Keras' own callback: two directories, and the metrics of epochs in both."""
+    epochs = range(30)
+    write(tmp_path / "keras" / "x" / "train", [0.7 * 0.9**epoch for epoch in epochs], "epoch_loss")
+    rising = [0.7 * 0.9**epoch if epoch < 4 else 0.46 + 0.03 * epoch for epoch in epochs]
+    write(tmp_path / "keras" / "x" / "validation", rising, "epoch_loss")
+    return tmp_path
+
+
+@pytest.mark.parametrize("named", [[], ["--run", "keras/x"]])
+def test_the_parts_of_a_run_are_judged_together(parts, capsys, named):
+    code, out, _ = advise(capsys, parts, "--json", "--no-cache", *named)
+    answer = json.loads(out)
+    assert code == 0
+    assert [run["run"] for run in answer["runs"]] == ["keras/x"]
+    found = {each["rule"]: each for each in answer["findings"]}
+    assert found["overfitting"]["run"] == "keras/x"
+
+
+def test_a_part_that_is_named_is_judged_alone(parts, capsys):
+    _, out, _ = advise(capsys, parts, "--json", "--no-cache", "--run", "keras/x/validation")
+    answer = json.loads(out)
+    assert [run["run"] for run in answer["runs"]] == ["keras/x/validation"]
+    assert "overfitting" in {each["rule"] for each in answer["abstained"]}

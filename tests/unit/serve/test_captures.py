@@ -164,3 +164,13 @@ def test_a_request_that_cannot_be_is_refused(log, request_id):
     with pytest.raises(Refusal) as refusal:
         captures.answer([("run", "a"), ("request", request_id)], log)
     assert refusal.value.status == 400
+
+
+def test_captures_of_a_run_that_has_only_parts_are_found_under_its_name(run):
+    run.rename(run.parent / "train")
+    writer = EventWriter(run.parent / "validation")
+    writer.scalar("loss", 1.0, 0, 1.7e9)
+    writer.close()
+    above = run.parent.rename(run.parent.with_name("job"))
+    with store.open(above.parent, cache=False) as log:
+        assert [each["name"] for each in listed(log, "job")["captures"]] == [FACTS["name"]]

@@ -59,3 +59,15 @@ def test_no_such_run(tmp_path):
     assert caught.value.status == 404
     with pytest.raises(Refusal):
         FindingAnswers().answer("b", None)
+
+
+def test_a_run_that_has_only_parts_is_judged_under_its_name(tmp_path):
+    write(tmp_path / "x" / "train", [1.0, 0.5, 0.4], "epoch_loss")
+    write(tmp_path / "x" / "validation", [1.0, float("nan"), 0.4], "epoch_loss")
+    with store.open(tmp_path, cache=False) as log:
+        answer = json.loads(FindingAnswers().answer("x", log))
+        assert [run.name for run in log.runs() if run.whole is run] == ["x/train"]
+        with pytest.raises(Refusal):
+            FindingAnswers().answer("x/test", log)
+    [finding] = answer["findings"]
+    assert (answer["run"], finding["part"], finding["step"]) == ("x", "x/validation", 1)

@@ -119,7 +119,7 @@ class Board:
         run = self._run(name)
         if run is None:
             return None
-        run = self._run(run.base) or run
+        run = self.log.run(run.base)
         judged, began = self._judged.get(run.name), time.monotonic()
         if judged is None or (judged.generation != self.log.generation and began >= judged.again):
             report, done = report_of(self.log, run), time.monotonic()
