@@ -695,6 +695,20 @@ ERROR = "RuntimeError: CUDA error"
             "try: import no_such_module\nexcept ImportError: train_without_steps(log_dir, 'nothing')",
             0, "finished", None,
         ),
+        # What the function returns is the exit code.
+        (
+            "def main():\n    train(log_dir, 'break')\n    return 1\ncode = main()\nsys.exit(code)",
+            1, "failed", "SystemExit: 1",
+        ),
+        (
+            "def main():\n    train(log_dir, 'break')\n    return 0\ncode = main()\nsys.exit(code)",
+            0, "finished", None,
+        ),
+        (
+            "train(log_dir, 'nothing')\nwith ss.Run(log_dir + '-other') as other: other.scalar('x', 1.0, 0)\n"
+            "sys.exit(1)",
+            1, "finished", None,
+        ),
         # The run goes on, or the caller holds it: then an exception that was caught says nothing of it.
         (
             "run = ss.Run(log_dir)\nfor step in run.steps(range(9)):\n    try: 1 / 0\n"

@@ -22,6 +22,7 @@ cdef class Points:
     cdef public bint stepping
     cdef public bint taking
     cdef readonly long long unheld
+    cdef readonly long long taken
     cdef public Py_ssize_t mark
     cdef public bint gated
     cdef public double spent

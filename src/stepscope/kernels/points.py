@@ -56,6 +56,7 @@ class Points:
             the others: it counts once, and the usual time stands for the others.
         count: Points held.
         taking: Whether the run takes points at all. For callers; ``put`` does not look at it.
+        taken: Points that ``take`` has removed.
         unheld: Points for which there was no memory, since the last ``take_unheld``.
     """
 
@@ -72,7 +73,7 @@ class Points:
         self.clock = clock
         self.step, self.stepping, self.count = 0, False, 0
         self.taking = False
-        self.unheld = 0
+        self.unheld = self.taken = 0
         self.mark = ROOM
         self._every = self._left = every
         self.gated = False
@@ -173,9 +174,16 @@ class Points:
         walls: cython.double[::1] = fresh[3]
         with critical_section(self):  # nothing is allocated in it: see ``made``
             count, columns = self.count, self._columns
+            self.taken += count
             self.count, self._columns, self._room = 0, fresh, ROOM
             self._tags, self._values, self._steps, self._walls = tags, values, steps, walls
         return (count, *columns)
+
+    @property
+    def logged(self) -> int:
+        """How many points were appended so far."""
+        with critical_section(self):
+            return self.taken + self.count
 
     def lose(self) -> None:
         """Count a point for which there was no memory; allocates nothing."""

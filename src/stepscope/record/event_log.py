@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import RecordError
+from stepscope.events.framing import frame
+from stepscope.events.messages import encode_event
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
 from stepscope.kernels import warn_if_uncompiled
@@ -26,7 +28,7 @@ from stepscope.record.problems import Problems, pass_on
 from stepscope.record.protocol import Take, Wanted
 from stepscope.record.roles.detect import lost_chief
 from stepscope.record.roles.role import Role
-from stepscope.record.sink import LogWriter, Sink, directory_error, full_spool
+from stepscope.record.sink import LogWriter, Sink, append, directory_error, full_spool
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.values import DevicePoints, Point
 
@@ -136,8 +138,8 @@ class EventLog:
 
     @property
     def logged(self) -> int:
-        """Points and summaries that were logged so far, written or not."""
-        return self._wrote + self.dropped + self.spool.refused + self.unwritten
+        """Points and summaries that were logged so far; what the thread that writes does changes nothing."""
+        return self._points.logged + self._intake.queued + self._summaries.taken
 
     @property
     def waits_for_values(self) -> bool:
@@ -368,6 +370,13 @@ class EventLog:
         if writer is not None and self.sink.flush(now):  # only what is in the file counts as written
             self._info.log_bytes = self.sink.log_bytes | getattr(writer, "log_bytes", {})
         self.write_info(now)
+
+    def amend(self) -> None:
+        """Append what the run says about itself to the file that it said it in last, which is closed."""
+        if self.writes and self.sink.last_paths:
+            self._info.problems = dict(self._problems.counts)
+            event = self._info.event(self._intake.step_now(), self._clock.wall())
+            append(self.sink.last_paths[-1], frame(encode_event(event)))
 
     def _facts(self) -> object:
         info = self._info

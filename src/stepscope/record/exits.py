@@ -59,7 +59,8 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_in_child)
-    _open[:] = [other for other in _open if other.alive]  # without those that the garbage collector ended
+    # Without those that the garbage collector ended: what comes of the program says nothing of them now.
+    _open[:] = [other for other in _open if other.alive and not other.ended_alone]
     _open.append(writer)
     _watchdog.start()
     _hook_child()
@@ -143,6 +144,12 @@ def _end_all(writers: list[WriterLoop], error: BaseException | None = None) -> N
     error = error or (None if hasattr(sys, "ps1") else getattr(sys, "last_value", None))
     deadline = Deadline.after(END_SECS)
     for writer in writers:
+        if writer.ended_alone:
+            writer.end("finished", None, on_clock_of(writer, deadline))
+            if error is None and _exited not in (None, FINISHED) and writer in _logged_at_exit:
+                writer.amend(*_exited)
+            release(writer)
+            continue
         ended = (_ended_by_exit(writer) or writer.left or FINISHED) if error is None else outcome(error)
         writer.end(*ended, on_clock_of(writer, deadline))
         release(writer)
@@ -168,6 +175,8 @@ def end_collected(writer: WriterLoop, made_in: CodeType) -> None:
         ended = outcome(error)
     if ended is None:
         ended = endings.UNKNOWN if endings.dropped(sys._getframe(1).f_back) else FINISHED
+    writer.ended_alone = ended == FINISHED
+    _logged_at_exit.pop(writer, None)
     writer.ask_to_end(*ended, Deadline.after(END_SECS, writer.clock))
 
 

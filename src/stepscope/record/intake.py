@@ -96,6 +96,8 @@ class Intake:
         self._tag_bytes, self._max_tag_bytes = 0, max(max_queue_bytes, 1 << 20)
         self.points.mark = self._limit // 2
         self.forked, self.last_step = False, -1
+        self.queued = 0
+        """Points that have taken the queue of devices so far."""
 
     @property
     def taking(self) -> bool:
@@ -238,6 +240,7 @@ class Intake:
             self.device_tags.add(tag)
             points.known.pop(tag, None)
             self.device_queue.append((tag, value, step, wall))
+            self.queued += 1
         return True
 
     def record_readings(

@@ -233,6 +233,8 @@ class Sink(Generic[F]):
         """How long the event files are that were ended, by name."""
         self.ended: deque[str] = deque()
         """Files that were ended for their size, by name from the directory, for who sends them away."""
+        self.last_paths: list[str | os.PathLike[str]] = []
+        """The files that ``close`` has closed."""
         self.unflushed = 0
         """Points encoded since the last flush that succeeded; the recorder adds to it."""
 
@@ -353,6 +355,7 @@ class Sink(Generic[F]):
 
     def close(self) -> None:
         """Close the file; the caller has flushed it. What a full disk has not taken stays counted."""
+        self.last_paths = self.paths
         writer, self._writer = self._writer, None
         if writer is not None:
             try:
@@ -405,6 +408,13 @@ class Sink(Generic[F]):
         with contextlib.suppress(OSError):  # all that it was given has been written
             writer.close()
         return False
+
+
+def append(path: str | os.PathLike[str], record: bytes) -> None:
+    """Append a record to a file that has been closed, if it is still there and can be written."""
+    with contextlib.suppress(OSError), open(path, "r+b") as file:  # noqa: PTH123
+        file.seek(0, os.SEEK_END)
+        file.write(record)
 
 
 def directory_error(directory: str, error: OSError) -> LogDirectoryError:

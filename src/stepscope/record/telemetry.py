@@ -41,7 +41,7 @@ from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
 from stepscope.record.roles.role import PS, Role
-from stepscope.record.sink import Sink
+from stepscope.record.sink import Sink, append
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.version import __version__
@@ -348,6 +348,12 @@ class Telemetry:
             self._encode(file, now)
             file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
         return self.flush(now)
+
+    def amend(self, status: str, reason: str | None, wall: float) -> None:
+        """Say again how the rank ended, behind what its closed file holds."""
+        ended = bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall)
+        for path in self._sink.last_paths:
+            append(path, frame(ended))
 
     def close(self) -> None:
         """Close the file; what is not in it by now is lost."""

@@ -163,6 +163,12 @@ class WriterTasks:
         self._open_telemetry(self.clock.steady())
         self._uploader.settled.set()
 
+    def amend(self) -> None:
+        """Say again how the run ended, behind what its files hold."""
+        self._log.amend()
+        if self._telemetry is not None:
+            self._telemetry.amend(self._info.status, self._info.reason, self.clock.wall())
+
     def forget(self) -> None:
         """Become inert in a forked child, where the files are the parent's."""
         self._log.sink.forget()
@@ -328,6 +334,7 @@ class WriterLoop:
         on_close: Called with status and deadline before the run ends, while it still takes points; with None
             for the status in a forked child.
         problems: Told of what could not be recorded.
+        ended_alone: The run was finished when nobody held it any more; the program may yet leave with a code.
         left_loop: Returns how the last loop over steps was left, if by an exception after which no step
             began.
     """
@@ -348,6 +355,7 @@ class WriterLoop:
         self._intake, self._info, self._cost, self.problems = intake, info, cost, problems
         self.clock, self.requests = writer.clock, requests
         self.on_close: OnClose | None = None
+        self.ended_alone = False
         self.left_loop: Callable[[], tuple[Outcome, int] | None] = _nothing
         self._opened = threading.Event()
         self._late = False
@@ -456,6 +464,12 @@ class WriterLoop:
         if self.uploader is not None and (left := self.uploader.finish(deadline)):
             self.problems.warn(left)
         return self.writer.unwritten
+
+    def amend(self, status: Status, reason: str | None) -> None:
+        """Say of a run that has ended how the program ended that trained it."""
+        if self.uploader is None:
+            self._info.end(status, reason, self._info.ended or self.clock.wall())
+            self.writer.amend()
 
     def ask_to_end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
         """Have everything written and the thread ended, without waiting: for an object's destructor."""

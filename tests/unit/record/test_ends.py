@@ -1,4 +1,4 @@
-"""Two jobs in one directory, a corrected number of an attempt, what a full disk lacks, and how a run ended."""
+"""Two jobs in one directory, a corrected attempt, what a full disk lacks, and how a run ended."""
 
 from __future__ import annotations
 

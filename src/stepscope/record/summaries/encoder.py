@@ -87,6 +87,7 @@ class SummaryEncoder:
     Attributes:
         ready: Events to be written.
         pending: Summaries put and not yet ready or lost.
+        taken: Summaries put so far.
     """
 
     def __init__(self, problems: Problems, max_bytes: int, wake: Callable[[], None]) -> None:
@@ -95,7 +96,7 @@ class SummaryEncoder:
         self._lock = threading.RLock()  # re-entrant: a signal handler may log in the middle of put()
         self._thread: threading.Thread | None = None
         self.ready: deque[tuple[Event, int]] = deque()
-        self.pending, self.held_bytes, self._largest = 0, 0, 0
+        self.pending, self.held_bytes, self._largest, self.taken = 0, 0, 0, 0
 
     def put(self, task: SummaryTask) -> bool:
         """Take a task; return False if memory is full. A single task is taken whatever its size."""
@@ -106,6 +107,7 @@ class SummaryEncoder:
                 return False
             self.held_bytes += task.nbytes
             self.pending += 1
+            self.taken += 1
             self._tasks.put(task)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="stepscope-summaries", daemon=True)
