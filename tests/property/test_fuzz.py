@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 
 import pytest
-from support import fuzz, fuzz_http
+from support import fuzz, fuzz_analyses, fuzz_http
 
 from stepscope.errors import StepscopeError
 from stepscope.serve.endpoints import METHODS
+from stepscope.trace.load import load_trace
 
 INPUTS = 40
+RECIPES = 4
+"""Likewise of recordings that are analysed, each by several commands."""
 WHOLE = ("chrome", "flight", "flight_json", "nsys", "rocprof", "timeline", "tfprof")
 
 
@@ -23,8 +27,35 @@ def application_ended():
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_damaged_inputs_are_read_or_refused_in_words(name, tmp_path):
     known = len(fuzz.seeds(name))
-    for data in islice(fuzz.inputs(name, seed=1), known + INPUTS):
+    more = RECIPES if name in fuzz_analyses.TARGETS else INPUTS
+    for data in islice(fuzz.inputs(name, seed=1), known + more):
         fuzz.attempt(name, data, tmp_path)
+
+
+def test_most_recipes_lead_beyond_loading(tmp_path):
+    loaded = 0
+    for number in range(20):
+        name, content = fuzz_analyses.document(fuzz_analyses.chance_of(b"%d" % number))
+        (tmp_path / name).write_bytes(content)
+        with suppress(StepscopeError):
+            loaded += len(load_trace(tmp_path / name, cache=False)) > 0
+    assert loaded >= 10
+
+
+def test_a_recipe_gives_the_same_recording():
+    first, again, other = (
+        fuzz_analyses.document(fuzz_analyses.chance_of(data)) for data in (b"1", b"1", b"2")
+    )
+    assert first == again
+    assert first != other
+
+
+def test_a_defect_of_a_command_is_a_find(monkeypatch):
+    monkeypatch.setattr("stepscope.cli.ls.run", lambda arguments: 1 / 0)
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        fuzz_analyses.command("ls", ".")
+    with pytest.raises(AssertionError, match="ended with 2"):
+        fuzz_analyses.command("ls", "--no-such-option")
 
 
 def test_the_same_seed_gives_the_same_inputs():

@@ -416,13 +416,20 @@ def step_of(heads: Array, rows: Array) -> NDArray[np.int64]:
     return steps
 
 
+def narrow(values: Array) -> NDArray[np.float32]:
+    """Return numbers of files as they are kept; what is too large becomes infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: NDArray[np.float32] = values.astype(np.float32)
+    return found
+
+
 CELLS: dict[str, Callable[[Array, Array], NDArray[np.float32]]] = {
     "step_time_s": lambda heads, rows: np.ascontiguousarray(rows["seconds"]),
     "data_wait_s": lambda heads, rows: np.ascontiguousarray(rows["waited"]),
     "loss": lambda heads, rows: np.where(rows["nonfinite"] & HAS_LOSS, rows["loss"], np.float32(np.nan)),
     "nonfinite_count": lambda heads, rows: (rows["nonfinite"] & (HAS_LOSS - 1)).astype(np.float32),
-    "resident_bytes": lambda heads, rows: np.repeat(heads["resident"].astype(np.float32), heads["rows"]),
-    "device_bytes": lambda heads, rows: np.repeat(heads["device"].astype(np.float32), heads["rows"]),
+    "resident_bytes": lambda heads, rows: np.repeat(narrow(heads["resident"]), heads["rows"]),
+    "device_bytes": lambda heads, rows: np.repeat(narrow(heads["device"]), heads["rows"]),
 }
 """How each fact is found in records."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,10 @@ class PlotLine:
     dashed: bool = False
 
 
+LARGEST, SMALLEST = sys.float_info.max, 1e-300
+"""The end of an axis at most, and the least distance of ticks: below it, powers of ten lose their digits."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """The scale that maps values to places on the drawing."""
@@ -52,11 +57,16 @@ class Scale:
 
     def across(self, x: NDArray[Any] | float) -> Any:
         """Return the horizontal place of a value."""
-        return LEFT + (x - self.x0) / (self.x1 - self.x0) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (x / 2 - self.x0 / 2) / half(self.x0, self.x1) * (WIDTH - LEFT - RIGHT)
 
     def down(self, y: NDArray[Any] | float) -> Any:
         """Return the vertical place of a value."""
-        return TOP + (self.y1 - y) / (self.y1 - self.y0) * (HEIGHT - TOP - BOTTOM)
+        return TOP + (self.y1 / 2 - y / 2) / half(self.y0, self.y1) * (HEIGHT - TOP - BOTTOM)
+
+
+def half(low: float, high: float) -> float:
+    """Return half of a range: the whole may be more than a float holds."""
+    return high / 2 - low / 2
 
 
 def chart(title: str, lines: Sequence[PlotLine]) -> str:
@@ -85,8 +95,10 @@ def scale_of(lines: Sequence[PlotLine]) -> Scale | None:
     if not len(x) or not len(y):
         return None
     x0, x1, y0, y1 = float(x.min()), float(x.max()), float(y.min()), float(y.max())
-    pad = (y1 - y0) * 0.04 or abs(y0) * 0.05 or 1.0
-    return Scale(x0, x1 if x1 > x0 else x0 + 1.0, y0 - pad, y1 + pad)
+    pad = half(y0, y1) * 0.08 or abs(y0) * 0.05 or 1.0
+    # Steps near 2**63 are hundreds apart as floats.
+    x1 = x1 if x1 > x0 else x0 + max(1.0, 4 * math.ulp(x0))
+    return Scale(x0, x1, max(y0 - pad, -LARGEST), min(y1 + pad, LARGEST))
 
 
 def grid(scale: Scale) -> list[str]:
@@ -146,7 +158,9 @@ def points(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
 
 def ticks(low: float, high: float, most: int) -> list[float]:
     """Return round values between two bounds, about ``most`` of them."""
-    rough = (high - low) / most
+    rough = half(low, high) / most * 2
+    if rough < SMALLEST or low + rough / 10 == low or high - rough / 10 == high:
+        return [low] if low == high else [low, high]  # nothing round lies between neighbours
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = magnitude * next(nice for nice in NICE if nice * magnitude >= rough * 0.99)
     return [at * step for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]

@@ -6,18 +6,30 @@ a backward operator belongs to, module scopes and Python stacks, and where alloc
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.kernels import nesting
+from stepscope.scrub import utf8
 from stepscope.trace.collectives import complete
 from stepscope.trace.compact import without_unused_texts
 from stepscope.trace.distinct import distinct
 from stepscope.trace.draft import Array, Draft, InstantEvents
-from stepscope.trace.model import COLUMNS, DEVICE_WORK, FEATURES, Kind, Source, Trace, among
+from stepscope.trace.model import (
+    COLUMNS,
+    DEVICE_WORK,
+    FEATURES,
+    Device,
+    Kind,
+    Lane,
+    ProcessGroup,
+    Source,
+    Trace,
+    among,
+)
 from stepscope.trace.names import Paths
 from stepscope.trace.recorder import recorder_rows
 from stepscope.trace.tables import (
@@ -49,11 +61,41 @@ def build(draft: Draft) -> Trace:
     return without_unused_texts(_Build(draft).trace())
 
 
+NAMELESS = "(no name)"
+
+
+def sound(draft: Draft) -> Draft:
+    """Give every event a name, and let all texts be ones that can be written.
+
+    Files of others lack names and have halves of characters, in whichever field. Analyses count by name, and
+    tables and JSON hold whole characters.
+    """
+    nameless = (draft.name < 0) | (draft.name >= len(draft.strings))
+    if nameless.any():
+        draft.strings, numbers = draft.strings.extended([NAMELESS])
+        draft.name = np.where(nameless, numbers[0], draft.name).astype(np.int32)
+    for name in ("lanes", "devices", "process_groups", "host", "facts", "not_recorded", "notes"):
+        setattr(draft, name, _whole(getattr(draft, name)))
+    return draft
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else utf8(value).decode()
+    if isinstance(value, dict):
+        return {_whole(name): _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, (Lane, Device, ProcessGroup)):
+        return replace(value, **{each.name: _whole(getattr(value, each.name)) for each in fields(value)})
+    return value
+
+
 class _Build:
     """Working columns of one draft, sorted; the names are those of the Trace."""
 
     def __init__(self, draft: Draft) -> None:
-        self.draft = draft
+        self.draft = sound(draft)
         self.dropped = dict(draft.dropped)
         self.sort()
         self.nest()

@@ -34,7 +34,7 @@ from types import FrameType
 
 import stepscope
 from stepscope.errors import StepscopeError
-from support import fuzz_http, fuzz_media
+from support import fuzz_analyses, fuzz_http, fuzz_media
 
 DATA = Path(__file__).parents[2] / "data"
 FINDS = DATA / "fuzz"
@@ -184,6 +184,7 @@ TARGETS: dict[str, Target] = {
     "info": info,
     "hparams": hparams,
     "spool": notes,
+    **fuzz_analyses.TARGETS,
 }
 
 
@@ -374,6 +375,7 @@ MADE: dict[str, Callable[[], list[bytes]]] = {
     "timeline": _timeline,
     "media": fuzz_media.seeds,
     "http": fuzz_http.seeds,
+    **dict.fromkeys(fuzz_analyses.TARGETS, fuzz_analyses.recipes),
 }
 
 

@@ -59,9 +59,14 @@ def seeds() -> list[bytes]:
 
 def ask(data: bytes, _: Path) -> None:
     """Put a request; a defect of the server is raised."""
-    status = asyncio.run(_answer(_application(), _scope(data), data.partition(b"\n\n")[2]))
+    status = status_of(_application(), data)
     assert status is not None, "no answer"
     assert status != 500, "a defect in the server"
+
+
+def status_of(app: Any, data: bytes) -> int | None:
+    """Return how an application answers a request."""
+    return asyncio.run(_answer(app, _scope(data), data.partition(b"\n\n")[2]))
 
 
 def _scope(data: bytes) -> dict[str, Any]:
@@ -91,7 +96,9 @@ async def _answer(app: Any, scope: dict[str, Any], body: bytes) -> int | None:
     status: list[int] = []
 
     async def receive() -> dict[str, Any]:
-        return parts.pop() if parts else {"type": "http.disconnect"}
+        if not parts:  # the client waits for the whole answer
+            await asyncio.Event().wait()
+        return parts.pop()
 
     async def send(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
