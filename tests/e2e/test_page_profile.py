@@ -7,6 +7,9 @@ import shutil
 import pytest
 from support.recordings import recorded, whole
 
+import stepscope as ss
+from stepscope.trace.schema import message
+
 
 def lay(log):
     """Make a directory with one real trace, and one of eight ranks."""
@@ -203,6 +206,61 @@ def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, 
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("outputs", exact=True).wait_for()
     panel.get_by_text("int32[2]").wait_for()
+
+
+def capture_of_session(run, steps):
+    """Leave what a session's capture leaves: RunMetadata of steps of 1 ms, one every second."""
+    with ss.Run(run) as opened:
+        opened.scalar("loss", 1.0, 0)
+    name = f"chief_rank0_step{steps[0]:08d}.tfprof"
+    folder = run / "profiles" / f"step{steps[0]:08d}" / name
+    folder.mkdir(parents=True)
+    for at, step in enumerate(steps):
+        metadata = message("RunMetadata")()
+        stats = metadata.step_stats.dev_stats.add()
+        stats.device = b"/job:localhost/replica:0/task:0/device:CPU:0"
+        for node_name, label, start in (("make", "make = Const()", 0), ("beside", "beside = Const()", 10),
+                                        ("use", "use = Add(beside, make)", 500)):  # fmt: skip
+            node = stats.node_stats.add()
+            node.node_name, node.timeline_label = node_name.encode(), label.encode()
+            node.all_start_micros = 1_700_000_000_000_000 + at * 10**6 + start
+            node.all_end_rel_micros = 400
+            used = node.memory.add()
+            used.allocator_name = b"cpu"
+            for after, size in ((1, 4096), (390, -4096)):
+                record = used.allocation_records.add()
+                record.alloc_micros, record.alloc_bytes = node.all_start_micros + after, size
+        (folder / f"run_meta_{step}").write_bytes(metadata.SerializeToString())
+        op = {"ph": "X", "cat": "Op", "name": "Const", "pid": 1, "tid": 0, "ts": 10**9, "dur": 400}
+        drawn_by_tensorflow = {"traceEvents": [{**op, "args": {"name": "make", "op": "Const"}}]}
+        (folder / f"timeline-{step}.json").write_text(json.dumps(drawn_by_tensorflow))
+
+
+def test_a_capture_of_a_session_opens_at_a_step_and_with_tensors(tmp_path, serve, watch):
+    """Of the run in the address, which is a symbolic link, though another has a newer capture."""
+    log = tmp_path / "log"
+    log.mkdir()
+    capture_of_session(tmp_path / "elsewhere", [6, 7, 8])
+    (log / "a").symlink_to(tmp_path / "elsewhere")
+    capture_of_session(log / "b", [20])
+    with ss.Run(log / "c") as run:
+        run.scalar("loss", 1.0, 0)
+    watched = watch(serve(log, "--no-cache"))
+    page = watched.open("#/profile?run=a&show=timeline")
+    drawn(watched)
+    assert page.get_by_label("Profile", exact=True).input_value() == "a/profiles/step00000006"
+    for name in ("Allocator", "Tensors"):
+        page.get_by_text(name, exact=True).first.wait_for()
+    watched.wait("() => location.hash.includes('t=')")
+    first, last = (
+        int(each) for each in page.evaluate("location.hash").split("t=")[1].split("&")[0].split("-")
+    )
+    assert first > 1_990_000_000, "the last of three steps, a second apart"
+    assert last - first < 2_000_000
+    watched.open("#/profile?run=c")
+    page.get_by_text("No profile of c yet").wait_for()
+    page.get_by_role("button", name="Show the newest of the other runs").click()
+    page.get_by_label("Profile", exact=True).wait_for()
 
 
 def test_a_click_selects_and_colours_are_those_of_the_legend(opened):

@@ -61,7 +61,8 @@ class _Events:
     start: list[int] = field(default_factory=list)
     duration: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
-    memory: list[tuple[int, int, int, int]] = field(default_factory=list)
+    inputs: list[list[str]] = field(default_factory=list)
+    memory: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     outputs: dict[int, dict[int, str]] = field(default_factory=dict)
     lanes: list[Lane] = field(default_factory=list)
 
@@ -116,11 +117,12 @@ def _add_device(events: _Events, name: str, nodes: list[tuple[Any, bool]]) -> No
         for row in range(max(rows, default=-1) + 1)
     ]
     for (node, copy), (start, length), row in zip(nodes, spans, rows, strict=True):
-        title, operator, _ = parse_label(text(node.node_name), text(node.timeline_label))
+        title, operator, inputs = parse_label(text(node.node_name), text(node.timeline_label))
         kind = Kind.MEMCPY if copy else node_kind(title, operator, number >= 0)
         size = sum(output.tensor_description.allocation_description.requested_bytes for output in node.output)
         events.node.append(title)
         events.operator.append(operator or title.rsplit("/", 1)[-1])
+        events.inputs.append(inputs)
         events.kind.append(kind)
         events.lane.append(first + row)
         events.start.append(start)
@@ -148,12 +150,47 @@ def _end(node: Any) -> int:
 
 
 def _add_memory(events: _Events, node: Any, device: int) -> None:
+    """Note what a node allocated and freed.
+
+    No address is recorded: what is freed is taken to be the oldest of that size.
+    """
     for used in node.memory:
+        held: dict[int, list[int]] = {}
         for record in used.allocation_records:
             on_device = device if device >= 0 or "gpu" not in text(used.allocator_name).lower() else 0
-            events.memory.append(
-                (record.alloc_micros * 1000, record.alloc_bytes, on_device, len(events.node) - 1)
-            )
+            size, number = int(record.alloc_bytes), len(events.memory) + 1
+            if size >= 0:
+                held.setdefault(size, []).append(number)
+            else:
+                number = held[-size].pop(0) if held.get(-size) else 0
+            events.memory.append((record.alloc_micros * 1000, size, on_device, len(events.node) - 1, number))
+
+
+def _arrows(events: _Events, names: dict[str, int], origin: int) -> InstantEvents | None:
+    """Return the way of each tensor from the node that made it to those on other lanes that used it.
+
+    As TensorFlow's timeline draws them: through a send and receive, whose nodes are not recorded, the name
+    loses its number (``x/_123``).
+    """
+    made = {name: row for row, name in reversed(list(enumerate(events.node)))}
+    ends: list[tuple[int, int, int, bool, int]] = []
+    for row, inputs in enumerate(events.inputs):
+        for tensor in inputs:
+            whole = tensor if tensor.partition(":")[0] in made else tensor.rpartition("/_")[0]
+            source = made.get(whole.partition(":")[0])
+            if source is None or events.lane[source] == events.lane[row]:
+                continue
+            name, number = names.setdefault(whole, len(names)), len(ends)
+            until = events.start[source] + events.duration[source]
+            ends.append((events.lane[source], until - origin, number, True, name))
+            ends.append((events.lane[row], events.start[row] - origin, number, False, name))
+    if not ends:
+        return None
+    lane, time, number, begins, name = (np.array(column) for column in zip(*ends, strict=True))
+    category = np.full(len(ends), names.setdefault("DataFlow", len(names)))
+    return InstantEvents(
+        lane, time.astype(np.int64), {"id": number, "begins": begins, "name": name, "category": category}
+    )
 
 
 def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
@@ -163,6 +200,7 @@ def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
     origin = int(start.min())
     duration = np.array(events.duration, np.int64)
     scopes, scope = Paths.of(scope_parts(node) for node in events.node)
+    arrows = _arrows(events, names, origin)
     draft = Draft(
         format="step_stats", path=path, strings=Strings.of(names), lanes=events.lanes, name=numbers,
         kind=np.array(events.kind, np.uint8), lane=np.array(events.lane, np.int32), start_ns=start - origin,
@@ -175,12 +213,16 @@ def _draft(events: _Events, path: str, step: int, file_bytes: int) -> Draft:
     end = int((draft.start_ns + duration).max())
     draft.steps = {"number": np.array([step]), "start_ns": np.array([0]), "end_ns": np.array([end])}
     set_outputs(draft, events.outputs)
+    draft.arrows = arrows
     if events.memory:
-        time, size, device, row = (np.array(column, np.int64) for column in zip(*events.memory, strict=True))
+        time, size, device, row, allocation = (
+            np.array(column, np.int64) for column in zip(*events.memory, strict=True)
+        )
         draft.memory = InstantEvents(
             np.full(len(time), -1), time - origin,
             {
-                "device": device, "bytes": size, "row": row, "address": np.zeros(len(time), np.uint64),
+                "device": device, "bytes": size, "row": row,
+                "address": np.where(allocation, allocation + ((step + 1) << 32), 0).astype(np.uint64),
                 "action": np.where(size >= 0, MemoryAction.ALLOCATE, MemoryAction.FREE),
             },
         )  # fmt: skip

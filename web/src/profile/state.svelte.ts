@@ -42,7 +42,8 @@ class Profiles {
   failure = $state.raw<Failed | null>(null);
   #asked: string | null = null;
 
-  /** The profile that is shown: the one in the address, else the newest of the run, else the newest. */
+  /** The profile that is shown: the one in the address, else the newest of the run in the address, else that of
+   * the only run, else the newest. */
   entry = $derived.by((): ProfileEntry | null => {
     const profiles = this.list?.profiles ?? [];
     const named = profiles.find((entry) => entry.path === app.view.profile.path);
@@ -51,9 +52,16 @@ class Profiles {
     const inside =
       app.view.profile.path && profiles.find((entry) => entry.path.startsWith(`${app.view.profile.path}/`));
     if (inside) return inside;
-    const run = app.single;
-    const mine = run ? profiles.filter((entry) => run.runs.some((one) => one.name === entry.run)) : [];
-    return mine[0] ?? profiles[0] ?? null;
+    const mine = profiles.find((entry) => entry.run !== null && this.#wanted.includes(entry.run));
+    return mine ?? (app.view.runs.selected === null ? (profiles[0] ?? null) : null);
+  });
+
+  /** Names of the runs whose newest profile is meant: of the one in the address, else of the only one. */
+  #wanted = $derived.by((): string[] => {
+    const name = app.view.runs.selected;
+    const family = name === null ? app.single : app.catalog.families.find((each) => each.name === name);
+    if (family) return family.runs.map((one) => one.name);
+    return name === null ? [] : [name];
   });
 
   /** Profiles of one run and rank over training time, the oldest first, the given one among them; beside the runs, those whose paths differ in numbers alone. */

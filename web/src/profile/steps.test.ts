@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { recordedSteps, stepBeside, stepName, stepsName, stepsOf, stepsText } from "./steps";
+import { openingOf, recordedSteps, stepBeside, stepName, stepsName, stepsOf, stepsText } from "./steps";
 
 const recorded = [5, 6, 7, 8, 20];
 
@@ -54,5 +54,27 @@ describe("a step's name", () => {
     expect(stepName({ number: 4, rank: 0 }, [0])).toBe("Step 4");
     expect(stepName({ number: 4, rank: 1 }, [0, 1])).toBe("Step 4, rank 1");
     expect(stepName({ number: -1, rank: 0 }, [0])).toBe("Everything that was recorded");
+  });
+});
+
+describe("a timeline opens with", () => {
+  const step = (number: number, start_ns: number, wall_ns: number): Parameters<typeof openingOf>[0][0] => ({
+    number,
+    start_ns,
+    wall_ns,
+  });
+  it("its last step where most of the time lies between steps", () => {
+    expect(openingOf([step(6, 0, 100), step(8, 10_000, 200), step(7, 5_000, 100)], [0, 10_200])).toEqual([
+      9_990, 10_200,
+    ]);
+    // Of all ranks, as far as the slowest.
+    expect(openingOf([step(6, 0, 10), step(7, 900, 20), step(7, 905, 40)], [0, 1000])).toEqual([
+      897.75, 947.25,
+    ]);
+  });
+  it("all of it otherwise", () => {
+    expect(openingOf([step(6, 0, 100), step(7, 120, 100)], [0, 220])).toBeNull();
+    expect(openingOf([step(6, 500, 10)], [0, 1000])).toBeNull();
+    expect(openingOf([], [0, 1000])).toBeNull();
   });
 });

@@ -1,6 +1,29 @@
 /** Which steps of a profile count: `3`, `3-5`, `3-5,9`; the empty text is all of them. */
 import { count, counted } from "../format/number";
 
+/** Part of a profile outside of its steps from which they would open as hairlines. */
+const BETWEEN = 0.5;
+/** What is shown before and after the step with which a timeline opens, as part of it. */
+const MARGIN = 0.05;
+
+/** The window with which a timeline opens: its last step where most of the time lies between steps; null for all of it. */
+export function openingOf(
+  steps: readonly { number: number; start_ns: number; wall_ns: number }[],
+  whole: readonly [number, number],
+): [number, number] | null {
+  const spans = new Map<number, [number, number]>();
+  for (const { number, start_ns, wall_ns } of steps) {
+    const [from, to] = spans.get(number) ?? [Infinity, -Infinity];
+    spans.set(number, [Math.min(from, start_ns), Math.max(to, start_ns + wall_ns)]);
+  }
+  if (spans.size < 2) return null;
+  const inside = [...spans.values()].reduce((sum, [from, to]) => sum + to - from, 0);
+  if (inside >= (1 - BETWEEN) * (whole[1] - whole[0])) return null;
+  const [from, to] = [...spans.values()].sort((a, b) => b[0] - a[0])[0]!;
+  const margin = MARGIN * (to - from);
+  return [Math.max(whole[0], from - margin), Math.min(whole[1], to + margin)];
+}
+
 /** The numbers of a list of steps, null where it is none. */
 export function stepsOf(text: string, recorded: readonly number[]): number[] | null {
   if (text.trim() === "") return [...recorded];

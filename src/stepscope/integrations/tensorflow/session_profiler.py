@@ -73,9 +73,10 @@ class SessionBackend:
         """Have the next steps traced."""
         self._steps, self.recording = [], True
 
-    def add(self, step: int, metadata: Any) -> None:
-        """Keep what a traced step left."""
+    def add(self, step: int, metadata: Any) -> int:
+        """Keep what a traced step left; return how many steps of the capture are kept."""
         self._steps.append((step, metadata))
+        return len(self._steps)
 
     def memory(self) -> dict[str, int]:
         """Return the resident set, in bytes."""
@@ -240,8 +241,8 @@ class ProfiledSession:
         if traced:
             if self._fetch is not None:
                 self._step = int(session.run(self._fetch))
-            self._backend.add(self._step, values.run_metadata)
-            self._seed()
+            if self._backend.add(self._step, values.run_metadata) == 1:
+                self._seed()
         self._captures.note(self._step, took, None)
         if traced and not self._backend.recording:
             self._tell_graph(values.run_metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,9 @@ class Finder:
         """
         ordered = sorted((run for run in runs if run not in ("", ".")), key=len, reverse=True)
         entries = []
-        here = {path.relative_to(self.directory).as_posix(): path for path in candidates(self.directory)}
+        here = {
+            path.relative_to(self.directory).as_posix(): path for path in candidates(self.directory, runs)
+        }
         found = {name: self._look(path) for name, path in here.items()}
         found |= {name: known for name, known in self._look_elsewhere().items() if name not in found}
         captured = {each.capture.path: each.capture.steps for each in found.values() if each and each.capture}
@@ -263,14 +265,30 @@ def is_candidate(name: str) -> bool:
     return not hidden and len(folders) <= DEEPEST and bool(NAME.search(last)) and last not in NOT_PROFILES
 
 
-def candidates(directory: Path) -> Iterator[Path]:
-    """Iterate over the files that may be profiles."""
-    for folder, folders, files in os.walk(directory):
-        depth = len(Path(folder).relative_to(directory).parts)
-        folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < DEEPEST else []
-        for name in files:
-            if not name.startswith(".") and NAME.search(name) and name not in NOT_PROFILES:
-                yield Path(folder, name)
+def candidates(directory: Path, runs: Iterable[str] = ()) -> Iterator[Path]:
+    """Iterate over the files that may be profiles.
+
+    Links to other folders are followed where the log does so: where they are a run, or lead to one.
+
+    Args:
+        directory: The log directory.
+        runs: Names of the runs.
+    """
+    ways = {directory}
+    for run in runs:
+        place = directory
+        for part in run.split("/") if run not in ("", ".") else ():
+            place /= part
+            if place not in ways and place.is_symlink():
+                ways.add(place)
+    for way in sorted(ways):
+        for folder, folders, files in os.walk(way):
+            depth = len(Path(folder).relative_to(directory).parts)
+            shown = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = shown if depth < DEEPEST else []
+            for name in files:
+                if not name.startswith(".") and NAME.search(name) and name not in NOT_PROFILES:
+                    yield Path(folder, name)
 
 
 def run_of(path: str, runs: list[str], root: str | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +18,7 @@ from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
 from stepscope.analyze.sampled import Sampled
 from stepscope.errors import LogDirectoryError, TraceError
+from stepscope.inside import run_directory
 from stepscope.serve.memory import trim
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
@@ -263,17 +264,32 @@ class Profiles:
             raise Refusal(422, error.message, error.hint) from error
 
     def _place(self, path: str) -> Path:
-        """Return the file, refused where it leaves the log directory, links followed."""
+        """Return the file, refused where it leaves the log directory or its run's, links followed.
+
+        A run may be a link to a directory elsewhere, which the log follows; another link may not lead out.
+        """
         root = self.directory.resolve()
         try:
             place = (root / path).resolve()
+            inside = place.is_relative_to(root) or any(
+                map(place.is_relative_to, self._linked_runs(path, root))
+            )
         except (OSError, ValueError, RuntimeError):
             raise Refusal(400, "not a path", "ask api/v1/profiles for what is there") from None
-        if not path or not place.is_relative_to(root):
+        if not path or not inside:
             raise Refusal(
                 403, "a profile must lie under the log directory", "ask api/v1/profiles for what is there"
             )
         return place
+
+    def _linked_runs(self, path: str, root: Path) -> Iterator[Path]:
+        """Yield the directories elsewhere of the runs that a path names."""
+        log = self._log()
+        if ".." in path.split("/"):
+            return
+        for run in log.runs() if log is not None else ():
+            if path.startswith(f"{run.name}/"):
+                yield run_directory(root, run.name).resolve()
 
     def _keep(self, key: tuple[str, int], profile: OpenProfile) -> None:
         with self._lock:

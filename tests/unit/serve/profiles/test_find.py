@@ -4,11 +4,14 @@ import gzip
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stepscope.errors import TraceError
 from stepscope.serve.profiles.find import Finder, run_of
+from stepscope.serve.profiles.open_profiles import Profiles
+from stepscope.serve.reply import Refusal
 from stepscope.trace import load_trace
 from stepscope.trace.rank_set import set_files
 
@@ -144,6 +147,37 @@ def test_a_file_is_looked_into_again_only_after_it_changed(tmp_path, made, monke
     path.write_bytes(TRACE + b" ")
     finder.find([])
     assert looked == ["a.json", "a.json"]
+
+
+def test_a_run_that_is_a_link_has_its_profiles_and_other_links_are_not_followed(tmp_path, made):
+    made("elsewhere/a/profiles/one.json")
+    made("elsewhere/secret/two.json")
+    made("log/b/profiles/three.json")
+    (tmp_path / "log" / "a").symlink_to(tmp_path / "elsewhere" / "a")
+    (tmp_path / "log" / "latest").symlink_to(tmp_path / "log" / "b")
+    (tmp_path / "log" / "b" / "loop").symlink_to(tmp_path / "log")
+    (tmp_path / "log" / "other").symlink_to(tmp_path / "elsewhere" / "secret")
+    found, _ = Finder(tmp_path / "log").find(["a", "b", "latest"])
+    assert sorted((entry.path, entry.run) for entry in found) == [
+        ("a/profiles/one.json", "a"),
+        ("b/profiles/three.json", "b"),
+        ("latest/profiles/three.json", "latest"),
+    ]
+
+
+def test_a_profile_of_a_run_that_is_a_link_opens_and_no_other_link_does(tmp_path, made):
+    made("elsewhere/a/profiles/one.json")
+    made("elsewhere/secret/two.json")
+    (tmp_path / "log").mkdir()
+    for name, place in (("a", "a"), ("other", "secret"), ("a/../other", "secret")):
+        if "/" not in name:
+            (tmp_path / "log" / name).symlink_to(tmp_path / "elsewhere" / place)
+    log = SimpleNamespace(runs=lambda: [SimpleNamespace(name="a")], mirror=None)
+    opened = Profiles(tmp_path / "log", cache=False, log=lambda: log)
+    assert len(opened.get("a/profiles/one.json").trace) == 1
+    for path in ("other/two.json", "a/../other/two.json", "a/../../elsewhere/secret/two.json"):
+        with pytest.raises(Refusal, match="must lie under the log directory"):
+            opened.get(path)
 
 
 def test_hidden_folders_and_unreadable_files_are_no_profiles(tmp_path, made):
