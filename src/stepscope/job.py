@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,7 +107,8 @@ def _of_run(place: Path) -> Job:
     if len(table.ranks) < 2:
         raise _too_few(ranks, table.ranks, place)
     members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
-    changed = [*notes_of_ends(members), *notes_of_sizes(ranks.sizes()), *ranks.notes()]
+    ends = ends_of(members)
+    changed = [*notes_of_ends(ends), *notes_of_sizes(ranks.sizes()), *ranks.notes()]
     missing = tuple(absent_ranks(ranks.size() or 0, table.ranks))
     try:
         found = accounts_of(table)
@@ -114,14 +116,20 @@ def _of_run(place: Path) -> Job:
         if not stuck:
             raise
         return Job(
-            "run", tuple(table.ranks), missing, stuck=stuck, hang=hang, notes=(*changed, error.message)
+            "run",
+            tuple(table.ranks),
+            missing,
+            stuck=stuck,
+            hang=hang,
+            ends=ends,
+            notes=(*changed, error.message),
         )
     notes = [*changed, *notes_of(found, table)]
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
     worst = max(found, key=lambda account: named_loss(account.frontier))
     return Job(
         "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found,
-        stage_clock=table.clock, stuck=stuck, hosts=hosts, hang=hang, notes=tuple(notes),
+        stage_clock=table.clock, stuck=stuck, hosts=hosts, hang=hang, ends=ends, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -143,25 +151,47 @@ MOST_ENDS = 4
 """Number of ranks whose end is told."""
 
 
-def notes_of_ends(members: Sequence[Rank]) -> list[str]:
-    """Return which ranks failed or vanished, in the order of their last steps; nothing if all vanished.
+def ends_of(members: Sequence[Rank]) -> dict[int, str]:
+    """Return how ranks failed, were killed or vanished, in the order of their last steps.
+
+    Nothing if all vanished or were stopped: the whole job was ended then, or is on another machine. After a
+    rank is lost, launchers stop the others, which says nothing of these.
 
     Args:
         members: The ranks of one attempt.
     """
     lost = [each for each in members if each.state in ("failed", "stalled")]
-    if len(lost) == len(members) and all(each.state == "stalled" for each in lost):
-        return []  # the whole job was ended, or is on another machine
+    if not any(each.state == "failed" for each in lost) and all(
+        each.state in ("stalled", "stopped") for each in members
+    ):
+        return {}
+    lost = lost or [each for each in members if each.state == "stopped" and _signal_of(each)]
     lost.sort(key=lambda each: -1 if each.digest.last_step is None else each.digest.last_step)
-    told = []
-    for each in lost[:MOST_ENDS]:
-        step = (
-            "before its first step" if each.digest.last_step is None else f"at step {each.digest.last_step}"
-        )
-        why = f": {each.reason[:120]}" if each.reason else ""
-        told.append(f"{each.label} {'failed' if each.state == 'failed' else 'stopped recording'} {step}{why}")
-    if len(lost) > MOST_ENDS:
-        told.append(f"{len(lost) - MOST_ENDS} more ranks failed or stopped recording")
+    return {each.rank: _end_of(each) for each in lost}
+
+
+def _signal_of(member: Rank) -> str | None:
+    """Return the signal that a rank wrote down as its end."""
+    return member.reason if member.reason in signal.Signals.__members__ else None
+
+
+def _end_of(member: Rank) -> str:
+    """Return in words how a rank ended, and at which step."""
+    last = member.digest.last_step
+    at = "before its first step" if last is None else f"at step {last}"
+    if (number := _signal_of(member)) is not None:
+        return f"was killed by {number} {at}"
+    if member.is_gone:
+        return f"was killed {at}: no record how"
+    why = f": {member.reason[:120]}" if member.reason else ""
+    return f"{'failed' if member.state == 'failed' else 'stopped recording'} {at}{why}"
+
+
+def notes_of_ends(ends: Mapping[int, str]) -> list[str]:
+    """Return which ranks failed, were killed or vanished, the first to end first."""
+    told = [f"rank {rank} {end}" for rank, end in list(ends.items())[:MOST_ENDS]]
+    if len(ends) > MOST_ENDS:
+        told.append(f"{len(ends) - MOST_ENDS} more ranks failed, were killed or stopped recording")
     return told
 
 

@@ -183,7 +183,7 @@ def verdict(job: Job) -> str:
     if job.hang is not None:
         from stepscope.analyze.ranks.hangs import sentence
 
-        return sentence(job.hang)
+        return sentence(job.hang) + _lost(job)
     if job.stuck:
         return _stuck_verdict(job)
     if job.accounts:
@@ -272,15 +272,24 @@ def _stuck_verdict(job: Job) -> str:
     from stepscope.analyze.ranks.hangs import listed
 
     stuck = job.stuck
-    silent = sorted(set(job.ranks) - {each.rank for each in stuck})
+    silent = sorted(set(job.ranks) - {each.rank for each in stuck} - set(job.ends))
     longest = max(each.stalled_s for each in stuck)
-    said = f"no step ended for {longest:.0f} s"
+    said = f"no step ended for {longest:.0f} s{_lost(job)}"
     if silent:
         return f"{said}; {listed(silent)} left no stacks, {listed([each.rank for each in stuck])} did"
     elsewhere = [each.rank for each in stuck if each.elsewhere]
     if not elsewhere:
         return f"{said}; no rank is at a different place from most"
     return f"{said}; {listed(elsewhere)}: not at the same place as the others"
+
+
+def _lost(job: Job) -> str:
+    """Return how the first rank that is lost ended, and how many more are."""
+    if not job.ends:
+        return ""
+    rank, end = next(iter(job.ends.items()))
+    more = len(job.ends) - 1
+    return f"; rank {rank} {end}" + (f" ({more} more {'is' if more == 1 else 'are'} lost)" if more else "")
 
 
 def _stuck(stuck: tuple[StuckRank, ...]) -> list[str]:

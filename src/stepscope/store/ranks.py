@@ -32,6 +32,8 @@ STAGES = ("data", "rest")
 """Stages that every rank records."""
 THREADS = 4
 MAX_COLUMNS = 4096
+GONE = "its process is gone"
+"""The reason of a rank that did not write how it ended."""
 FEWEST_TIMED = 20
 """Steps that the devices of all ranks must have timed, for the stages to be theirs."""
 MOST_HANG_BYTES = 64 << 20
@@ -50,6 +52,7 @@ class Rank:
         role: "chief", "worker", "ps"; None if nothing could be read yet.
         attempts: Numbers of the attempts that it took part in.
         state: As of a run; "stalled" is one that wrote nothing for a minute and is not known to live.
+        is_gone: Whether its process is gone and did not write how it ended.
         written: When its file was last written, seconds since the epoch.
         skipped: Records that could not be read.
         facts: Everything it says about itself.
@@ -64,6 +67,7 @@ class Rank:
     pid: int | None
     state: State
     reason: str | None
+    is_gone: bool
     written: float
     digest: Digest
     skipped: int
@@ -395,6 +399,7 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
         pid=name.pid,
         state=state,
         reason=reason,
+        is_gone=reason == GONE,
         written=written_of(file),
         digest=file.digest(),
         skipped=sum(each.skipped for each in files),
@@ -425,7 +430,7 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
     )
     alive = process_alive(info) if "host" in file.facts else None
     if alive is False:
-        return "stalled", "its process is gone"
+        return "stalled", GONE
     if alive or quiet < QUIET_SECONDS:
         return "running", None
     return "stalled", "silent for more than a minute"

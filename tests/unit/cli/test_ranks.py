@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import socket
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from support.recordings import recorded
 
 import stepscope as ss
 from stepscope.cli import main
+from stepscope.cli.ranks import verdict
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, ROWS, SCHEMA, Name
+from stepscope.events.processes import pid_namespace
+from stepscope.events.telemetry import END, FACTS, ROWS, SCHEMA, Name
 from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 
 START = 1.7e9
@@ -173,6 +176,77 @@ def test_ranks_that_failed_or_vanished_are_named_the_first_to_end_first(telemetr
     )
 
 
+def stalls(place, ranks):
+    """Write what ranks say whose step does not end."""
+    for rank in ranks:
+        facts = {
+            "rank": rank, "pid": 999_999_999, "host": "node", "step": 120, "stalled_s": 30.0, "wall": START,
+            "threads": [{"name": "MainThread", "frames": [{"function": "wait", "file": "a.py", "line": 1}]}],
+        }  # fmt: skip
+        (place / "ranks" / f"hang-{rank}.json").write_text(json.dumps(facts))
+
+
+def gone(place, rank, steps=60):
+    """Have a rank of this machine end without a word: its process was killed."""
+    (path,) = (place / "ranks").glob(f"rank-{rank:05d}-*")
+    facts = {**own_process(), "pid": 999_999_999, "rank": rank, "world_size": 4, "started": START}
+    rows = [(step, TelemetryRow(START + step, ended=True, seconds=0.1, waited=0.0)) for step in range(steps)]
+    path.write_bytes(
+        frame(bytes([FACTS, SCHEMA]) + as_json(**facts)) + frame(encoded(ROWS, rows, (1e9, float("nan"))))
+    )
+
+
+def own_process():
+    """Return what tells this machine from others."""
+    return {"host": socket.gethostname(), "pid_namespace": pid_namespace()}
+
+
+def test_a_rank_that_was_killed_is_named_where_the_others_are_stuck(telemetry):
+    place = telemetry()
+    gone(place, 2)
+    for rank in (0, 1, 3):
+        end(place, rank, "running")
+    stalls(place, (0, 1, 3))
+    job = ss.load_ranks(place)
+    assert job.notes[0] == "rank 2 was killed at step 59: no record how"
+    assert job.ends == {2: "was killed at step 59: no record how"}
+    assert job.data()["ends"] == [{"rank": 2, "end": "was killed at step 59: no record how"}]
+    told = verdict(job)
+    assert told.startswith("no step ended for 30 s; rank 2 was killed at step 59: no record how; ")
+    assert "no stacks" not in told
+
+
+def test_a_rank_whose_stacks_are_missing_and_that_lives_is_no_killed_one(telemetry):
+    place = telemetry()
+    for rank in range(4):
+        end(place, rank, "running")
+    stalls(place, (0, 1, 3))
+    job = ss.load_ranks(place)
+    assert not job.ends
+    assert verdict(job) == "no step ended for 30 s; rank 2 left no stacks, ranks 0, 1 and 3 did"
+
+
+def test_the_signal_that_a_rank_wrote_down_is_named(telemetry):
+    place = telemetry()
+    end(place, 1, "stopped", "SIGTERM")
+    for rank in (0, 2, 3):
+        end(place, rank, "running")
+    stalls(place, (0, 2, 3))
+    job = ss.load_ranks(place)
+    assert job.ends == {1: "was killed by SIGTERM at step 119"}
+    assert verdict(job).startswith("no step ended for 30 s; rank 1 was killed by SIGTERM at step 119; ")
+
+
+def test_ranks_that_a_launcher_stopped_after_one_was_lost_are_not_blamed(telemetry):
+    place = telemetry()
+    gone(place, 2)
+    for rank in (0, 1, 3):
+        end(place, rank, "stopped", "SIGTERM")
+    assert not ss.load_ranks(place).ends  # the job was ended, and nobody knows which was first
+    end(place, 0, "failed", "ConnectionError: peer closed")
+    assert list(ss.load_ranks(place).ends) == [2, 0]
+
+
 def test_nothing_is_said_of_ranks_that_vanished_together(telemetry):
     place = telemetry()
     for path in (place / "ranks").iterdir():
@@ -191,7 +265,7 @@ def test_many_ranks_that_failed_are_counted(telemetry):
             file.write(frame(bytes([END, SCHEMA]) + as_json(status="failed", reason=None, ended=START)))
     notes = ss.load_ranks(place).notes
     assert notes[0] == "rank 0 failed at step 59"
-    assert notes[4] == "4 more ranks failed or stopped recording"
+    assert notes[4] == "4 more ranks failed, were killed or stopped recording"
 
 
 def test_an_attempt_that_only_one_rank_has_begun_is_said_to_be_so(telemetry):

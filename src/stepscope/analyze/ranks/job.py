@@ -53,6 +53,7 @@ class Job:
         stuck: Ranks whose step does not end, from ``HangHook``.
         hosts: Host of each rank, where it was recorded.
         hang: Who is waited for, from dumps.
+        ends: How ranks failed, were killed or vanished, in words, the first to end first; from telemetry.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
         notes: What is unknown, in sentences.
     """
@@ -77,6 +78,7 @@ class Job:
     hosts: dict[int, str] = field(default_factory=dict)
     hang: Hang | None = None
     tasks: tuple[TaskTraffic, ...] = ()
+    ends: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
 
     def data(self) -> dict[str, Any]:
@@ -100,6 +102,7 @@ class Job:
             ],
             "suspects": [_fields(row) for row in self.hang.suspects] if self.hang else [],
             "stuck": [_fields(row) for row in self.stuck],
+            "ends": [{"rank": rank, "end": end} for rank, end in self.ends.items()],
             "what_if": [*_what_if_data(self.replay), *_account_what_if(self.accounts)],
             "shared_cause": _fields(self.shared) if self.shared else None,
             "slow_groups": [_fields(row) for row in self.slow_groups],
