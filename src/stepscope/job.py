@@ -100,7 +100,7 @@ def _of_run(place: Path) -> Job:
     from stepscope.store.ranks import Ranks
     from stepscope.trace.ranks import absent_ranks
 
-    ranks = Ranks(str(place))
+    ranks = Ranks(str(place), keep=False)
     table = ranks.stages()
     stalled = ranks.stalled()
     stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled)

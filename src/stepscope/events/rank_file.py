@@ -95,6 +95,17 @@ class RecordedSteps(NamedTuple):
         return there
 
 
+class Outline(NamedTuple):
+    """The steps of a file whose rows were forgotten.
+
+    Attributes:
+        timed: Those that a device timed; None if none did.
+    """
+
+    steps: NDArray[np.int64]
+    timed: NDArray[np.int64] | None
+
+
 class Fact(NamedTuple):
     """One fact of the steps of a rank.
 
@@ -155,6 +166,19 @@ class RankFile:
         self._late: list[tuple[Array, Array]] = []
         self._steps: RecordedSteps | None = None
         self._digest: Digest | None = None
+        self.outline: Outline | None = None
+
+    def outlined(self) -> Outline:
+        """Forget the rows, but not which steps they are of, nor the steps in brief; return these steps."""
+        if self.outline is None:
+            self.digest()
+            heads, rows = joined(self._heads, HEADS), joined(self._rows, ROWS_OF)
+            steps = step_of(heads, rows)
+            timed = np.isfinite(self.lengths(device=True)[0]) if self.times_devices else None
+            self.outline = Outline(steps, None if timed is None else steps[timed])
+            self._heads, self._rows, self._late, self._shares, self._timed = [], [], [], [], []
+            self._steps = None
+        return self.outline
 
     def follow(self, stat: os.stat_result) -> bool:
         """Read what is new; return whether anything was."""
@@ -181,7 +205,7 @@ class RankFile:
         if written - self._position > PORTION_BYTES:  # nothing but zeros, which nobody wrote
             self.skipped += 1
             self._position = written
-        data = source.bytes(self._position, PORTION_BYTES)
+        data = source.bytes(self._position, min(PORTION_BYTES, max(source.size - self._position, 0)))
         whole = self._position + len(data) < source.size
         taken = self._take(data, source.size, whole=whole)
         self._position += taken

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
-from stepscope.events.rank_file import Digest, Fact, RankFile, RecordedSteps
+from stepscope.events.rank_file import Digest, Fact, Outline, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
 from stepscope.inside import json_object
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
@@ -136,9 +136,12 @@ class Ranks:
 
     Args:
         directory: The run's directory.
+        keep: Keep what was read, for the next question. Without it a file is read when it is asked about, and
+            only its steps and what it says in brief are kept, as of the first question.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, keep: bool = True) -> None:
+        self._keep = keep
         self.folder = f"{directory}/{FOLDER}"
         self._files: dict[str, RankFile] = {}
         self._lock = threading.Lock()
@@ -294,9 +297,23 @@ class Ranks:
             files = [max(rows["rank", rank], key=lambda file: file.name.number) for rank in ranks]
             names = stage_order([file.stage_names for file in files])
             device = timed_by_devices([rows["rank", rank] for rank in ranks], begin, end)
-            parts = [staged(rows["rank", rank], names, begin, end, device=device) for rank in ranks]
+
+            def parts(some: slice) -> list[Staged]:
+                return [
+                    staged(again(rows["rank", rank]), names, begin, end, device=device)
+                    for rank in ranks[some]
+                ]
+
+            told = parts(slice(None)) if self._keep else None
+            numbers = (
+                [outline_of(rows["rank", rank], begin, end) for rank in ranks]
+                if told is None
+                else [steps for steps, _ in told]
+            )
+            steps, durations, late = side_by_side(
+                numbers, lambda some: parts(some) if told is None else told[some], len(names)
+            )
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
-        steps, durations, late = side_by_side(parts, len(names))
         doubled = [ranks[at] for at in late]
         if len(steps) and np.isnan(durations[:, :, 0]).all():  # no rank knows when it asked for data
             durations, names = durations[:, :, 1:], names[1:]
@@ -341,18 +358,20 @@ class Ranks:
 
     def _read(self) -> list[RankFile]:
         """Read what is new in every file."""
+        if not self._keep and self._files:
+            return list(self._files.values())
         names = self.names()
         self._files = {
             text: self._files.get(text) or RankFile(f"{self.folder}/{text}", name)
             for text, name in names.items()
         }
         files = list(self._files.values())
+        read = look if self._keep else outline
         if len(files) > THREADS:
             with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-ranks") as pool:
-                list(pool.map(look, files))
+                share_steps(zip(files, pool.map(read, files), strict=True))
         else:
-            for file in files:
-                look(file)
+            share_steps((file, read(file)) for file in files)
         return files
 
     def _rows(
@@ -375,6 +394,55 @@ def look(file: RankFile) -> None:
         file.error = error.strerror or str(error)
         return
     file.follow(stat)
+
+
+def outline(file: RankFile) -> None:
+    """Read a file, and keep only its steps and what it says in brief."""
+    look(file)
+    file.outlined()
+
+
+def share_steps(read: Iterable[tuple[RankFile, None]]) -> None:
+    """Let files that have the same steps keep them once: most ranks of a job do."""
+    first: Outline | None = None
+    for file, _ in read:
+        if (mine := file.outline) is None:
+            continue
+        first = first or mine
+        file.outline = Outline(
+            first.steps if same(first.steps, mine.steps) else mine.steps,
+            first.timed if same(first.timed, mine.timed) else mine.timed,
+        )
+
+
+def same(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bool:
+    """Return whether steps are equal."""
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+def again(files: list[RankFile]) -> list[RankFile]:
+    """Return files with their rows: those that forgot them are read again."""
+    found = []
+    for file in files:
+        if file.outline is not None:
+            file = RankFile(file.path, file.name)
+            look(file)
+        found.append(file)
+    return found
+
+
+def outline_of(files: list[RankFile], begin: int | None, end: int | None) -> NDArray[np.int64]:
+    """Return the steps of one rank as :func:`staged` does, of files that forgot their rows."""
+    steps = np.concatenate(
+        [file.outlined().steps for file in sorted(files, key=lambda file: file.name.number)]
+    )
+    chosen = np.ones(len(steps), bool)
+    if begin is not None:
+        chosen &= steps >= begin
+    if end is not None:
+        chosen &= steps < end
+    found: NDArray[np.int64] = steps[chosen]
+    return found
 
 
 def newest(names: dict[str, Name]) -> list[Name]:
@@ -452,28 +520,44 @@ def stage_order(told: list[list[str]]) -> list[str]:
     return [STAGES[0], *names, STAGES[1]]
 
 
+Staged = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Steps of one rank, and seconds by stage in shape (stages, steps)."""
+
+
 def side_by_side(
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]], stages: int
+    ranks: list[NDArray[np.int64]], load: Callable[[slice], list[Staged]], stages: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
     """Return the steps of all ranks, what they took in shape (steps, ranks, stages), and who repeats steps.
 
     Some ranks at a time are turned, so that what lies side by side is written together.
+
+    Args:
+        ranks: The steps of each rank.
+        load: Returns some ranks; steps that came since are left out.
+        stages: How many there are.
     """
-    if not parts:
+    if not ranks:
         return np.zeros(0, np.int64), np.zeros((0, 0, stages), np.float32), []
-    first = parts[0][0]
-    same = all(np.array_equal(numbers, first) for numbers, _ in parts) and bool((np.diff(first) > 0).all())
-    steps = first if same else np.unique(np.concatenate([numbers for numbers, _ in parts]))
-    table = np.empty((stages, len(steps), len(parts)), np.float32)
+    first = ranks[0]
+    same = all(np.array_equal(numbers, first) for numbers in ranks) and bool((np.diff(first) > 0).all())
+    steps = first
+    for numbers in () if same else ranks:
+        if not np.isin(numbers, steps, assume_unique=False).all():
+            steps = np.union1d(steps, numbers)
+    steps = steps if same else np.unique(steps)
+    table = np.empty((stages, len(steps), len(ranks)), np.float32)
     doubled = []
-    for begin in range(0, len(parts), TURNED):
-        some = parts[begin : begin + TURNED]
+    for begin in range(0, len(ranks), TURNED):
+        some = load(slice(begin, begin + TURNED))
         block = np.full((len(some), stages, len(steps)), np.nan, np.float32)
         for at, (numbers, taken) in enumerate(some):
-            if same:
+            if same and len(numbers) == len(steps):
                 block[at] = taken
                 continue
             where = np.searchsorted(steps, numbers)
+            known = where < len(steps)
+            known[known] = steps[where[known]] == numbers[known]
+            where, taken = where[known], taken[:, known]
             block[at][:, where] = taken
             if (np.diff(where) <= 0).any() and len(np.unique(where)) < len(where):
                 doubled.append(begin + at)
@@ -491,11 +575,10 @@ def timed_by_devices(ranks: list[list[RankFile]], begin: int | None, end: int | 
     """
     common: NDArray[np.int64] | None = None
     for files in ranks:
-        if not any(file.times_devices for file in files):
+        timed = [timed_of(file) for file in files]
+        if all(part is None for part in timed):
             return False
-        steps = np.concatenate(
-            [file.fact("step_time_s").step[np.isfinite(file.lengths(device=True)[0])] for file in files]
-        )
+        steps = np.concatenate([part for part in timed if part is not None])
         if begin is not None:
             steps = steps[steps >= begin]
         if end is not None:
@@ -504,6 +587,16 @@ def timed_by_devices(ranks: list[list[RankFile]], begin: int | None, end: int | 
         if len(common) < FEWEST_TIMED:
             return False
     return common is not None
+
+
+def timed_of(file: RankFile) -> NDArray[np.int64] | None:
+    """Return the steps that a device timed; None if none did."""
+    if file.outline is not None:
+        return file.outline.timed
+    if not file.times_devices:
+        return None
+    steps: NDArray[np.int64] = file.fact("step_time_s").step[np.isfinite(file.lengths(device=True)[0])]
+    return steps
 
 
 def staged(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, frontier, of_steps
+from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, StageTimes, frontier_of
 from stepscope.errors import EmptyTraceError
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -138,11 +139,7 @@ def _account(
 ) -> Account:
     likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
     views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
-    found, durations_s, numbers, meets = max(views, key=lambda view: (named_loss(view[0]), paused(view[0])))
-    whole = whole_steps(durations_s)
-    kept = of_steps(durations_s, whole)
-    front = _front(kept)
-    shares = np.diff(front, axis=1, prepend=0.0)
+    found, shares, kept, numbers, meets = max(views, key=lambda view: (named_loss(view[0]), paused(view[0])))
     if meets is not None:
         back = len(stages) - 1 - meets
         shares = np.roll(shares, -back, axis=1)
@@ -152,49 +149,54 @@ def _account(
             led_s=np.roll(found.led_s, -back, axis=0),
             led=np.roll(found.led, -back, axis=0),
         )
-    parts = [kept[:, :, at] for at in range(len(stages))]
-    taken = np.asarray(np.sum(parts, axis=0, dtype=np.float64))
-    longest = float(taken.sum(axis=0).max())
+    totals = _totals(kept)
+    longest = float(totals.sum(axis=0).max())
     off = max(found.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
     meeting = None if meets is None else stages[meets]
-    return Account(group, found, meeting, numbers[whole], shares, _apart(taken), off)
+    return Account(group, found, meeting, numbers, shares, _apart(totals), off)
 
 
-def _apart(taken: Floats) -> float:
+def _totals(kept: StageTimes) -> Floats:
+    """Return the time of each rank in each stretch of the window, shape ``(stretches, ranks)``, seconds."""
+    steps, ranks, stages = kept.shape
+    edges = [
+        int(part[0])
+        for part in np.array_split(np.arange(steps), max(1, min(MOST_STRETCHES, steps // FEWEST_IN_STRETCH)))
+    ]
+    totals = np.zeros((len(edges), ranks))
+    for row, (begin, end) in enumerate(pairwise([*edges, steps])):
+        for at in range(stages):
+            totals[row] += kept.stage(at, slice(begin, end)).sum(axis=0, dtype=np.float64)
+    return totals
+
+
+def _apart(totals: Floats) -> float:
     """Return how far the slowest and the fastest rank's time are apart, as a share: the median stretch's.
 
     A few steps may be longer for one rank alone, as the first, or one after which its profile was written.
 
     Args:
-        taken: Shape ``(steps, ranks)``, seconds.
+        totals: Shape ``(stretches, ranks)``, seconds.
     """
-    stretches = max(1, min(MOST_STRETCHES, len(taken) // FEWEST_IN_STRETCH))
-    totals = np.array([part.sum(axis=0) for part in np.array_split(taken, stretches)])
     longest = totals.max(axis=1)
     apart = (longest - totals.min(axis=1)) / np.where(longest > 0, longest, 1.0)
     return float(np.median(apart))
 
 
-def _front(kept: Floats) -> Floats:
-    """Return when the last rank has come to the end of each stage of each step, shape (steps, stages)."""
-    reached = np.zeros(kept.shape[:2])
-    front = np.empty((len(kept), kept.shape[2]))
-    for stage in range(kept.shape[2]):
-        reached += kept[:, :, stage]
-        front[:, stage] = reached.max(axis=1)
-    return front
-
-
 def _view(
     durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps, meets: int | None
-) -> tuple[Frontier, Floats, Steps, int | None]:
-    """Return the frontier of steps that begin after a stage, with those steps and their numbers."""
-    order = list(stages)
+) -> tuple[Frontier, Floats, StageTimes, Steps, int | None]:
+    """Return the frontier of steps that begin after a stage.
+
+    Also return what the group lost in each stage of each step, the times of these steps, and their numbers.
+    """
+    order, times = list(stages), StageTimes.of(durations_s)
     if meets is not None:
-        durations_s, steps = from_meeting(durations_s, steps, meets)
+        times, steps = after_meeting(durations_s, steps, meets)
         order = [*order[meets + 1 :], *order[: meets + 1]]
-    found = frontier(durations_s, ranks=ranks, stages=order, steps=steps.tolist())
-    return found, durations_s, steps, meets
+    whole = times.whole()
+    found, lost = frontier_of(times, whole, ranks=ranks, stages=order, steps=steps.tolist())
+    return found, lost, times.of_steps(whole), steps[whole], meets
 
 
 def named_loss(found: Frontier) -> float:
@@ -209,12 +211,6 @@ def named_loss(found: Frontier) -> float:
 def paused(found: Frontier) -> float:
     """Return what the pauses of one rank cost."""
     return 0.0 if found.pauses is None else found.pauses.cost_s
-
-
-def whole_steps(durations_s: Floats) -> npt.NDArray[np.bool_]:
-    """Return which steps all ranks recorded with all stages."""
-    known = (durations_s >= 0) & np.isfinite(durations_s)
-    return np.asarray(known.all(axis=(1, 2)))
 
 
 def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> list[int | None]:
@@ -251,13 +247,19 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
 
 def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats, Steps]:
     """Return steps that begin after a stage of the one before, numbered by the step in which they end."""
+    times, numbers = after_meeting(durations_s, steps, stage)
+    return np.stack([times.stage(at) for at in range(times.shape[2])]).transpose(1, 2, 0), numbers
+
+
+def after_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[StageTimes, Steps]:
+    """Return the same without a copy, where every step follows the one before it."""
     follow = np.flatnonzero(np.diff(steps) == 1)
     by_stage = durations_s.transpose(2, 0, 1)
     if len(follow) == len(steps) - 1:
         before, here = by_stage[stage + 1 :, :-1], by_stage[: stage + 1, 1:]
     else:
         before, here = by_stage[stage + 1 :, follow], by_stage[: stage + 1, follow + 1]
-    return np.concatenate((before, here)).transpose(1, 2, 0), steps[follow + 1]
+    return StageTimes([*before, *here]), steps[follow + 1]
 
 
 def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -9,8 +9,9 @@ late, so what a leader shows is where a delay first becomes visible (StageFronti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from stepscope.health.worth import is_worth
 
 Floats = npt.NDArray[np.floating[Any]]
 FEWEST_STEPS = 20
+BLOCK, RANKS_AT_ONCE = 1024, 64
+"""Steps, and ranks, of which matrices are made at once."""
 WORTH = 0.03
 """Share of the group's time that must be lost beyond the median rank before anybody is named."""
 CHANCE = 0.001
@@ -76,11 +79,62 @@ class Frontier:
     """Median difference of a rank's stage from the median rank's, over stages, ranks and steps: smaller
     margins say nothing."""
     pauses: Pauses | None = None
-    """What one rank does in single steps while the others wait; its stage is ``recurring``."""
+    """The steps that one rank alone holds up; their stage is ``recurring``."""
+
+
+class StageTimes:
+    """Times of stages, each a matrix by step and rank: views of what was recorded, so that nothing is copied.
+
+    Args:
+        parts: Of each stage, shape ``(steps, ranks)``.
+        rows: The steps that count; None for all.
+    """
+
+    def __init__(self, parts: Sequence[Floats], rows: npt.NDArray[np.int64] | None = None) -> None:
+        self._parts, self._rows = parts, rows
+
+    @classmethod
+    def of(cls, durations_s: Floats | StageTimes) -> StageTimes:
+        """Return the times of an array of shape ``(steps, ranks, stages)``."""
+        if isinstance(durations_s, StageTimes):
+            return durations_s
+        return cls([durations_s[:, :, at] for at in range(durations_s.shape[2])])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Steps, ranks and stages."""
+        steps, ranks = self._parts[0].shape
+        return steps if self._rows is None else len(self._rows), ranks, len(self._parts)
+
+    def stage(self, at: int, rows: slice = slice(None)) -> Floats:
+        """Return a stage of some steps, by rank."""
+        part = self._parts[at]
+        return part[rows] if self._rows is None else part[self._rows[rows]]
+
+    def whole(self) -> npt.NDArray[np.bool_]:
+        """Return which steps all ranks recorded with all stages."""
+        found = np.ones(self.shape[0], bool)
+        for rows in blocks(self.shape[0]):
+            for at in range(len(self._parts)):
+                part = self.stage(at, rows)
+                found[rows] &= ((part >= 0) & (part < np.inf)).all(axis=1)
+        return found
+
+    def of_steps(self, chosen: npt.NDArray[np.bool_]) -> StageTimes:
+        """Return some steps."""
+        if chosen.all():
+            return self
+        rows = np.flatnonzero(chosen)
+        return StageTimes(self._parts, rows if self._rows is None else self._rows[rows])
+
+
+def blocks(steps: int) -> Iterator[slice]:
+    """Divide steps into parts of which a thousand ranks take little memory."""
+    return (slice(begin, min(begin + BLOCK, steps)) for begin in range(0, steps, BLOCK))
 
 
 def frontier(
-    durations_s: Floats, *, ranks: Sequence[int], stages: Sequence[str], steps: Sequence[int]
+    durations_s: Floats | StageTimes, *, ranks: Sequence[int], stages: Sequence[str], steps: Sequence[int]
 ) -> Frontier:
     """Account for the time of a group.
 
@@ -107,11 +161,24 @@ def frontier(
     Raises:
         EmptyTraceError: Fewer than two ranks, or no step that all of them recorded.
     """
-    whole = np.asarray(np.isfinite(durations_s).all(axis=(1, 2)) & (durations_s >= 0).all(axis=(1, 2)))
-    kept = of_steps(durations_s, whole)
-    if kept.shape[1] < 2 or not len(kept):
+    times = StageTimes.of(durations_s)
+    return frontier_of(times, times.whole(), ranks=ranks, stages=stages, steps=steps)[0]
+
+
+def frontier_of(
+    times: StageTimes,
+    whole: npt.NDArray[np.bool_],
+    *,
+    ranks: Sequence[int],
+    stages: Sequence[str],
+    steps: Sequence[int],
+) -> tuple[Frontier, Floats]:
+    """Return the frontier of the steps that are whole, and what the group lost by step and stage."""
+    kept = times.of_steps(whole)
+    count = kept.shape[0]
+    if kept.shape[1] < 2 or not count:
         raise EmptyTraceError(
-            f"cannot tell who waits for whom: expected steps that several ranks recorded, found {len(kept)} "
+            f"cannot tell who waits for whom: expected steps that several ranks recorded, found {count} "
             f"of {kept.shape[1]} ranks",
             hint="let all ranks record: create the run in every process",
         )
@@ -121,13 +188,13 @@ def frontier(
     for at, stage in enumerate(stages):
         found.append(
             _judge(
-                stage, kept[:, :, at], columns.lost[:, at], columns.beyond[:, at], columns.typical[:, at],
-                columns.leader[:, at], columns.margin[:, at], columns.whole_s, list(ranks), numbers,
-                len(stages),
+                stage, partial(kept.stage, at), columns.lost[:, at], columns.beyond[:, at],
+                columns.typical[:, at], columns.leader[:, at], columns.margin[:, at], columns.whole_s,
+                list(ranks), numbers, len(stages),
             )
         )  # fmt: skip
     pauses = None
-    if len(kept) >= FEWEST_STEPS:
+    if count >= FEWEST_STEPS:
         pauses = pauses_of(
             columns.margin, columns.leader, columns.excess, columns.typical, ranks=ranks, stages=stages,
             steps=numbers, group_s=columns.group_s,
@@ -141,47 +208,43 @@ def frontier(
         ]
     led_s, led = columns.by_rank()
     caused = dict(zip(ranks, led_s.sum(axis=0).tolist(), strict=True))
-    return Frontier(
-        tuple(ranks), len(kept), int((~whole).sum()), columns.group_s, tuple(found), caused,
+    account = Frontier(
+        tuple(ranks), count, int((~whole).sum()), columns.group_s, tuple(found), caused,
         led_s, led, columns.noise_s, pauses,
     )  # fmt: skip
-
-
-def of_steps(durations_s: Floats, chosen: npt.NDArray[Any]) -> Floats:
-    """Return some steps, by number or by mask; stages that lie after each other in memory still do."""
-    if chosen.dtype == bool and chosen.all():
-        return durations_s
-    found: Floats = durations_s.transpose(2, 0, 1)[:, chosen].transpose(1, 2, 0)
-    return found
+    return account, columns.lost
 
 
 class _Columns:
-    """Times of each stage of each step, stage by stage: arrays of a thousand ranks are made once."""
+    """Times of each stage of each step, some steps at a time: matrices of a thousand ranks are never made."""
 
-    def __init__(self, kept: Floats) -> None:
+    def __init__(self, kept: StageTimes) -> None:
         steps, self._ranks, stages = kept.shape
         self.lost, self.margin, self.beyond = (np.empty((steps, stages)) for _ in range(3))
         self.typical, self.excess = np.empty((steps, stages)), np.empty((steps, stages))
         self.leader = np.empty((steps, stages), np.int64)
-        at = np.arange(steps)
-        reached = np.zeros((steps, self._ranks))
-        before = np.zeros(steps)
-        noise = []
-        for stage in range(stages):
-            taken = np.ascontiguousarray(kept[:, :, stage])
-            reached += taken
-            leader = self.leader[:, stage] = reached.argmax(axis=1)
-            front = reached[at, leader]
-            typical = self.typical[:, stage] = median_of(taken)
-            self.excess[:, stage] = taken[at, leader] - typical
-            self.lost[:, stage] = front - before
-            self.margin[:, stage] = front - np.partition(reached, self._ranks - 2, axis=1)[:, -2]
-            self.beyond[:, stage] = np.maximum(front - before - typical, 0.0)
-            noise.append(
-                float(np.median(np.abs(taken[:: 1 + steps // 200] - typical[:: 1 + steps // 200, None])))
-            )
-            before = front
-        self.whole_s, self.group_s, self.noise_s = before, float(before.sum()), max(noise)
+        self.whole_s = np.empty(steps)
+        some: list[list[Floats]] = [[] for _ in range(stages)]
+        every = 1 + steps // 200
+        for rows in blocks(steps):
+            at = np.arange(rows.stop - rows.start)
+            reached, before = np.zeros((len(at), self._ranks)), np.zeros(len(at))
+            for stage in range(stages):
+                taken = np.ascontiguousarray(kept.stage(stage, rows))
+                reached += taken
+                leader = self.leader[rows, stage] = reached.argmax(axis=1)
+                front = reached[at, leader]
+                typical = self.typical[rows, stage] = median_of(taken)
+                self.excess[rows, stage] = taken[at, leader] - typical
+                self.lost[rows, stage] = front - before
+                self.margin[rows, stage] = front - np.partition(reached, self._ranks - 2, axis=1)[:, -2]
+                self.beyond[rows, stage] = np.maximum(front - before - typical, 0.0)
+                sample = slice(-rows.start % every, None, every)
+                some[stage].append(np.abs(taken[sample] - typical[sample, None]))
+                before = front
+            self.whole_s[rows] = before
+        self.group_s = float(self.whole_s.sum())
+        self.noise_s = max(float(np.median(np.concatenate(parts))) for parts in some)
 
     def by_rank(self) -> tuple[Floats, Floats]:
         """Return what was lost beyond the median while each rank led each stage, and its share of steps."""
@@ -206,7 +269,7 @@ def median_of(taken: Floats) -> Floats:
 
 def _judge(
     stage: str,
-    taken: Floats,
+    taken: Callable[[], Floats],
     lost: Floats,
     beyond: Floats,
     typical: Floats,
@@ -230,7 +293,7 @@ def _judge(
         if _persists(leads[begin:], len(ranks), stages) and by_rank[at] > beyond.sum() / 2:
             label, since = "persistent", int(numbers[begin])
         else:
-            held_up = _held_up(taken, beyond, typical)
+            held_up = _held_up(taken(), beyond, typical)
             if beyond[~_common(beyond, typical)].sum() < WORTH * whole.sum():
                 label = "alike"
             elif held_up is not None and _changes(leader[held_up], beyond[held_up]):
@@ -285,9 +348,13 @@ def _held_up(taken: Floats, beyond: Floats, typical: Floats) -> npt.NDArray[np.b
 
     None if they are not single or do not make most of the loss. A step that is long for all does not count.
     """
-    usual = np.median(taken, axis=0)
-    spread = 1.4826 * np.median(np.abs(taken - usual), axis=0)
-    outlying = taken > usual + _OUTLYING * np.maximum(spread, 1e-9)
-    single = outlying.mean(axis=0).max() < MOST_SINGLE
-    stands_out = np.asarray(outlying.any(axis=1) & ~_common(beyond, typical))
+    stands_out, single = np.zeros(len(taken), bool), True
+    for begin in range(0, taken.shape[1], RANKS_AT_ONCE):
+        some = taken[:, begin : begin + RANKS_AT_ONCE]
+        usual = np.median(some, axis=0)
+        spread = 1.4826 * np.median(np.abs(some - usual), axis=0)
+        outlying = some > usual + _OUTLYING * np.maximum(spread, 1e-9)
+        single = single and bool(outlying.mean(axis=0).max() < MOST_SINGLE)
+        stands_out |= outlying.any(axis=1)
+    stands_out &= ~_common(beyond, typical)
     return stands_out if single and beyond[stands_out].sum() > beyond.sum() / 2 else None

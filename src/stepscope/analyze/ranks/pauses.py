@@ -45,7 +45,7 @@ FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What one rank does in single steps while the others wait.
+    """Single steps in which one rank holds the others up.
 
     Attributes:
         rank: Its number.
