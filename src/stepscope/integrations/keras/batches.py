@@ -77,7 +77,7 @@ class BatchParts:
         """True if the function that trains must be traced again, with what measures layers."""
         self._stages: BatchStages | None = None
         if wrapped and run.step_counter.stages is not None:
-            self._stages = BatchStages(run.step_counter.stages, model)
+            self._stages = BatchStages(run.step_counter, model, run)
         self._tap(model)
 
     @property
