@@ -2,7 +2,8 @@
 
 Frameworks do not record phases, but names and autograd's links show them. The rules are the table below. An
 event takes the phase of its nearest ancestor that has one, device work that of the call which launched it.
-Where a rank's backward pass was seen, operators without any phase are its forward pass.
+Where a rank's backward pass was seen, operators without any phase are its forward pass; if no optimizer was
+recognised, those after the last backward pass of a step are of no known phase, because they may be its.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _found(trace: Trace) -> Phases:
     launched = (trace.launch >= 0) & (own < 0)
     own[launched] = own[trace.launch[launched]]
     seen = frozenset(Phase(value) for value in distinct(own).tolist() if value >= 0)
-    return Phases(own, seen, _notes(seen))
+    return Phases(own, seen, _notes(seen, marked=len(trace.steps) > 0))
 
 
 def pipeline_lanes(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -134,12 +135,33 @@ def _assume_forward(trace: Trace, phase: npt.NDArray[np.int32]) -> None:
     for rank in distinct(trace.rank[phase == Phase.BACKWARD]):
         mine = (trace.rank == rank) & (phase < 0)
         operators = mine & (trace.kind == Kind.HOST_OP)
+        if not (phase[trace.rank == rank] == Phase.OPTIMIZER).any():
+            operators &= ~_after_backward(trace, rank, phase)
         phase[operators] = Phase.FORWARD
     # Runtime calls below those operators, and calls of theirs that were recorded without one.
     tree.inherit(np.ascontiguousarray(trace.parent, np.int32), phase)
 
 
-def _notes(seen: frozenset[Phase]) -> tuple[str, ...]:
-    if Phase.BACKWARD in seen and Phase.OPTIMIZER not in seen:
-        return ("no optimizer was recognised: its operators count as forward",)
-    return ()
+def _after_backward(trace: Trace, rank: int, phase: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Return whether each event begins after the backward passes of its step on one rank."""
+    inside = (trace.rank == rank) & (trace.step >= 0) & (trace.device < 0)
+    backward = np.flatnonzero(inside & (phase == Phase.BACKWARD))
+    number, place = np.unique(trace.step[backward], return_inverse=True)
+    if not len(number):
+        return np.zeros(len(trace), np.bool_)
+    ends = np.zeros(len(number), np.int64)
+    np.maximum.at(ends, place.ravel(), trace.end_ns[backward])
+    at = np.minimum(np.searchsorted(number, trace.step), len(number) - 1)
+    after: npt.NDArray[np.bool_] = inside & (number[at] == trace.step) & (trace.start_ns >= ends[at])
+    return after
+
+
+def _notes(seen: frozenset[Phase], *, marked: bool) -> tuple[str, ...]:
+    if Phase.BACKWARD not in seen or Phase.OPTIMIZER in seen:
+        return ()
+    where = (
+        "operators after the backward pass are in no known part"
+        if marked
+        else ("its operators count as forward, because no steps say where the backward pass ends")
+    )
+    return (f"no optimizer was recognised: {where}",)

@@ -59,6 +59,23 @@ def test_what_is_not_recorded_is_not_zero(make, training):
     assert "no optimizer was recognised" in found.notes[0]
 
 
+def test_what_follows_the_backward_pass_is_not_forward_by_default(make, training):
+    """An optimizer of one's own has no name that tells it."""
+    e, K = make.event, make.Kind
+    own = [
+        e("aten::_foreach_add_", K.HOST_OP, 80, 10),
+        *(each for each in training if each.kind != K.ANNOTATION),
+    ]
+    found = breakdown(make.build(own))
+    assert found.notes == (
+        "no optimizer was recognised: operators after the backward pass are in no known part",
+    )
+    (step,) = found.steps
+    assert (step.parts_ns["forward"], step.parts_ns["other"], step.parts_ns["optimizer"]) == (20, 5, None)
+    unmarked = breakdown(make.build([each for each in own if each.kind != K.STEP]))
+    assert any("its operators count as forward" in note for note in unmarked.notes)
+
+
 def test_work_counts_in_the_step_in_which_it_runs(make):
     e, K = make.event, make.Kind
     events = [
@@ -222,8 +239,8 @@ def test_what_takes_an_element_from_a_pipeline_loads_and_what_the_pipeline_runs_
         make.event("EagerLocalExecute: IteratorGetNext", Kind.HOST_OP, 0, 600),
         make.event("IteratorGetNextOp::DoCompute", Kind.DATA_LOADING, 50, 500),
         make.event("PyFunc:PyFunc", Kind.HOST_OP, 0, 900, lane="tf_data_private_threadpool/12"),
-        make.event("gradient_tape/MatMul", Kind.HOST_OP, 600, 200),
-        make.event("MatMul", Kind.HOST_OP, 800, 100),
+        make.event("MatMul", Kind.HOST_OP, 600, 100),
+        make.event("gradient_tape/MatMul", Kind.HOST_OP, 700, 200),
     ]
     trace = make.build(events, format="xplane")
     (step,) = breakdown(trace).steps
