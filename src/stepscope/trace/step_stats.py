@@ -186,10 +186,10 @@ def _arrows(events: _Events, names: dict[str, int], origin: int) -> InstantEvent
             ends.append((events.lane[row], events.start[row] - origin, number, False, name))
     if not ends:
         return None
-    lane, time, number, begins, name = (np.array(column) for column in zip(*ends, strict=True))
+    lane, time, ids, begins, titles = (np.array(column) for column in zip(*ends, strict=True))
     category = np.full(len(ends), names.setdefault("DataFlow", len(names)))
     return InstantEvents(
-        lane, time.astype(np.int64), {"id": number, "begins": begins, "name": name, "category": category}
+        lane, time.astype(np.int64), {"id": ids, "begins": begins, "name": titles, "category": category}
     )
 
 
