@@ -480,7 +480,12 @@ class WriterLoop:
             self.requests.put(FlushRequest(deadline.at, last=True))
 
     def interrupt(self, reason: str, deadline: Deadline) -> None:
-        """Mark the run stopped and write everything, as the process may end at any moment."""
+        """Mark the run stopped and write everything, as the process may end at any moment.
+
+        One that has ended, and is still being written, stays what it is.
+        """
+        if not self._intake.taking:
+            return
         self._interrupted = reason
         self._info.interrupt(reason)
         if self.uploader is not None:

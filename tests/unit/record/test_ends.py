@@ -11,6 +11,7 @@ from support.records import decoded
 from stepscope.errors import RecordError
 from stepscope.events import EventWriter
 from stepscope.record import endings, writer_loop
+from stepscope.record.clock import Deadline
 from stepscope.record.info import attempt_number, recording_too, renumber
 from stepscope.record.problems import RefusalError
 from stepscope.record.run import Run
@@ -41,6 +42,14 @@ def test_another_job_is_said_once_and_counted(fake, lenient, monkeypatch, time):
     assert run.problems == {"overlap": 1}
     with pytest.warns(RuntimeWarning, match="process 7 of this machine records into this directory, too"):
         run.scalar("loss", 1.0, 0)
+
+
+def test_a_signal_leaves_alone_how_a_run_ended_that_is_still_written(fake, infos, time):
+    run = fake()
+    run.scalar("loss", 1.0, 0)
+    run._writer.ask_to_end("failed", "ValueError: diverged", Deadline.after(1.0, run.clock))
+    run._writer.interrupt("SIGTERM", Deadline.after(1.0, run.clock))
+    assert (run._info.status, run._info.reason) == ("failed", "ValueError: diverged")
 
 
 @pytest.mark.parametrize("own_file", [True, False])
