@@ -46,8 +46,8 @@ class Phases:
         self._copy, self._forward, self._backward, self._optimizer = map(self._stages.number, names)
         self._differentiating = self._after_backward = False
         self._stepping = 0
-        self._entered = False
-        """Whether the running step of the optimizer has not yet called a closure."""
+        self._entered = self._new = False
+        """Whether the running step of the optimizer has called no closure yet, and is the first."""
         self.users = 0
         self.seen = True
         """Whether the forward pass before the last backward pass was seen."""
@@ -78,7 +78,7 @@ class Phases:
         if not module.training or not torch.is_grad_enabled():
             return  # a rollout, a target, an evaluation: what it is, is not known
         if running == self._optimizer and self._entered:
-            stages.rename(0)  # a closure, before it called the model
+            self._closure(0)  # before it called the model
         self._entered = self._after_backward = False
         stages.mark(self._forward)
 
@@ -91,11 +91,18 @@ class Phases:
         running = stages.running
         self.seen = running == self._forward
         if not self.seen:
-            closure = running == self._optimizer and self._entered
-            if closure or (running == 0 and (stages.arrived or not stages.fresh)):
+            if running == self._optimizer and self._entered:
+                self._closure(self._forward)
+            elif running == 0 and (stages.arrived or not stages.fresh):
                 stages.rename(self._forward)
         self._differentiating, self._entered = True, False
         stages.mark(self._backward)
+
+    def _closure(self, number: int) -> None:
+        """Give the time since the optimizer's step began to another stage, as a closure is called."""
+        self._stages.rename(number)
+        if self._new:  # the optimizer itself has not worked yet: it follows the stages of the closure
+            self._stages.order.remove(self._optimizer)
 
     def backward_ended(self) -> None:
         """Note that the gradients are there."""
@@ -121,6 +128,7 @@ class Phases:
             stages.rename(0)  # nothing says where the backward pass began
         self._stepping += 1
         self._entered, self._after_backward = True, False
+        self._new = self._optimizer not in stages.order
         stages.mark(self._optimizer)
 
     def optimizer_ended(self) -> None:
@@ -235,7 +243,14 @@ class StageMarks:
         """Begin the backward stage."""
         if self._phases is None:
             return
-        self._phases.backward_begins()
+        try:
+            self._phases.backward_begins()
+            self._look(self._phases.seen)
+        except Exception as error:  # noqa: BLE001  the training goes on, whatever is wrong here
+            self._fail(error)
+
+    def _look(self, seen: bool) -> None:
+        """Learn from a backward pass whether the model is still called where it was."""
         self._depth = 0
         if self._left:
             self._left -= 1
@@ -243,7 +258,7 @@ class StageMarks:
                 for handle in self._learning:
                     handle.remove()
                 self._learning = []
-        elif not self._phases.seen:
+        elif not seen:
             # Another part of the model may be used from now on. One that is never seen costs less and less.
             self._unseen += 1
             if self._unseen >= self._again:

@@ -166,6 +166,20 @@ def test_a_training_is_recorded(tmp_path, trainer, model, loader, stored):
     assert overlays == ["mae", "loss"]
 
 
+def test_layers_and_stages_are_seen_though_nobody_calls_the_module(tmp_path, trainer, model, loader):
+    nn.init.constant_(model.net[0].bias, 100.0)  # every unit is saturated
+    hook = ss.ActivationHook(every_n_steps=1, max_overhead=None)
+    logger = StepscopeLogger(tmp_path / "run", hooks=[hook])
+    run = logger.experiment
+    trainer(logger=logger, callbacks=[StepscopeCallback()]).fit(model, loader)
+    with ss.open(tmp_path, cache=False) as log:
+        saturated = log.run("run").series("activations/net.1/saturation_ratio")
+    assert saturated["value"].to_list() == [1.0] * 8
+    names = run.step_counter.stages.names
+    order = [names[number] for number in run.step_counter.stages.order]
+    assert order == ["forward", "backward", "optimizer"]
+
+
 def test_checkpoints_lie_in_the_run(tmp_path, trainer, model, loader):
     logger = StepscopeLogger(tmp_path / "run")
     fit = trainer(logger=logger)
