@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory = Path(arguments.run)
     if not directory.is_dir():
         raise UsageError("no such run", hint="pass the directory that the run writes to", path=directory)
+    listens = captures.listens(directory)  # asking makes the folder by which that is known
     request = captures.ask(
         directory, ranks=ranks_of(arguments.ranks), num_steps=arguments.steps, at_step=arguments.at_step,
         memory=arguments.memory, stacks=arguments.stacks, by="stepscope capture",
@@ -62,6 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         found = wait_for(directory, request, arguments.wait)
     answers = captures.answers(directory, request)
     report(directory, request, found, answers, as_json=arguments.json, waited=arguments.wait > 0)
+    if arguments.wait > 0 and not found and not arguments.json:
+        complain(f"no profile came: {why_none(answers, listens=listens)}")
     return 0 if found or arguments.wait <= 0 else 1
 
 
@@ -138,5 +141,17 @@ def report(
             complain(f"rank {rank}: {answer['status']}")
     if not waited:
         complain(f"asked: {request}")
-    elif not found:
-        complain("no profile came: is the program running, and does its run have a ProfilerHook?")
+
+
+def why_none(answers: dict[int, dict[str, Any]], *, listens: bool) -> str:
+    """Return why no profile came.
+
+    Args:
+        answers: Of the ranks.
+        listens: Whether a hook had looked for requests before.
+    """
+    if answers:
+        return "the run's ProfilerHook has answered and written nothing yet"
+    if listens:
+        return "the run's ProfilerHook does not answer: is the program still running?"
+    return "no ProfilerHook of the run has ever looked for requests: add ss.ProfilerHook() to its hooks"

@@ -59,6 +59,7 @@ class AttemptInfo:
             from which on it is measured again.
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
+        hooks: Names of the classes of the hooks that took part.
     """
 
     role: Role
@@ -78,6 +79,13 @@ class AttemptInfo:
     unmeasured: dict[str, dict[str, Any]] = field(default_factory=dict)
     unmeasured_more: int = 0
     ended_series: dict[str, int] = field(default_factory=dict)
+    hooks: list[str] = field(default_factory=list)
+
+    def hooked(self, hook: object) -> None:
+        """Note that a hook takes part, by the name of its class."""
+        name = type(hook).__name__
+        if name not in self.hooks:
+            self.hooks, self.changed = [*self.hooks, name], True
 
     def describe(self, facts: Mapping[str, Any]) -> None:
         """Add to the configuration of the run."""
@@ -146,6 +154,7 @@ class AttemptInfo:
                 "unmeasured": [{"what": what, **fact} for what, fact in self.unmeasured.items()],
                 "unmeasured_more": self.unmeasured_more,
                 "ended_series": self.ended_series,
+                "hooks": self.hooks,
             },
             ensure_ascii=False,
             allow_nan=False,
@@ -340,14 +349,21 @@ class Rewind:
             {"step": step, **readable(known[step])} for step in dict.fromkeys(steps) if step in known
         )
 
-    def recipe(self, first_bad: int) -> tuple[str, ...]:
-        """Return how to go back to before a step, in sentences."""
+    def recipe(self, first_bad: int, *, saves: bool = False) -> tuple[str, ...]:
+        """Return how to go back to before a step, in sentences.
+
+        Args:
+            first_bad: The step.
+            saves: Whether a hook of the run saves checkpoints.
+        """
         good = self.last_good(first_bad)
         if good is None:
-            return (
-                f"no checkpoint from before step {first_bad:,} is known: add "
-                f"ss.CheckpointHook(save, every_n_steps=…), or call run.checkpoint_saved(path)",
+            do = (
+                "the run's CheckpointHook had saved none by then: let it save more often"
+                if saves
+                else "add ss.CheckpointHook(save, every_n_steps=…), or call run.checkpoint_saved(path)"
             )
+            return (f"no checkpoint from before step {first_bad:,} is known: {do}",)
         where = f"{good.path}, " if good.path else ""
         return (
             f"last good checkpoint: {where}after {good.done:,} steps; later ones may hold the broken model",

@@ -519,6 +519,7 @@ class Run(HotCalls, SummaryMethods):
             hint = "subclass stepscope.Hook; an instance is needed, not the class"
             raise UsageError(f"a hook must be a Hook, got {given!r:.60}", hint=hint)
         if self.role.writes or hook.ranks == "all":
+            self._info.hooked(hook)
             self._hooks.add(hook, self)
 
     @property

@@ -13,7 +13,7 @@ from stepscope.analyze.ranks.account import accounts_of
 from stepscope.errors import EmptyTraceError
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.finding import as_shown
-from stepscope.names.roles import RANKS_LOSS
+from stepscope.names.roles import RANKS_LOSS, meaning_of
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def report_of(
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run)])
     forecast, batch = forecasts_of(log, run), batch_of(run)
-    return HealthReport(name, judged.number, found, forecast=forecast, batch_size=batch)
+    meanings = (meaning_of(points.tag) for points in judged.series)
+    recorded = frozenset((roles or {}).values()) | {meaning.role for meaning in meanings if meaning}
+    hooks = (run.info.hooks or ()) if run.info.attempt == judged.number else ()
+    return HealthReport(name, judged.number, found, "rules", forecast, batch, recorded, hooks)
 
 
 def attempt_of(run: StoredRun, number: int) -> AttemptSeries:

@@ -221,7 +221,8 @@ def profiled(log: Log, run: StoredRun) -> str:
     found = captures.captures(run, run_directory(log.path, run.name), log)
     newest_ = next((each for each in found if each.summary), None)
     if newest_ is None or newest_.summary is None:
-        return "<p>The run captured no profiles (ProfilerHook, or stepscope capture)</p>"
+        how = "stepscope capture" if "ProfilerHook" in (run.info.hooks or ()) else "ProfilerHook"
+        return f"<p>The run captured no profiles ({how} takes them)</p>"
     told, steps = newest_.summary, newest_.summary.get("steps") or {}
     numbers = ", ".join(map(str, steps.get("numbers") or ()))
     parts = [

@@ -60,6 +60,7 @@ class RunInfo:
         unmeasured: What it was to measure and did not.
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
+        hooks: Names of the classes of its hooks, None if it did not record them.
     """
 
     recorded: bool = False
@@ -87,6 +88,7 @@ class RunInfo:
     unmeasured: tuple[Unmeasured, ...] = ()
     unmeasured_more: int = 0
     ended_series: dict[str, int] = field(default_factory=dict)
+    hooks: tuple[str, ...] | None = None
 
 
 def parse_info(text: bytes) -> RunInfo | None:
@@ -126,6 +128,7 @@ def parse_info(text: bytes) -> RunInfo | None:
         unmeasured=tuple(map(_unmeasured, filter(_is_unmeasured, get("unmeasured", list) or ()))),
         unmeasured_more=get("unmeasured_more", int) or 0,
         ended_series=counts("ended_series"),
+        hooks=None if get("hooks", list) is None else tuple(str(hook) for hook in get("hooks", list)),
         frameworks={str(name): str(version) for name, version in (get("frameworks", dict) or {}).items()},
     )
 

@@ -82,4 +82,6 @@ def test_no_such_run_is_the_users_mistake(tmp_path, capsys):
 
 def test_a_program_that_does_not_answer(tmp_path, capsys):
     assert main(["capture", str(tmp_path), "--wait", "0.01"]) == 1
-    assert "is the program running, and does its run have a ProfilerHook?" in capsys.readouterr().err
+    assert "no ProfilerHook of the run has ever looked for requests: add" in capsys.readouterr().err
+    assert main(["capture", str(tmp_path), "--wait", "0.01"]) == 1
+    assert "add" not in capsys.readouterr().err, "what may be there is not advised"

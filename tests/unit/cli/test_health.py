@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import stepscope as ss
 from stepscope.cli import main
 from stepscope.events import EventWriter
 
@@ -41,6 +42,45 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
     assert out.count("could not tell: ") == 2
     assert "       not recorded: nonfinite-gradient" in out
     assert "to be judged more, record ss.GradientHook(), ss.ActivationHook(), ss.SystemHook()" in out
+
+
+class Silent(ss.GradientHook):
+    """Is in the run and measures nothing: no model is watched."""
+
+    def begin(self, run):
+        pass
+
+    def after_step(self, step):
+        pass
+
+
+Silent.__name__ = "GradientHook"
+
+
+def test_what_the_run_has_is_not_advised(tmp_path, capsys):
+    with ss.Run(tmp_path / "bare") as run:
+        run.scalar("train/loss", 1.0, 1)
+    with ss.Run(tmp_path / "full", hooks=[ss.SystemHook(), Silent()]) as run:
+        for step in run.steps(range(30)):
+            run.scalar("train/loss", 1.0 / (1 + step))
+            run.scalar("train/learning_rate", 1e-3)
+            run.scalar("activations/a/dead_ratio", 0.0)
+            run.scalar("eval/loss", 1.0 / (1 + step))
+    _, out, _ = advise(capsys, tmp_path / "bare", "--no-cache")
+    everything = "ss.GradientHook(), ss.ActivationHook(), ss.SystemHook(), run.steps(loader), an evaluation loss"
+    assert f"to be judged more, record {everything}, as eval/loss, the learning rate;" in out
+    _, out, _ = advise(capsys, tmp_path / "full", "--no-cache")
+    assert "could not tell: " in out
+    assert "to be judged more" not in out
+    assert "in the run, but nothing of it was recorded: GradientHook" in out
+
+
+def test_hooks_are_facts_of_the_run(tmp_path):
+    with ss.Run(tmp_path, hooks=[ss.StepCounterHook()]) as run:
+        run.add_hook(ss.HealthHook())
+        run.scalar("train/loss", 1.0, 1)
+    with ss.open(tmp_path, cache=False) as log:
+        assert log.run(".").info.hooks == ("StepCounterHook", "HealthHook")
 
 
 def test_json_holds_findings_and_abstentions(runs, capsys):

@@ -20,7 +20,9 @@ def test_the_last_good_checkpoint_computed_a_good_step(bad, done):
 
 def test_a_recipe_names_step_and_path():
     rewind = Rewind()
-    assert "no checkpoint from before step 7 is known" in rewind.recipe(7)[0]
+    assert "no checkpoint from before step 7 is known: add ss.CheckpointHook" in rewind.recipe(7)[0]
+    assert "let it save more often" in rewind.recipe(7, saves=True)[0], "no hook that is there is advised"
+    assert "add ss" not in rewind.recipe(7, saves=True)[0]
     rewind.saved(4, None)
     assert rewind.recipe(7)[0].startswith("last good checkpoint: after 4 steps")
 

@@ -29,7 +29,7 @@ from stepscope.analyze.advise.finding import (
     lines_told,
     top,
 )
-from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.remedy import framework_of, made_of_samples, open_line, with_line
 from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
 from stepscope.analyze.device import rows_spans
 from stepscope.analyze.named import named
@@ -344,7 +344,8 @@ def _ran(waited: Waited) -> float:
 def _least_alone(waited: Waited, case: Case | None) -> float:
     """Return the least share of Python on a host alone: less where nothing slowed it and one line leads."""
     recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
-    if case is None or case.line is None or recorded.any():
+    slowed = recorded.any() and not made_of_samples(waited.trace)
+    if case is None or case.line is None or slowed:
         return PYTHON
     whole = case.evidence.get("seen_ns", 0) * waited.count
     return SAMPLED if case.line.time_ns >= MOST * whole else PYTHON
@@ -443,7 +444,7 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
         per = "a step" if waited.marked else "in all"
         short = f", {small:.0%} of them shorter than 10 µs" if small else ""
         found.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
-    if (trace.kind[trace.lane == waited.lane] == Kind.PYTHON_FRAME).any():
+    if (trace.kind[trace.lane == waited.lane] == Kind.PYTHON_FRAME).any() and not made_of_samples(trace):
         found.append(SLOWED)
     return tuple(found)
 

@@ -19,9 +19,8 @@ def framework_of(trace: Trace) -> str:
     """Return ``torch``, ``jax``, ``keras``, ``tensorflow`` or ``python``, judging by the profile."""
     if trace.format in ("execution_trace", "memory_snapshot", "flight_recorder"):
         return "torch"
-    if trace.format == "kineto" and (_OF_KINETO[trace.kind] & (trace.name >= 0)).any():
+    if trace.format == "kineto" and not made_of_samples(trace):
         return "torch"
-    # A program without a framework is recorded in Kineto's format, too, as frames and marks alone.
     texts = trace.strings.texts()
     # Keras runs on any of them; what it says of itself comes first.
     if any("keras" in text and ".py" in text for text in texts):
@@ -33,6 +32,14 @@ def framework_of(trace: Trace) -> str:
     if any(text.startswith("aten::") or "/torch/" in text for text in texts):
         return "torch"
     return "python"
+
+
+def made_of_samples(trace: Trace) -> bool:
+    """Return whether a profile has nothing but sampled frames and marks, as captures of plain Python have.
+
+    They are in Kineto's format, and took no time of the program.
+    """
+    return trace.format == "kineto" and not (_OF_KINETO[trace.kind] & (trace.name >= 0)).any()
 
 
 def quoted(facts: Facts) -> str:

@@ -26,8 +26,16 @@ EVALUATED = {"overfitting", "overtraining"}
 KINDS = ("not recorded", "too few points", "not judged")
 
 
-def lines_of_lacking(abstained: Sequence[Abstention]) -> Iterator[str]:
-    """Return the lines about what could not be judged; nothing if everything could."""
+def lines_of_lacking(
+    abstained: Sequence[Abstention], recorded: frozenset[str] = frozenset(), hooks: Sequence[str] = ()
+) -> Iterator[str]:
+    """Return the lines about what could not be judged; nothing if everything could.
+
+    Args:
+        abstained: Rules that could not judge.
+        recorded: Roles of the series that were recorded.
+        hooks: Names of the hooks of the run.
+    """
     if not abstained:
         return
     yield f"could not tell: {len(abstained)} rules"
@@ -40,9 +48,13 @@ def lines_of_lacking(abstained: Sequence[Abstention]) -> Iterator[str]:
         elif rules:
             yield f"       {kind}: {', '.join(each.rule for each in rules)}"
     yield from (f"       {each.rule}: {each.missing}" for each in left)
-    wanted = list(dict.fromkeys(added(abstained)))
+    wanted = list(dict.fromkeys(added(abstained, recorded, hooks)))
     if wanted:
         yield f"       to be judged more, record {', '.join(wanted)}; --json says what each rule needs"
+    roles = {hook: ADD.get(f"ss.{hook}()", ()) for hook in hooks}
+    silent = [hook for hook, records in roles.items() if records and not recorded.intersection(records)]
+    if silent:
+        yield f"       in the run, but nothing of it was recorded: {', '.join(silent)}"
 
 
 def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
@@ -52,12 +64,15 @@ def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
         yield f"{names} ({reason.removeprefix('not judged: ')})"
 
 
-def added(abstained: Sequence[Abstention]) -> Iterator[str]:
-    """Return ways to record what is missing, in the order of the table."""
+def added(
+    abstained: Sequence[Abstention], recorded: frozenset[str], hooks: Sequence[str]
+) -> Iterator[str]:
+    """Return ways to record what is missing, in the order of the table, without those that the run has."""
     lacking = {each.rule for each in abstained if each.missing.startswith("not recorded")}
     roles = {role for rule in lacking - EVALUATED if rule in RULES for role in RULES[rule].roles}
     for what, records in ADD.items():
-        if roles.intersection(records) or (not records and lacking & EVALUATED):
+        there = recorded.intersection(records) or what in {f"ss.{hook}()" for hook in hooks}
+        if not there and (roles.intersection(records) or (not records and lacking & EVALUATED)):
             yield what
 
 
@@ -75,6 +90,8 @@ class HealthReport:
         source: "rules" where they were applied now, "run" where the run wrote it while it trained.
         forecast: Where the training loss will end, by tag; of a run that is not done.
         batch_size: What the gradient noise scale says, if it was recorded.
+        recorded: Roles of the series that were recorded.
+        hooks: Names of the hooks of the run.
     """
 
     run: str
@@ -83,6 +100,8 @@ class HealthReport:
     source: str = "rules"
     forecast: Mapping[str, Forecast] = field(default_factory=dict)
     batch_size: BatchSize | None = None
+    recorded: frozenset[str] = frozenset()
+    hooks: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -112,7 +131,7 @@ class HealthReport:
             lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
         lines += [f"forecast: {each.text(tag)}" for tag, each in self.forecast.items()]
         lines += [self.batch_size.text] if self.batch_size else []
-        lines += lines_of_lacking(verdict.abstained)
+        lines += lines_of_lacking(verdict.abstained, self.recorded, self.hooks)
         return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,7 @@ from stepscope.kernels.frames import line_of, stack
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
-from stepscope.record.hooks.functions import callable_or_none
+from stepscope.record.hooks.functions import CheckpointHook, callable_or_none
 from stepscope.record.problems import pass_on, shown
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
@@ -266,7 +266,9 @@ class HealthHook(Hook):
                 steps = range(max(finding.step - LOOK_BACK, finding.first_step), finding.step + 1)
             batches = run.rewind.batches(steps) if ours else ()
             first_bad = finding.first_step if finding.rule in SPIKES else finding.step
-            self._own[finding.rule, finding.number] = batches, run.rewind.recipe(first_bad)
+            saves = any(isinstance(each, CheckpointHook) for each in run.hooks)
+            recipe = run.rewind.recipe(first_bad, saves=saves)
+            self._own[finding.rule, finding.number] = batches, recipe
         return self._with_own(finding)
 
     def _with_own(self, finding: Finding) -> Finding:
