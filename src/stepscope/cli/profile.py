@@ -14,9 +14,15 @@ from stepscope.cli.source import open_source
 from stepscope.errors import UsageError
 
 _OWN = ("--json", "--cache", "--no-cache")
+_PATHS = {
+    "profile_path": "the profile, in place of PATH: what ProfileContext or another profiler wrote",
+    "graph_path": "GraphDef, in place of PATH, to which the two following belong",
+}
 _FILES = {
+    **_PATHS,
     "run_meta_path": "RunMetadata files, joined by commas, where PATH is a GraphDef",
     "op_log_path": "OpLogProto file (tfprof_log), likewise",
+    "checkpoint_path": "accepted, as tfprof's scripts give it, and not read: tfprof shows no values either",
     "steps": "steps that count, such as 3-5,9 (default: all)",
 }
 _WHOLE = "; regular expressions that match whole names, joined by commas"
@@ -113,6 +119,11 @@ def run(arguments: argparse.Namespace) -> int:
         more["op_log"] = Path(files["op_log_path"])
     if files.get("steps"):
         more["steps"] = files["steps"]
+    if "profile_path" in files and more.keys() & {"run_metadata", "op_log"}:
+        complain("a profile holds all that belongs to it: --run_meta_path and --op_log_path need --graph_path")
+        return 2
+    if "checkpoint_path" in files:
+        complain("--checkpoint_path is not read: values of variables are not shown")
     session = ProfileSession(open_source(path, **more))
     as_json = "--json" in flags
     if command is not None:
@@ -130,7 +141,7 @@ def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], lis
     flags = {
         flag for flag, given in (("--json", arguments.json), ("--no-cache", not arguments.cache)) if given
     }
-    files = {name: values[name] for name in _FILES if values[name]}
+    files = {name: values[name] for name in _FILES if values[name] is not None}
     words: list[str] = []
     for name in OPTIONS:
         if values[name] is not None:
@@ -138,14 +149,32 @@ def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], lis
     queue = list(arguments.words)
     while queue:
         word = queue.pop(0)
-        name = word.lstrip("-").replace("-", "_")
+        name, given, value = word.partition("=")
+        name = name.lstrip("-").replace("-", "_")
         if word in _OWN:
             flags.add(word)
-        elif word.startswith("-") and name in _FILES and queue:
-            files[name] = queue.pop(0)
+        elif word.startswith("-") and name in _FILES and (given or queue):
+            files[name] = value if given else queue.pop(0)
         else:
             words.append(word)
-    return flags, files, words
+    return flags, files, [*words, *_named(files)]
+
+
+def _named(files: dict[str, str]) -> list[str]:
+    """Return the profile that an option names, as tfprof's own command took it; it takes PATH's place.
+
+    Raises:
+        UsageError: Two of them, or an empty path.
+    """
+    named = [name for name in _PATHS if name in files]
+    if len(named) > 1:
+        raise UsageError(
+            "--profile_path and --graph_path exclude each other",
+            hint="a profile holds its graph; a GraphDef has its metadata in --run_meta_path",
+        )
+    if named and not files[named[0]]:
+        raise UsageError(f"--{named[0]} names no file", hint=f"--{named[0]}=FILE")
+    return [files[name] for name in named]
 
 
 def _command(words: list[str]) -> tuple[str | None, str, list[str]]:

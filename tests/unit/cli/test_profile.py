@@ -187,3 +187,52 @@ def test_a_file_named_like_a_command_can_be_asked(monkeypatch, tmp_path: Path) -
     assert _command(["trace", "-select", "op"]) == (None, "trace", ["-select", "op"])
     with pytest.raises(UsageError):
         _command(["-select", "bytes"])
+
+
+TFPROF = Path(__file__).resolve().parents[2] / "data" / "tfprof" / "convnet"
+PROFILE = str(TFPROF / "profile.context")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scope", f"--profile_path={PROFILE}", "-order_by", "micros"],
+        ["scope", f"-profile_path={PROFILE}", "-order_by=micros"],
+        ["scope", "--profile_path", PROFILE, "--order_by=micros"],
+        [f"--profile_path={PROFILE}", "scope", "-order_by", "micros"],
+        ["--profile-path", PROFILE, "--order-by", "micros", "scope"],
+        ["-order_by", "micros", "scope", "-profile_path", PROFILE],
+    ],
+    ids=" ".join,
+)
+def test_tfprofs_own_command_lines_name_the_profile(capsys, words: list[str]) -> None:
+    expected = run(capsys, "profile", "scope", PROFILE, "-order_by", "micros", "--no-cache")
+    assert expected[0] == 0
+    assert run(capsys, "profile", *words, "--no-cache") == expected
+
+
+def test_a_graph_with_its_metadata_is_named_as_tfprof_did(capsys) -> None:
+    graph, metadata = TFPROF / "graph.pb", ",".join(map(str, sorted(TFPROF.glob("run_metadata_*.pb"))))
+    expected = run(capsys, "profile", "op", str(graph), "-run_meta_path", metadata, "--no-cache")
+    assert expected[0] == 0
+    named = [f"--graph_path={graph}", f"--run_meta_path={metadata}", "--no-cache"]
+    assert run(capsys, "profile", "op", *named) == expected
+    assert run(capsys, "profile", *named, "op") == expected
+    code, out, err = run(capsys, "profile", "op", *named, "--checkpoint_path=model.ckpt")
+    assert (code, out) == expected[:2]
+    assert "--checkpoint_path is not read" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["op", f"--profile_path={PROFILE}", "--graph_path=g.pb"], "exclude each other"),
+        (["op", f"--profile_path={PROFILE}", "--run_meta_path=m.pb"], "need --graph_path"),
+        (["op", "--profile_path="], "names no file"),
+        (["op", f"--profile_path={PROFILE}", PROFILE], "takes one profile"),
+    ],
+)
+def test_profiles_that_are_named_twice_are_refused(capsys, words: list[str], said: str) -> None:
+    code, out, err = run(capsys, "profile", *words, "--no-cache")
+    assert (code, out) == (2, "")
+    assert said in err
