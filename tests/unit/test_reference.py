@@ -165,3 +165,26 @@ def test_rows_of_a_table_stand_in_their_table(page):
         assert columns in (0, cells), line
         if not columns:
             columns = cells
+
+
+def public_of(run: Run) -> list[str]:
+    """Return every name of a run, of its class and of its own, that users may use."""
+    return sorted({name for name in [*dir(type(run)), *vars(run)] if not name.startswith("_")})
+
+
+def test_every_name_of_a_run_is_in_the_docs_and_has_a_docstring(tmp_path):
+    with Run(tmp_path) as run:
+        names = public_of(run)
+    assert {"current_step", "scalar", "log_dir"} <= set(names)
+    assert [
+        name
+        for name in names
+        if not re.search(rf"`(?:\w+ = )?run\.{name}\b|^ *(?:with )?run\.{name}\b", WHOLE, re.MULTILINE)
+    ] == []
+    own = inspect.getdoc(Run).partition("Attributes:")[2].partition("Raises:")[0]
+    documented = {
+        name
+        for name in names
+        if inspect.getdoc(inspect.getattr_static(Run, name, None)) not in (None, inspect.getdoc(None))
+    }
+    assert [name for name in names if name not in documented and f"    {name}: " not in own] == []
