@@ -1,6 +1,6 @@
 """A loop with Hugging Face Accelerate, in one process or, by ``accelerate launch``, in many.
 
-``python examples/accelerate_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes some seconds.
+``python examples/accelerate_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Estimator of TensorFlow 2.15, trained and evaluated: one hook for both.
 
-``python examples/estimator_train.py [RUN_DIRECTORY [MODEL_DIRECTORY]]``, then ``stepscope serve runs``. Takes
-some seconds. In a cluster start it once per process, with TF_CONFIG.
+``python examples/estimator_train.py [RUN_DIRECTORY [MODEL_DIRECTORY]]``, then ``stepscope serve runs``. In a
+cluster start it once per process, with TF_CONFIG.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Flax NNX loop: metrics, the learning rate of optax, and steps timed when their results are there.
 
-``python examples/flax_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes some seconds.
+``python examples/flax_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

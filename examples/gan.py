@@ -1,6 +1,6 @@
 """A GAN that draws digits: two models, two optimizers, one run.
 
-``python examples/gan.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``. Takes half a minute.
+``python examples/gan.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``.
 
 The page then shows gradients and learning rates of generator and discriminator apart, the digits drawn so far
 under Images, and under Health that losses of an adversarial training were not judged, for they need not fall.

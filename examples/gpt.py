@@ -1,6 +1,7 @@
 """A small GPT that learns letters from Python's own help pages, with the statistics of every layer.
 
-``python examples/gpt.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``. Takes a minute.
+``python examples/gpt.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``. It prints how long
+it has left.
 
 The page then shows train/loss and eval/loss on one chart falling from about 4.7, the logarithm of the number
 of letters, tokens per second, and under Health no finding.

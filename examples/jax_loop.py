@@ -1,6 +1,6 @@
 """A JAX loop: losses are logged as arrays that may not be computed yet.
 
-``python examples/jax_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes some seconds.
+``python examples/jax_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Keras model on any backend: metrics, time and data wait of batches, weights and validation of epochs.
 
 ``KERAS_BACKEND=jax python examples/keras_fit.py [RUN_DIRECTORY]`` (or ``torch``, or ``tensorflow``), then
-``stepscope serve runs``. Takes some seconds.
+``stepscope serve runs``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Lightning training: what the module logs, each step's time and wait for data, the learning rate.
 
-``python examples/lightning_trainer.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes some seconds.
+``python examples/lightning_trainer.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Policy gradients in JAX on a walk to a goal: steps begun by hand, one for each update.
 
-``python examples/rl.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``. Takes half a minute.
+``python examples/rl.py [RUN_DIRECTORY] [--steps N]``, then ``stepscope serve runs``.
 
 The page then shows rollout/ep_rew_mean rising, and under Health nothing though policy_loss does not fall: by
 its names the run is known as reinforcement learning.

@@ -1,6 +1,6 @@
 """A PyTorch loop: what is trained, how long each step took and how long it waited for data.
 
-``python examples/torch_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes some seconds.
+``python examples/torch_loop.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

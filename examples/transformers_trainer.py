@@ -1,6 +1,6 @@
 """A training with the Hugging Face Trainer: a small language model made here, nothing is downloaded.
 
-``python examples/transformers_trainer.py [RUN_DIRECTORY]``, then ``stepscope serve runs``. Takes seconds.
+``python examples/transformers_trainer.py [RUN_DIRECTORY]``, then ``stepscope serve runs``.
 """
 
 from __future__ import annotations

@@ -188,6 +188,13 @@ def test_every_name_that_another_tools_user_is_sent_to_is_there():
     assert sorted(public - set(stepscope.__all__)) == []
 
 
+def test_no_example_says_how_long_it_takes():
+    """That depends on the machine and on what else runs there; no test could hold it."""
+    duration = re.compile(r"[Tt]akes? (?:\w+ ){0,3}(?:seconds?|minutes?|hours?)\b")
+    said = {path.name for path in (ROOT / "examples").rglob("*.py") if duration.search(path.read_text())}
+    assert said == set()
+
+
 def test_examples_are_short():
     lengths = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "examples").glob("*.py")}
     assert len(lengths) > 10

@@ -1,7 +1,9 @@
 """Every code block of README and docs runs, in its page's order, as a reader would paste it.
 
-What a reader has already, such as a run or a trace under the page's names, is made first. What cannot run
-here is listed line by line with the test that runs it; the list is checked to be no longer than it must be.
+What a reader has already, such as a run or a trace under the page's names, is made first; for README, the
+quick start and the lessons that is nothing. What cannot run here is listed line by line with the test that
+runs it; the list is checked to be no longer than it must be. A text block that directly follows a block of
+code is what the page says it prints, and is compared with that.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from pathlib import Path
 
 import pytest
 from support import programs
-from support.documents import PAGES, ROOT, blocks, outside_of_fences, program, relative
+from support.documents import PAGES, ROOT, Block, blocks, not_printed, outside_of_fences, program, relative
 
 TRACE = ROOT / "tests" / "data" / "traces" / "kineto" / "v100_rank1of2.json.gz"
 CONTEXT = ROOT / "tests" / "data" / "tfprof" / "convnet" / "profile.context"
 
+LESSONS = ("README.md", "docs/index.md", *(relative(page) for page in PAGES if page.parent.name == "learn"))
+"""Pages that begin from nothing, and whose lessons show what each block prints."""
 STAND_INS = """
 import stepscope as ss
 loader, log_dir, pp = range(3), "runs/placed", 2
@@ -86,8 +90,37 @@ def runnable(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not is_elsewhere(line))
 
 
-def commands(page: Path) -> str:
-    return "\n".join(runnable(each.text) for each in blocks(page, "sh")).strip()
+SHELL = """
+import os as _os, subprocess as _subprocess, sys as _sys
+def _shell(text):
+    _sys.stdout.flush()
+    environment = {key: value for key, value in _os.environ.items() if key != "STEPSCOPE_STRICT"}
+    _subprocess.run(["bash", "-euo", "pipefail", "-c", text], env=environment, check=True)
+"""
+MARK = "--- block {} of the page"
+
+
+def programs_of(page: Path) -> list[list[Block]]:
+    """The blocks of a page as programs, without the lines that run elsewhere.
+
+    A lesson is one, in its order. Other pages are all their Python, and then all their commands, which follow
+    a run until it has ended.
+    """
+    found = [each._replace(text=runnable(each.text)) for each in program(page)]
+    found = [each for each in found if each.text.strip()]
+    if relative(page) in LESSONS:
+        return [found]
+    parts = [[each for each in found if each.language == name] for name in ("python", "sh")]
+    return [part for part in parts if part]
+
+
+def script(program: list[Block], *, begin: str) -> str:
+    """Blocks as one program, each after a line that says which it is."""
+    parts = [SHELL, begin]
+    for number, block in enumerate(program):
+        parts.append(f"print({MARK.format(number)!r}, flush=True)")
+        parts.append(block.text if block.language == "python" else f"_shell({block.text!r})")
+    return "\n".join(parts)
 
 
 def prepare(page: Path, folder: Path) -> None:
@@ -101,35 +134,49 @@ def prepare(page: Path, folder: Path) -> None:
         (folder / "train.py").write_text("import sys\nassert sys.argv[1:] == ['--epochs', '3']\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
     if name in RECORDED:
-        run([sys.executable, "-c", RECORDED[name]], folder)
+        run(["-c", RECORDED[name]], folder, RECORDED[name])
 
 
-def run(words: list[str], folder: Path, **more: str) -> None:
+def run(words: list[str], folder: Path, code: str, **more: str) -> str:
+    """Run a program whose code is given, in a folder; return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     environment |= {"KERAS_BACKEND": "torch", **more}
-    how = {
-        "cwd": folder, "env": environment, "stdin": subprocess.DEVNULL, "capture_output": True, "text": True,
-        "timeout": 300,
-    }  # fmt: skip
-    if words[0] == sys.executable:
-        named = [name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", words[-1], re.MULTILINE)]
-        large = tuple(module for name in named for module in LARGE[name])
-        done = programs.run(words[1:], modules=large, **how)
-    else:
-        done = subprocess.run(words, **how)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    named = [name for name in LARGE if re.search(rf"^ *(import|from) {name}\b", code, re.MULTILINE)]
+    done = programs.run(
+        words, modules=tuple(module for name in named for module in LARGE[name]), cwd=folder, env=environment,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+    return str(done.stdout)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if program(page) or commands(page)], ids=relative)
-def test_the_code_of_a_page_runs(page, tmp_path):
-    """All Python as one program in strict mode, then all commands, beside what the page begins from."""
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if programs_of(page) not in ([], [[]])], ids=relative
+)
+def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
+    """In strict mode, beside what the page begins from."""
     prepare(page, tmp_path)
-    python = STAND_INS + runnable(program(page))
-    if program(page):
-        run([sys.executable, "-c", python], tmp_path, STEPSCOPE_STRICT="1")
-    if commands(page):
-        run(["bash", "-euo", "pipefail", "-c", commands(page)], tmp_path)
+    lesson = relative(page) in LESSONS
+    for part in programs_of(page):
+        code = script(part, begin="" if lesson or part[0].language == "sh" else STAND_INS)
+        (tmp_path / "page.py").write_text(code)
+        printed = run(["page.py"], tmp_path, code, STEPSCOPE_STRICT="1")
+        _, *outputs = re.split(f"^{MARK.format('[0-9]+')}$", printed, flags=re.MULTILINE)
+        for block, output in zip(part, outputs, strict=True):
+            assert not_printed(block.output, output) == [], f"{block.text}\n--- printed:\n{output}"
+            if lesson:
+                assert block.output or not output.strip(), f"not shown:\n{block.text}\n{output}"
+
+
+def test_what_is_shown_is_compared_with_what_is_printed():
+    printed = "high   input-bound: waits 4.09 ms of 4.28 ms in a.py:8 slow_loader\n  do: make it cheaper\n"
+    assert not_printed("high input-bound: waits 3 ms of 12.5 ms in a.py:17 slow_loader\n", printed) == []
+    assert not_printed("high input-bound: …\n\ndo: make it cheaper", printed) == []
+    assert not_printed("  do: make it dearer\n", printed) == ["  do: make it dearer"]
+    assert not_printed("high input-bound: waits\n", printed) == ["high input-bound: waits"]
+    assert not_printed("0.007 5.9\u00d710⁻⁵ 1,024\n", "0.012 6\u00d710⁻⁴ 7\n") == []
+    assert not_printed("attempt 1: nothing found", "attempt 1: 1 medium") == ["attempt 1: nothing found"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

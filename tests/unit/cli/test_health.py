@@ -67,8 +67,8 @@ def test_what_the_run_has_is_not_advised(tmp_path, capsys):
             run.scalar("activations/a/dead_ratio", 0.0)
             run.scalar("eval/loss", 1.0 / (1 + step))
     _, out, _ = advise(capsys, tmp_path / "bare", "--no-cache")
-    everything = "ss.GradientHook(), ss.ActivationHook(), ss.SystemHook(), run.steps(loader), an evaluation loss"
-    assert f"to be judged more, record {everything}, as eval/loss, the learning rate;" in out
+    hooks = "ss.GradientHook(), ss.ActivationHook(), ss.SystemHook(), run.steps(loader)"
+    assert f"record {hooks}, an evaluation loss, as eval/loss, the learning rate;" in out
     _, out, _ = advise(capsys, tmp_path / "full", "--no-cache")
     assert "could not tell: " in out
     assert "to be judged more" not in out
