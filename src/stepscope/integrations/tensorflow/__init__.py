@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from stepscope.integrations.tensorflow.hooks import StopAtStepHook as StopAtStepHook
     from stepscope.integrations.tensorflow.hooks import SummarySaverHook as SummarySaverHook
     from stepscope.integrations.tensorflow.recording import StepscopeHook as StepscopeHook
+    from stepscope.integrations.tensorflow.session_activations import (
+        ActivationSessionHook as ActivationSessionHook,
+    )
     from stepscope.integrations.tensorflow.session_gradients import (
         GradientSessionHook as GradientSessionHook,
     )
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from stepscope.integrations.tensorflow.writer import RunWriter as RunWriter
 
 _HOMES = {
+    "ActivationSessionHook": "session_activations",
     "CheckpointSaverHook": "checkpoints",
     "CheckpointSaverListener": "checkpoints",
     "GradientSessionHook": "session_gradients",

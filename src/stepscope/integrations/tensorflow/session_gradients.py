@@ -58,7 +58,10 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
     def begin(self) -> None:
         """Find the gradients in the graph and add their statistics to it."""
         if not evaluates():
-            self._session = Fetched(runs.join(self._where, self, **self._options), self._hook)
+            self._session = self._fetched(runs.join(self._where, self, **self._options))
+
+    def _fetched(self, run: Run) -> Fetched:
+        return Fetched(run, self._hook)
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -1,0 +1,160 @@
+"""Activations of an Estimator, or of any session that trains, fetched with the steps that are sampled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from stepscope.errors import RecordError
+from stepscope.events.kinds.graph import OWN_SCOPE
+from stepscope.integrations.tensorflow.hooks import step_before
+from stepscope.integrations.tensorflow.session_gradients import GradientSessionHook
+from stepscope.integrations.tensorflow.statistics import rows_of
+from stepscope.record import Run
+from stepscope.record.statistics import ActivationHook
+from stepscope.record.statistics.hooks import ActivationReport
+from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
+from stepscope.record.statistics.table import table
+
+KINDS = {
+    **dict.fromkeys(("Relu", "Relu6"), "relu"),
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    **dict.fromkeys(("Elu", "Selu", "LeakyRelu", "Softplus", "Softsign"), ""),
+}
+"""Types of operations that are a layer's activation, and whether it can be dead or saturated."""
+FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
+"""How close an output is to its bounds."""
+
+
+class ActivationSessionHook(GradientSessionHook):
+    """Records statistics of the outputs of activation functions in the graph of a session that trains.
+
+    They are found by their operations (``Relu``, ``Sigmoid``, ``Tanh`` …) and named by the scope that these
+    are in; those within loops and conditions of the graph cannot be fetched and are left out. Statistics are
+    operations of the graph, which only sampled steps fetch. Of several processes, the chief records its own.
+
+    Args:
+        run: The run or its directory; the same as for ``StepscopeHook`` if there is one.
+        hook: Says what, when and of which layers; by default ``ActivationHook()``. ``layers`` as a function
+            is called with the name and the operation's output.
+        options: For ``Run``, where it is made here.
+    """
+
+    def __init__(
+        self, run: Run | str | os.PathLike[str], hook: ActivationHook | None = None, **options: Any
+    ) -> None:
+        super().__init__(run, hook or ActivationHook(), **options)  # type: ignore[arg-type]
+
+    def _fetched(self, run: Run) -> Any:
+        return FetchedActivations(run, self._hook)  # type: ignore[arg-type]
+
+
+class FetchedActivations:
+    """The activations of one graph.
+
+    Args:
+        run: Where to record.
+        hook: Says what is wanted.
+    """
+
+    def __init__(self, run: Run, hook: ActivationHook) -> None:
+        if hook not in run.hooks:
+            run.add_hook(hook)
+        hook.parts.append(self)
+        self.run, self._hook, self._sampling = run, hook, hook.sampling()
+        self._pace, self._budget = ReadyPace(), SamplingBudget(hook, self._sampling)
+        self._report = ActivationReport(run, hook.stats, hook.window)
+        self.next, self._runs, self._program = 1, 0, "none"
+        self._names: list[str] = []
+        if run.role.writes:
+            with tf.compat.v1.name_scope(f"{OWN_SCOPE}/"):
+                self._build()
+
+    def finish(self, timeout: float) -> None:
+        """Do nothing: what was fetched is recorded already."""
+
+    def _build(self) -> None:
+        """Add the statistics to the graph."""
+        graph, hook = tf.compat.v1.get_default_graph(), self._hook
+        found = {name: each for name, each in outputs(graph) if hook.wants(name, each)}
+        self._names = list(found)
+        if not found:
+            error = RecordError(
+                "activations are not recorded: no operation of the graph is an activation function that is "
+                "wanted",
+                hint=f"found by type: {', '.join(KINDS)}",
+                path=self.run.log_dir,
+            )
+            self.run.report("statistics", error)
+            return
+        self._step, self._single = step_before(graph), self.run.role.world_size == 1
+        kinds = {name: KINDS[each.op.type] for name, each in found.items()}
+        far = {name: FAR[kind](found[name]) for name, kind in kinds.items() if kind in FAR}
+        units = {name: found[name] for name, kind in kinds.items() if kind == "relu"}
+        self._statistics = {
+            histograms: [
+                each for each in rows_of(list(found.values()), histograms=histograms) if each is not None
+            ]
+            for histograms in ((False, True) if hook.histograms_every else (False,))
+        }
+        self._more = {
+            "sizes": tf.stack([tf.size(each, tf.int64) for each in found.values()]),
+            "saturated": {
+                name: tf.reduce_mean(tf.cast(each >= hook.saturated, tf.float64))
+                for name, each in far.items()
+            },
+            "active": {
+                name: tf.reduce_any(tf.not_equal(each, 0), axis=list(range(each.shape.rank - 1)))
+                for name, each in units.items()
+                if each.shape.rank and each.shape.rank > 1
+            },
+        }
+
+    def fetches(self, session: Any) -> dict[str, Any]:
+        """Return what to fetch with the coming step."""
+        if not self._names:
+            return {}
+        self._program = "none"
+        if not self._sampling.due(self.next):
+            return {"step": self._step}
+        histograms = self._sampling.histogram_due(self.next)
+        self._program = "histograms" if histograms else "full"
+        return {"step": self._step, "rows": self._statistics[histograms], **self._more}
+
+    def take(self, found: dict[str, Any], session: Any) -> None:
+        """Record what was fetched, at the number of the step as the Estimator counts."""
+        if "step" not in found:
+            return
+        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
+        self.next, self._runs = step + 1, self._runs + 1
+        self._pace.ready(self._runs, self._program, self._program)
+        if "rows" not in found:
+            return
+        self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
+        floats, integers, *counts = found["rows"]
+        rows = table(found["sizes"].tolist(), floats, integers, counts[0] if counts else None)
+        saturated = {name: float(share) for name, share in found["saturated"].items() if np.isfinite(share)}
+        self._report.take(step, self._names, rows, saturated=saturated, active=found["active"])
+
+
+def outputs(graph: Any) -> Iterator[tuple[str, Any]]:
+    """Yield name and output of each activation function of a graph that a step can fetch.
+
+    An operation at the end of its layer's scope has the layer's name: ``dnn/hiddenlayer_0/Relu``.
+    """
+    seen: set[str] = set()
+    for op in graph.get_operations():
+        within = f"/{op.name}"
+        if op.type not in KINDS or "/gradients" in within or f"/{OWN_SCOPE}/" in f"{within}/":
+            continue
+        if op._get_control_flow_context() is not None or not op.outputs[0].dtype.is_floating:
+            continue
+        scope, _, last = op.name.rpartition("/")
+        name = scope if scope and last == op.type and scope not in seen else op.name
+        seen.add(name)
+        yield name, op.outputs[0]
