@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
 from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.slow_rank import MOST_VALUES, TITLES, slow_ranks
 from stepscope.analyze.ranks.account import accounts_of
-from stepscope.errors import EmptyTraceError
+from stepscope.errors import EmptyTraceError, EventFileError
 from stepscope.health import SEVERITIES, Finding, Verdict
 from stepscope.health.finding import as_shown
+from stepscope.health.saturation import layer_of, saturated
 from stepscope.names.roles import RANKS_LOSS, meaning_of
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.health.monitor import Choice
     from stepscope.store import Log, Series, StoredRun
     from stepscope.store.findings import WrittenFinding
+    from stepscope.store.records import RecordSeries
 
 
 def report_of(
@@ -73,7 +79,39 @@ def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
     for part in run.parts:
         found = [series for tag in part.tags() for series in part.columns(tag)]
         points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
+    known = {each.tag for each in points}
+    points += [each for each in saturation_of(run, number) if each.tag not in known]
     return AttemptSeries(number, points + telemetry_of(run, number))
+
+
+HISTOGRAMS = 100
+"""Histograms of one tag that are read, evenly over those of an attempt: their share of saturated values
+changes slowly, and the rule takes five."""
+
+
+def saturation_of(run: StoredRun, number: int) -> Iterator[JudgedPoints]:
+    """Return the shares of saturated values that histograms of activations hold."""
+    for about in run.records():
+        layer = layer_of(about.tag) if about.kind == "histogram" else None
+        for series in run.record(about.tag) if layer is not None else ():
+            if series.attempt != number or not len(series.step):
+                continue
+            few = min(HISTOGRAMS, len(series.step))
+            rows = np.unique(np.linspace(0, len(series.step) - 1, few).astype(int))
+            found = dict(readable(series, rows.tolist()))
+            shares = saturated(about.tag, list(found.values()))
+            if shares is not None:
+                at = list(found)
+                tag = f"activations/{layer}/saturation_ratio"
+                split = "eval" if run.split == "test" else run.split
+                yield JudgedPoints(tag, series.step[at], shares, series.wall[at], None, run.name, split)
+
+
+def readable(series: RecordSeries, rows: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Return some histograms by their place, without those that are damaged, which the page counts."""
+    for row in rows:
+        with suppress(EventFileError):
+            yield row, series[row]
 
 
 def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
