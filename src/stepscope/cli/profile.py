@@ -120,7 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
     if files.get("steps"):
         more["steps"] = files["steps"]
     if "profile_path" in files and more.keys() & {"run_metadata", "op_log"}:
-        complain("a profile holds all that belongs to it: --run_meta_path and --op_log_path need --graph_path")
+        complain(
+            "a profile holds all that belongs to it: --run_meta_path and --op_log_path need --graph_path"
+        )
         return 2
     if "checkpoint_path" in files:
         complain("--checkpoint_path is not read: values of variables are not shown")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 RESOLUTION_S = 1e-6
-"""What measuring a step takes: readings of the clock and the calls around them. Nothing shorter can be told
-from it, whatever share of a step it is: a loop over ``range`` waits 40 ns for its next number."""
+"""The time that measuring a step takes: readings of the clock and the calls around them.
+
+Nothing shorter can be told from it, whatever share of a step it is: a loop over ``range`` waits 40 ns for its
+next number.
+"""
 
 
 def is_worth(cost_s: float, whole_s: float, *, ratio: float, steps: float = 1) -> bool:

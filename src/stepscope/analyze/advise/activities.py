@@ -57,7 +57,7 @@ _WHERE_TO_PREPARE = {
     Loader.PYDATASET: "move it into the PyDataset's __getitem__ with workers=…, or into layers of the model",
     Loader.GRAIN: "do it in the pipeline of grain, in parallel with the steps",
 }
-"""Where a known loader prepares data beside the steps."""
+"""The place in which a known loader prepares data beside the steps."""
 _BESIDE = {
     "torch": "or on the device in batches",
     "jax": "or inside the jitted step",

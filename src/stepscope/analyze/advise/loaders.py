@@ -1,4 +1,4 @@
-"""What makes the batches of a program: a loader that is known, or the program's own code."""
+"""The source of a program's batches: a loader that is known, or the program's own code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepscope.trace.model import Kind, Trace
 
 
 class Loader(Enum):
-    """What makes the batches; the value is how it is asked to work ahead."""
+    """A source of batches; the value is how it is asked to work ahead."""
 
     TORCH = (
         "load in parallel and ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
@@ -51,7 +51,7 @@ _CONDITIONS = {
     "keras": "with tf.data: prefetch and num_parallel_calls=…; with a keras.utils.PyDataset: workers=…",
     "tensorflow": "with tf.data: prefetch and num_parallel_calls=…",
 }
-"""What an unknown source of batches may be, by framework."""
+"""Loaders that an unknown source may be, by framework."""
 
 
 def loader_of(waited: Waited, spans: Spans | None = None) -> Loader:

@@ -64,9 +64,7 @@ def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
         yield f"{names} ({reason.removeprefix('not judged: ')})"
 
 
-def added(
-    abstained: Sequence[Abstention], recorded: frozenset[str], hooks: Sequence[str]
-) -> Iterator[str]:
+def added(abstained: Sequence[Abstention], recorded: frozenset[str], hooks: Sequence[str]) -> Iterator[str]:
     """Return ways to record what is missing, in the order of the table, without those that the run has."""
     lacking = {each.rule for each in abstained if each.missing.startswith("not recorded")}
     roles = {role for rule in lacking - EVALUATED if rule in RULES for role in RULES[rule].roles}
