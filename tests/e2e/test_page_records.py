@@ -62,6 +62,41 @@ def test_the_tensor_that_widened_comes_first_and_is_looked_at(opened):
     assert drawn == 1.0, "a column for each step, to the last one"
 
 
+@pytest.fixture(scope="module")
+def sigmoids(tmp_path_factory):
+    """A layer of sigmoids that is saturated, and the same with batch norm; a third run has another layer."""
+    log_dir = tmp_path_factory.mktemp("sigmoids")
+    for name, scale in (("plain", 25.0), ("batch_norm", 1.0), ("other", 1.0)):
+        tag = "hidden_1/activation" if name == "other" else "hidden_0/activation"
+        with ss.Run(log_dir / name) as run:
+            for step in run.steps(range(12)):
+                before = scale * np.random.default_rng(step).normal(size=2000)
+                run.histogram(tag, 1 / (1 + np.exp(-before)), buckets="fixed")
+    return log_dir
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_two_runs_of_sigmoids_stand_on_one_linear_axis(sigmoids, serve_long, watch, scheme):
+    """Saturated values lie at both ends of it: on an axis of magnitudes half of them were not to be seen."""
+    watched = watch(serve_long(sigmoids), theme=scheme)
+    watched.open("#/distributions?run=plain")
+    page = watched.page
+    page.get_by_label("Compare with").select_option("batch_norm")
+    both = [
+        page.get_by_role("region", name=f"hidden_0/activation of {name}") for name in ("plain", "batch_norm")
+    ]
+    ticks = []
+    for one in both:
+        one.wait_for()
+        assert one.locator("header").inner_text().split("\n")[2].startswith("value, 12 histograms")
+        one.locator("canvas").first.wait_for()
+        ticks.append(one.locator("figure").first.inner_text())
+    assert [each.split() for each in ticks][0] == [each.split() for each in ticks][1], "one axis"
+    assert {"0", "1"} <= set(ticks[0].split())
+    page.get_by_label("Compare with").select_option("other")
+    page.get_by_text("other has no histogram hidden_0/activation").wait_for()
+
+
 def test_pictures_are_those_of_the_step_and_sounds_can_be_played(opened):
     watched = opened("#/media?q=run:a")
     page = watched.page

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  boundsOf,
   change,
   density,
   factorText,
@@ -38,6 +39,27 @@ describe("percentiles", () => {
       ),
     ).toBe(2);
     expect(percentile(histogram([]), 0.5)).toBeNaN();
+  });
+});
+
+describe("bounded functions", () => {
+  const saturated = histogram([
+    [1e-9, 1e-4, 500],
+    [1e-4, 0.9, 20],
+    [0.9, 1, 480],
+  ]);
+
+  it("are drawn linearly, from end to end", () => {
+    expect(boundsOf([saturated], "dnn/hiddenlayer_0_activation")).toEqual([0, 1]);
+    expect(boundsOf([histogram([[-1, -0.2, 3]]), histogram([[0.1, 0.9, 3]])], "a/tanh")).toEqual([-1, 1]);
+    expect(wantsLog([saturated], "dnn/hiddenlayer_0_activation")).toBe(false);
+  });
+
+  it("are not what only lies within the same range", () => {
+    expect(boundsOf([histogram([[1e-9, 1e-3, 5]])], "gradients/a")).toBeNull();
+    expect(boundsOf([histogram([[-1, 1, 5]])], "gradients/a")).toBeNull();
+    expect(boundsOf([histogram([[0, 7, 5]])], "activations/a")).toBeNull();
+    expect(boundsOf([], "activations/a")).toBeNull();
   });
 });
 

@@ -62,10 +62,29 @@ function magnitude(rows: [number, number, number][], low: number, high: number, 
   rows.push([low > 1e-38 ? Math.log10(low) : top - 3, top, number]);
 }
 
-/** Whether magnitudes say more than values: they differ by more than three powers of ten. */
-export function wantsLog(histograms: readonly Histogram[]): boolean {
+const ACTIVATIONS = /(^|[/_.-])(activations?|sigmoid|tanh|softmax|outputs?)([/_.-]|$)/i;
+
+/** The range of a bounded function whose values these are: 0 to 1 of a sigmoid, -1 to 1 of a tanh; null: of none.
+ *
+ * Activations are known by their name; other values in 0 to 1 must reach far into it, as shares do.
+ */
+export function boundsOf(histograms: readonly Histogram[], tag: string): readonly [number, number] | null {
+  const rows = histograms.flatMap((one) => one.rows.filter((row) => row[2]! > 0));
+  if (!rows.length) return null;
+  const low = Math.min(...rows.map((row) => row[0]!));
+  const high = Math.max(...rows.map((row) => row[1]!));
+  const named = ACTIVATIONS.test(tag);
+  if (low >= -1e-6 && high <= 1 + 1e-6) return high > 0.5 ? [0, 1] : null;
+  return named && low >= -1 - 1e-6 && high <= 1 + 1e-6 && high - low > 1 ? [-1, 1] : null;
+}
+
+/** Whether magnitudes say more than values: they differ by more than three powers of ten.
+ *
+ * Not of bounded functions: whether a sigmoid is saturated is seen on a linear axis.
+ */
+export function wantsLog(histograms: readonly Histogram[], tag = ""): boolean {
   const last = histograms.at(-1);
-  if (!last) return false;
+  if (!last || boundsOf(histograms, tag)) return false;
   const magnitudes = ofMagnitudes(last);
   return (
     percentile(magnitudes, 0.95) - percentile(magnitudes, 0.25) > 2 ||

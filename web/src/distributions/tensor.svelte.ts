@@ -3,7 +3,8 @@ import { recordCache, type Entry } from "../media/records.svelte";
 import { historyOf } from "../server/records";
 import { app } from "../state/app.svelte";
 import { endingOf, type Bad } from "./finite";
-import { histogramsOf, ofMagnitudes, rangeOf, wantsLog, type Histogram } from "./histograms";
+import type { Axis } from "./axis.svelte";
+import { boundsOf, histogramsOf, ofMagnitudes, rangeOf, wantsLog, type Histogram } from "./histograms";
 import { stepsOf } from "./steps";
 
 /** What is known of a tensor beside its histograms. */
@@ -22,17 +23,32 @@ export class Tensor {
   problem = $state<string | null>(null);
   /** Whether the server has answered. */
   read = $state(false);
-  log = $derived(
-    app.view.distributions.scale === "log" ||
-      (app.view.distributions.scale === "auto" && wantsLog(this.histograms)),
+  wantsLog = $derived.by(() => wantsLog(this.histograms, this.#known().entry.tag));
+  log = $derived.by(
+    () =>
+      app.view.distributions.scale === "log" ||
+      (app.view.distributions.scale === "auto" && (this.#axis ? this.#axis.wantsLog : this.wantsLog)),
   );
   drawn = $derived(this.log ? this.histograms.map(ofMagnitudes) : this.histograms);
-  range = $derived(rangeOf(this.drawn));
+  ownRange = $derived.by((): readonly [number, number] => {
+    const bounds = this.log ? null : boundsOf(this.histograms, this.#known().entry.tag);
+    return bounds ?? rangeOf(this.drawn);
+  });
+  range = $derived.by((): readonly [number, number] => this.#axis?.range ?? this.ownRange);
   ending = $derived.by(() => endingOf(this.histograms, this.#known().bad, this.#known().runStep));
   steps = $derived(stepsOf(this.histograms, this.ending));
 
-  constructor(known: () => Known) {
+  readonly #axis: Axis | null;
+
+  /** With an axis that others are drawn on, too, where there is one. */
+  constructor(known: () => Known, axis: Axis | null = null) {
     this.#known = known;
+    this.#axis = axis;
+  }
+
+  /** To be called in an effect; returns what ends it. */
+  share(): (() => void) | undefined {
+    return this.#axis?.join(this);
   }
 
   /** To be called in an effect; returns what ends it. */

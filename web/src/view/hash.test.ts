@@ -64,7 +64,7 @@ const full: View = {
   },
   ranks: { fact: "loss", sort: "outlier", step: 70, rank: "rank 37" },
   records: { tag: "gradients/h.0/weight", step: 1200 },
-  distributions: { scale: "log", form: "ridges", byLayer: true },
+  distributions: { scale: "log", form: "ridges", byLayer: true, beside: "runs/batch_norm" },
   graph: {
     scope: "h/0,1 (a)",
     node: "h/0/attn…",

@@ -226,6 +226,8 @@ const DISTRIBUTIONS = {
   /** What the small ones are drawn as, and whether those of a layer stand beside each other. */
   form: choice("form", FORMS),
   byLayer: flag("layers"),
+  /** Another run whose histograms of the same tensor stand below, on the same axis. */
+  beside: optional("beside"),
 };
 
 export const TINTS = ["time", "memory", "flops", "parameters", "gradient", "op"] as const;
