@@ -70,9 +70,9 @@ def test_a_guest_that_does_not_read_leaves_memory_and_answers_to_the_owner(runs)
         stack.callback(server.kill)
         port = urlsplit(json.loads(server.stdout.readline())["url"]).port
         path = f"/api/v1/ranks/steps?run=a&fact=step_time_s&columns={STEPS}"
-        owner = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {SECRET}"}, timeout=60
-        )
+        headers = {"Authorization": f"Bearer {SECRET}"}
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60)
+        owner = stack.enter_context(client)
         until(lambda: not owner.get("/api/v1/changes").json()["loading"])
         size = len(owner.get(path).content)
         assert size > 10e6
