@@ -1,9 +1,9 @@
 """What gradient statistics cost, on the CPU, in JAX, and on a GPU where there is one.
 
-``python benchmarks/gradients.py [mlp|transformer|budget|budget-mlp|jax|gpu …]``. Compared are, on the same
-model in the same process, turn by turn: the bare training step; the norm of every step; a sampled step with
-all statistics and histograms of the gradients; and a hook on each parameter that makes a histogram between
-least and most, as the popular tracker does (``register_hook`` + ``torch.histc``).
+``python benchmarks/gradients.py [ledger|mlp|transformer|budget|budget-mlp|jax|gpu …]``. Compared are, on
+the same model in the same process, turn by turn: the bare training step; the norm of every step; a sampled
+step with all statistics and histograms of the gradients; and a hook on each parameter that makes a histogram
+between least and most, as the popular tracker does (``register_hook`` + ``torch.histc``).
 
 Times are CPU times with one thread of computation, so that other work on the machine counts as little as it
 can. A case's turn stands between two of the bare step; what it takes more than these is taken for each turn,
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -35,6 +36,8 @@ ROUNDS = 11
 STEPS = {"mlp": 6, "transformer": 2}
 CHEAPER = 2.0
 """How many times cheaper than the tracker a sampled step has to be, at the least."""
+LEDGER_STEP, LEDGER_SHARE = 0.01, 0.001
+"""Seconds of a step, and the share of it that the ledger of what is watched may take."""
 NORM = 1.1
 """What a step with the norm may take beside the bare one. A thread reads gradients at the speed of memory; of
 a step that computes as little for each parameter as the perceptron's that is a twentieth."""
@@ -305,6 +308,31 @@ def on_a_gpu() -> bool:
     return best.get("fused", 9e9) <= 2 * best["read"]
 
 
+def of_the_ledger() -> bool:
+    """Time what the ledger does in each step, for 100 parameters: a thousandth of a step of 10 ms at most."""
+    from stepscope.integrations.torch.ledger import ledger_of
+
+    model, _ = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with tempfile.TemporaryDirectory() as directory, ss.Run(directory, hooks=[ss.GradientHook(1)]) as run:
+        [part] = watch(model, optimizer, run).gradients
+        ledger, steps = ledger_of(run), 2000
+
+        def look() -> None:
+            for step in range(steps):
+                ledger.stepping(optimizer)
+                part._silence.stepped(step)
+                part._watched.moved(optimizer)
+                part._note(step, True)
+                part.look(step)
+
+        took = min(timeit.repeat(look, timer=time.thread_time, number=1, repeat=9)) / steps
+        part._silence.stepped(0)
+    parameters = sum(1 for _ in model.parameters())
+    print(f"ledger, {parameters} parameters: {took * 1e6:.2f} us a step, {took / LEDGER_STEP:.3%} of 10 ms")
+    return took <= LEDGER_SHARE * LEDGER_STEP
+
+
 def timed(run: Callable[[], object]) -> float:
     torch.cuda.synchronize()
     begun = time.perf_counter()
@@ -314,6 +342,7 @@ def timed(run: Callable[[], object]) -> float:
 
 
 PARTS: dict[str, Callable[[], bool]] = {
+    "ledger": of_the_ledger,
     "mlp": lambda: on_the_cpu("mlp", mlp),
     "transformer": lambda: on_the_cpu("transformer", transformer),
     "budget": lambda: within_its_budget("transformer of 3.2 M parameters, 1,024 tokens", "budget", 1.02),

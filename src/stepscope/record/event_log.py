@@ -33,7 +33,7 @@ from stepscope.record.spool import SpoolRoom
 from stepscope.record.values import DevicePoints, Point
 
 if TYPE_CHECKING:
-    pass
+    from stepscope.record.ended_series import EndedSeries
 
 CHUNK = 16_384
 """Points encoded at once: about 1 ms, in which the interpreter is free."""
@@ -122,6 +122,7 @@ class EventLog:
         self.before_taking: Callable[[], None] | None = None
         self.more_costs: Callable[[], Mapping[str, float]] = dict
         self._facts_written: object = None
+        self._series: EndedSeries | None = None
         self._config_written = False
 
     @property
@@ -246,8 +247,28 @@ class EventLog:
         if self._steps.current is None:
             self._cost.steps += changes + (columns.steps[begin] != self._intake.last_step)
         self._intake.last_step = columns.steps[end - 1]
+        if self._steps.current is not None and self.writes:
+            self._follow_series(columns, begin, end, self._steps.current)
         if self.listeners:
             self.listeners.tell(columns, begin, end)
+
+    def _follow_series(self, columns: PointColumns, begin: int, end: int, now: int) -> None:
+        import numpy as np
+
+        if self._series is None:
+            from stepscope.record.ended_series import EndedSeries
+
+            self._series = EndedSeries(self._points.names)
+        tags = np.frombuffer(columns.tags, np.int32, columns.size)[begin:end]
+        steps = np.frombuffer(columns.steps, np.int64, columns.size)[begin:end]
+        self._series.take(tags, steps, now)
+
+    def _look_for_ended(self) -> None:
+        """Note which series ended while the training went on."""
+        if self._series is not None and self._steps.current is not None:
+            ended = self._series.ended(self._steps.current)
+            if ended != self._info.ended_series:
+                self._info.ended_series, self._info.changed = ended, True
 
     # --- the file -----------------------------------------------------------------------------------
 
@@ -323,6 +344,7 @@ class EventLog:
             costs.DROPPED_POINTS: float(self._problems.lost),
             **self.more_costs(),
         }
+        self._look_for_ended()
         self._info.changed = self._info.changed or self._facts() != self._facts_written
         writer = self._writer(now)
         if writer is not None:
@@ -336,6 +358,7 @@ class EventLog:
             self._write_info(writer, now)
 
     def _write_info(self, writer: LogWriter, now: float) -> None:
+        self._look_for_ended()
         self._info.problems = dict(self._problems.counts)
         wall = self._clock.wall()
         with self._failing(now):

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
+from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nested, with_closure
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
-    from stepscope.record import Run
+    from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nested, with_closure
+from stepscope.record import Run
 
 SHARPNESS = "curvature/sharpness"
 EDGE = "curvature/edge_ratio"
@@ -133,29 +135,58 @@ class SecondMoments:
 
     def __init__(self, optimizer: Optimizer, run: Run, model: nn.Module, *, every_n_steps: int = 1) -> None:
         self._optimizer, self._run, self._every = optimizer, run, max(every_n_steps, 1)
+        self._model = model
         self._names = {id(p): name for name, p in model.named_parameters()}
         self._count = -1
-        self._handle = optimizer.register_step_pre_hook(self._before)
+        self._evaluations: Evaluations | None = None
+        self._handles = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+        ]
 
     def remove(self) -> None:
         """Record no more."""
-        self._handle.remove()
+        for handle in self._handles:
+            handle.remove()
 
-    def _before(self, *_: object) -> None:
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        if is_nested(optimizer):
+            return None
         self._count += 1
+        self._evaluations = None
         if not self._run.recording:
             self.remove()
-            return
+            return None
         if self._count % self._every:
+            return None
+        closure = closure_in(args, kwargs)
+        if closure is None:
+            self._run.record(self._ratios())
+            return None
+        self._evaluations = Evaluations(optimizer, closure, self._ratios)
+        return with_closure(args, kwargs, self._evaluations)
+
+    def _after(self, optimizer: Optimizer, *_: object) -> None:
+        if is_nested(optimizer):
             return
+        evaluations, self._evaluations = self._evaluations, None
+        if evaluations is not None:
+            self._run.record(evaluations.used() or {})
+
+    def _ratios(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         with torch.no_grad():
             for group in self._optimizer.param_groups:
                 for parameter in group["params"]:
                     ratio = second_moment(parameter, self._optimizer.state.get(parameter, {}), group)
                     if ratio is not None:
-                        found[SECOND_MOMENT + self._names.get(id(parameter), "unnamed")] = ratio
-        self._run.record(found)
+                        found[SECOND_MOMENT + self._name(parameter)] = ratio
+        return found
+
+    def _name(self, parameter: Tensor) -> str:
+        if id(parameter) not in self._names:  # it came later
+            self._names.update({id(p): name for name, p in self._model.named_parameters()})
+        return self._names.get(id(parameter), "unnamed")
 
 
 def second_moment(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:

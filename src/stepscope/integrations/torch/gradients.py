@@ -29,6 +29,7 @@ from stepscope.integrations.torch.ledger import (
     Evaluations,
     Silence,
     closure_in,
+    is_nested,
     ledger_of,
     parameters_of,
     with_closure,
@@ -286,6 +287,8 @@ class Gradients:
         current = self._run.current_step
         if current is not None:
             self._silence.stepped(current)
+        if (current is None or self._evaluations) and is_nested(optimizer):
+            return None
         try:  # a context of any kind would cost more than what is due at most steps
             if self._normed is not None:
                 self._take_norm(there=False)
@@ -411,6 +414,9 @@ class Gradients:
         return True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        opened = self._sample is not None and not self._sample.closed
+        if (opened or self._evaluations) and is_nested(optimizer):
+            return
         if self._evaluations:
             with self._guarded(), torch.no_grad():
                 self._after_closure(optimizer)

@@ -262,6 +262,17 @@ def with_closure(
     return (args[0], closure, *args[2:]), kwargs
 
 
+def is_nested(optimizer: Optimizer) -> bool:
+    """Return whether a hook is called by a step within a step of one optimizer, as by ``super().step()``."""
+    frame, steps = sys._getframe(1), 0
+    while frame is not None and steps < 2:
+        # The wrapper that PyTorch puts around the ``step`` of each class, and which calls the hooks.
+        if frame.f_code.co_name == "wrapper" and frame.f_locals.get("self") is optimizer:
+            steps += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    return steps == 2
+
+
 class Evaluations:
     """The evaluations of the closure in one step of an optimizer, in whose gradients it is computed.
 

@@ -105,6 +105,24 @@ def test_the_second_moment_is_that_before_the_step(tmp_path):
     assert found.value.tolist() == pytest.approx([1.0, 1.0, 1.0, 3.0], rel=1e-5)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_the_second_moment_is_compared_with_the_gradient_that_a_closure_computes(tmp_path, named):
+    model = nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with ss.Run(tmp_path) as run:
+        SecondMoments(optimizer, run, model)
+        for step in run.steps(range(6)):
+
+            def closure(step=step):
+                model.weight.grad = torch.tensor([[6.0 if step == 4 else 2.0]])
+
+            optimizer.step(closure=closure) if named else optimizer.step(closure)
+    found = recorded(tmp_path)["optimizer/second_moment/weight"]
+    assert found.step.tolist() == [1, 2, 3, 4, 5]
+    assert found.value.tolist()[:4] == pytest.approx([1.0, 1.0, 1.0, 3.0], rel=1e-5)
+    assert found.value.tolist()[4] < 1
+
+
 def test_an_optimizer_without_one_records_nothing(tmp_path):
     model = nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

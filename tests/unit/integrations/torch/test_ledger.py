@@ -147,6 +147,7 @@ class LooksOnce(torch.optim.SGD):
 
 @pytest.mark.parametrize("budget", [None, 1e-9])
 def test_an_evaluation_after_the_last_write_does_not_count(tmp_path, budget):
+    torch.optim.SGD(net().parameters(), lr=0.1)  # from then on PyTorch calls the hooks in that class, too
     model = net()
     optimizer = LooksOnce(model.parameters(), lr=0.05)
     wanted = {}
@@ -209,6 +210,43 @@ def test_a_step_that_its_closure_ends_by_an_exception_leaves_nothing_behind(tmp_
     found = scalars(tmp_path)
     assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
     assert list(found["updates/norm"]) == [0, 2, 3]
+
+
+class Decays(torch.optim.SGD):
+    """Adds something of its own to the step of the class that it extends."""
+
+    def step(self, closure=None):
+        loss = super().step(closure)
+        with torch.no_grad():
+            for parameter in parameters_of(self):
+                parameter.mul_(0.9)
+        return loss
+
+
+@pytest.mark.parametrize("by_closure", [True, False])
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("budget", [None, 1e-9])
+def test_an_optimizer_that_extends_another_is_measured_once_in_a_step(tmp_path, by_closure, counted, budget):
+    torch.optim.SGD(net().parameters(), lr=0.1)  # from then on PyTorch calls the hooks in that class, too
+    model = net()
+    optimizer = Decays(model.parameters(), lr=0.05)
+    wanted, updates = {}, {}
+    with ss.Run(tmp_path, hooks=[hook(max_overhead=budget)]) as run:
+        watch(model, optimizer, run)
+        for step in run.steps(range(5)) if counted else range(5):
+            closure = Closure(model, step)
+            if by_closure:
+                optimizer.step(closure)
+            else:
+                closure()
+                optimizer.step()
+            wanted[step] = closure.norms[0]
+            after = torch.cat([each.detach().flatten() for each in model.parameters()])
+            updates[step] = float((after.double() - closure.weights[0].double()).norm())
+    found = scalars(tmp_path)
+    assert found["gradients/norm"] == pytest.approx(wanted, rel=1e-6)
+    if budget is None:
+        assert found["updates/norm"] == pytest.approx(updates, rel=1e-5)
 
 
 class NeverAsks(torch.optim.SGD):
