@@ -117,6 +117,8 @@ class StageTable:
         clock: "device" where the stages end when the ranks' devices come to their end, else "host". Steps
             that a device has not timed are not recorded then.
         devices: Whether ranks computed on devices, which work behind their hosts.
+        own_steps: Whether the ranks count their steps together, as workers with parameter servers do. The
+            steps are then numbered by each rank's own order.
     """
 
     attempt: int
@@ -129,6 +131,7 @@ class StageTable:
     doubled: list[int]
     clock: str = "host"
     devices: bool = False
+    own_steps: bool = False
 
 
 class Ranks:
@@ -310,9 +313,15 @@ class Ranks:
                 if told is None
                 else [steps for steps, _ in told]
             )
-            steps, durations, late = side_by_side(
-                numbers, lambda some: parts(some) if told is None else told[some], len(names)
-            )
+            own_steps = count_together(numbers)
+
+            def rows_of(some: slice) -> list[Staged]:
+                found = parts(some) if told is None else told[some]
+                return [in_own_order(*part) for part in found] if own_steps else found
+
+            if own_steps:
+                numbers = [np.arange(len(np.unique(each))) for each in numbers]
+            steps, durations, late = side_by_side(numbers, rows_of, len(names))
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
         doubled = [ranks[at] for at in late]
         if len(steps) and np.isnan(durations[:, :, 0]).all():  # no rank knows when it asked for data
@@ -324,7 +333,7 @@ class Ranks:
         }
         return StageTable(
             number, ranks, hosts, names, steps, durations, groups, doubled, "device" if device else "host",
-            any(isinstance(found := file.facts.get("devices"), list) and found for file in files),
+            any(isinstance(found := file.facts.get("devices"), list) and found for file in files), own_steps,
         )  # fmt: skip
 
     def stalled(self) -> list[dict[str, Any]]:
@@ -522,6 +531,32 @@ def stage_order(told: list[list[str]]) -> list[str]:
 
 Staged = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Steps of one rank, and seconds by stage in shape (stages, steps)."""
+
+
+def count_together(parts: list[NDArray[np.int64]]) -> bool:
+    """Return whether ranks count their steps together: while all train, few numbers are those of all ranks.
+
+    Ranks that each count for themselves record every number, or lost some of them; of those of the rank with
+    the fewest, the others have most. Half of them is the limit.
+    """
+    if not parts or all(np.array_equal(numbers, parts[0]) for numbers in parts):
+        return False
+    parts = sorted((np.unique(numbers) for numbers in parts if len(numbers)), key=len)
+    first, last = max(numbers[0] for numbers in parts), min(numbers[-1] for numbers in parts)
+    parts = [numbers[(numbers >= first) & (numbers <= last)] for numbers in parts]
+    common = parts[0]
+    for numbers in parts:
+        common = common[np.isin(common, numbers, assume_unique=True)]
+    fewest = min(map(len, parts))
+    return fewest >= FEWEST_TIMED and len(common) < fewest / 2
+
+
+def in_own_order(
+    numbers: NDArray[np.int64], taken: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the steps of a rank, numbered by their order; of those with one number the newest counts."""
+    kept = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
+    return np.arange(len(kept)), taken[:, kept]
 
 
 def side_by_side(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.recordings import recorded
 
+from stepscope.analyze.advise.communication import about_servers
 from stepscope.analyze.parameter_server import (
     TaskStep,
     bottleneck,
@@ -87,3 +89,11 @@ def test_a_server_waits_for_nothing_of_its_own(tmp_path):
     (step,) = server.steps
     assert (step.receive_ns, step.compute_ns) == (20_000, 10_000)
     assert (step.transfer_ns, step.waiting_ns) == (0, 0)
+
+
+def test_remedies_are_those_for_servers_and_only_where_there_are_some(tmp_path):
+    """Of the timelines that TensorFlow's own hook left of a job with two parameter servers."""
+    servers = about_servers(load_trace(recorded("tf_estimator/distributed/worker_0/timeline-6998.json.gz")))
+    assert "spread the variables" in servers
+    assert "stepscope ranks says how long each server holds the workers up" in servers
+    assert about_servers(load_trace(recorded("tf_estimator/single/timeline-400.json.gz"))) == ""

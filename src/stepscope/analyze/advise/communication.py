@@ -25,6 +25,7 @@ from stepscope.analyze.advise.finding import (
 from stepscope.analyze.advise.remedy import quoted, show
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.device import COMMUNICATION, rows_spans
+from stepscope.analyze.parameter_server import bottleneck, task_steps, traffic
 from stepscope.analyze.source_lines import Share
 from stepscope.analyze.spans import Ints, Spans
 from stepscope.errors import EmptyTraceError
@@ -67,15 +68,19 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not known:
         parts = facts.breakdown
         raise Abstain(parts.missing.get("communication", "no communication was recorded"))
+    servers = about_servers(trace)
     yield from judged(
         RULE,
         cases,
         of=len(facts.waited),
         say=lambda case: f"communication that no computation hides takes {case.cost_text}; {case.free_text}",
         action=lambda case: (
-            "find out who waits for whom before changing the network, because a late rank looks the "
-            "same: record all ranks and open them together; then try larger buckets, overlap with the "
-            "backward pass, fewer or smaller exchanges"
+            servers
+            or (
+                "find out who waits for whom before changing the network, because a late rank looks the "
+                "same: record all ranks and open them together; then try larger buckets, overlap with the "
+                "backward pass, fewer or smaller exchanges"
+            )
         ),
         command=lambda case: show(
             facts, "kernel", order="accelerator_micros" if case.waited.has_device else "micros"
@@ -83,6 +88,19 @@ def check(facts: Facts) -> Iterator[Finding]:
         least=WORTH,
         limits={"cost_ratio": WORTH},
         withdrawn=f"steps whose communication took no time would not be {WORTH:.0%} shorter",
+    )
+
+
+def about_servers(trace: Trace) -> str:
+    """Return what to do where parameter servers hold the variables; empty where there are none."""
+    tasks = traffic(task_steps(trace))
+    if not any(task.server for task in tasks):
+        return ""
+    slow = bottleneck(tasks)
+    return (
+        f"{f'{slow} holds the workers up longest: ' if slow else ''}spread the variables evenly over more "
+        "servers, partition the largest of them, keep the gradients of embeddings sparse, or update less "
+        "often; stepscope ranks says how long each server holds the workers up"
     )
 
 

@@ -371,7 +371,14 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
     if stages == ["data", "rest"]:
         notes.append("the stages are the wait for data and the rest of the step: no others were recorded")
     used = min(account.frontier.steps for account in found)
-    short = steps - used - any(account.meets is not None for account in found)
+    own = getattr(table, "own_steps", False)
+    if own:
+        notes.append(
+            "the ranks count their steps together, as workers with parameter servers do: each one's own "
+            "steps are compared, in their order"
+        )
+        notes += slower_alone(table)
+    short = 0 if own else steps - used - any(account.meets is not None for account in found)
     if table.clock == "device":
         notes.append("the stages are the devices' time, from events that nobody waited for")
     elif table.devices:
@@ -388,4 +395,23 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
         for account in found
         if account.apart > APART
     ]
+    return notes
+
+
+def slower_alone(table: Durations) -> list[str]:
+    """Return which ranks are slower by themselves, where none waits for another.
+
+    One is if the faster quarter of its steps ends above the slower quarter of those of each other rank.
+    """
+    took = np.asarray(table.durations_s, np.float64).sum(axis=2)
+    low, middle, high = np.nanquantile(took, (0.25, 0.5, 0.75), axis=0)
+    notes = []
+    for at, rank in enumerate(table.ranks):
+        others = np.delete(np.arange(len(table.ranks)), at)
+        if len(others) and (low[at] > high[others]).all():
+            usual = float(np.median(middle[others]))
+            notes.append(
+                f"rank {rank} is slower than the others by itself: {1e3 * middle[at]:.3g} ms a step, where "
+                f"they take {1e3 * usual:.3g} ms"
+            )
     return notes
