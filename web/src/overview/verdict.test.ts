@@ -62,6 +62,22 @@ test("a callback that failed stands beside the state, whatever the rules say, an
   expect(headline({ ...found, run: { ...run, problems: [torn] } })[1]!.text).toBe("healthy");
 });
 
+test("what a run does not measure any more stands beside the state, and a series that ended does not", () => {
+  const problem = { count: 1, file: null };
+  const lacking = {
+    ...problem,
+    kind: "unmeasured",
+    text: "gradients of encoder are not measured since step 100",
+  };
+  const ended = { ...problem, kind: "ended", text: "series ended while the training went on: a at step 9" };
+  const run = runOf("a", { state: "running", problems: [lacking, ended] });
+  const found = { ...recorded(judged()), run };
+  const phrases = headline(found).map(({ text }) => text);
+  expect(phrases).toContain(lacking.text);
+  expect(phrases).not.toContain(ended.text);
+  expect(losses(found).map(({ text }) => text)).not.toContain("2 file problems");
+});
+
 test("that it waits for data is said where the wait is a part of the step that counts", () => {
   const waits = (wait: number | null): string =>
     evidence({ ...recorded(null), stepTime: { step: 0.0356, wait } });
