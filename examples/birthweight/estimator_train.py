@@ -5,8 +5,7 @@ A cluster:   ``python examples/birthweight/estimator_train.py runs/births --clus
              workers, two parameter servers and an evaluator; elsewhere start one per task, with TF_CONFIG.
 Then:        ``stepscope serve runs``, ``stepscope advise runs``, ``stepscope ranks runs/births``
 
-By default each process that trains captures three steps, an early one and every 2,400th: fifteen timelines of
-the cluster. No process trains far ahead of one that has not captured its step yet.
+By default each process that trains captures a step in every 1,800 of all: fifteen timelines of the cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from stepscope.integrations import tensorflow as stepscope_tf
 
 TASKS = {"ps": 2, "evaluator": 1, "chief": 1, "worker": 4}
 PATIENCE_SECS = 300
-STEPS_AHEAD = 30
 
 
 def estimator(model: str, steps: int) -> Any:
@@ -85,30 +83,6 @@ class StartTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
         wait_until(lambda: len(list(self._folder.iterdir())) >= self._count)
 
 
-class CaptureTogether(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
-    """A process waits a few steps after its capture until all processes have written theirs.
-
-    They share one global step: without this a slow process would find that the others have used up the steps.
-    """
-
-    def __init__(self, profiles: Path, save_steps: int, count: int) -> None:
-        self._profiles, self._save_steps, self._count = profiles, save_steps, count
-        self._rounds, self._steps = 1, 0
-
-    def before_run(self, run_context: Any) -> Any:
-        if self._steps == STEPS_AHEAD:
-            wait_until(self._all_written)
-        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
-
-    def _all_written(self) -> bool:
-        return len(list(self._profiles.glob("*.profile.json"))) >= self._rounds * self._count
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        rounds = int(run_values.results) // self._save_steps + 1
-        self._steps = self._steps + 1 if rounds == self._rounds else 0
-        self._rounds = rounds
-
-
 def main(directory: str, steps: int, batch: int, profile: str) -> None:
     tf.compat.v1.logging.set_verbosity("ERROR")
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"type": "chief", "index": 0})
@@ -122,9 +96,6 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
         stepscope_tf.GradientSessionHook(directory, ss.GradientHook(every_n_steps=50)),
         profiler(profile, stepscope_tf, num_steps=1, run=directory),
     ]
-    if trainers > 1 and profile.startswith("steps:"):
-        save_steps = int(profile.removeprefix("steps:"))
-        hooks.append(CaptureTogether(Path(directory) / "profiles", save_steps, trainers))
     seed = 1 + 10 * task["index"] + (task["type"] == "worker")
     tf.estimator.train_and_evaluate(
         estimator(f"{directory}-model", steps),
@@ -165,7 +136,7 @@ def cluster(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     found = parser(__doc__)
-    found.set_defaults(steps=6000, profile="steps:2400")
+    found.set_defaults(steps=6000, profile="steps:1800")
     found.add_argument("--cluster", action="store_true", help="start all tasks of a cluster here")
     arguments = vars(found.parse_args())
     if arguments.pop("cluster"):

@@ -90,7 +90,7 @@ def test_one_machine(tmp_path):
 
 
 def test_a_cluster_leaves_the_fifteen_timelines(tmp_path, forks, monkeypatch):
-    words = [str(tmp_path / "births"), "--cluster", "--steps", "800", "--profile", "steps:300"]
+    words = [str(tmp_path / "births"), "--cluster", "--steps", "6000", "--profile", "steps:1800"]
     monkeypatch.setattr(sys, "argv", [str(TRAIN), *words])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(TRAIN), run_name="__main__")

@@ -159,6 +159,9 @@ def without_own(metadata: Any) -> Any:
 class SinceLast(Schedule):
     """The rhythm of TensorFlow's hook: so many steps, or seconds, after the last capture or the begin.
 
+    In a job, steps are counted from multiples of ``save_steps``: each process takes its first step of every
+    interval, so that the captures of all of them lie together and none drifts.
+
     Args:
         save_steps: Steps between two captures.
         save_secs: Seconds between two captures; at most one of the two.
@@ -172,6 +175,7 @@ class SinceLast(Schedule):
         super().__init__(save_steps=save_steps, save_secs=save_secs, skip_first=skip_first)
         self.last_step = 0
         """The step at which the session began, or that was captured last."""
+        self.in_job = False
 
     def begins(self, step: int, now: float, verdict: Callable[[float, int], BeginVerdict]) -> bool:
         """Return whether a capture begins with this step; one that cannot begins as soon as possible."""
@@ -182,7 +186,8 @@ class SinceLast(Schedule):
             return False
         due = step
         if self.save_steps is not None:
-            due = self.last_step + self.save_steps
+            every = int(self.save_steps)
+            due = (self.last_step // every + 1) * every if self.in_job else self.last_step + every
         if step < due or (self.save_secs is not None and now < self._next_secs):
             return False
         answer = verdict(now, due)
@@ -217,6 +222,8 @@ class ProfiledSession:
         self._writer = RunWriter(run) if run.role.writes else None
         self._graph_wanted = self._writer is not None and not writes_summaries_to(run.log_dir)
         self._alone = run.role.world_size == 1
+        if isinstance(captures.schedule, SinceLast):
+            captures.schedule.in_job = not self._alone
         self._step, self._begun = 0, 0.0
 
     def begin(self, session: Any) -> None:
