@@ -202,25 +202,24 @@ def _status_by_name(content: dict[str, Any], entries: list[dict[str, Any]]) -> d
 
 
 def _ended(content: dict[str, Any], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries, those completed whose end was seen and their state never brought up to date.
+    """Return the entries; those whose end was noted without an update of their state become completed.
 
-    So it is with Gloo: an entry is retired when its work is done and stays "scheduled". It counts as
-    completed where the status of its group says that as many are.
+    An entry is retired when its work is done. Gloo's entries stay "scheduled" after that. Several threads of
+    Gloo end works, and each writes its own number to the group's status, so the last number may be older than
+    the newest end, and it stays so in a hang. In Gloo ``retired`` therefore decides alone. An entry of
+    another backend also needs the status of its group to say that as many are completed.
     """
     status = content.get("pg_status") or {}
 
     def done(entry: dict[str, Any]) -> bool:
+        if entry.get("retired") is not True or entry.get("state") != "scheduled" or entry.get("is_p2p"):
+            return False
+        if str(entry.get("profiling_name")).startswith("gloo:"):
+            return True
         group = status.get(str(entry.get("pg_id")), status.get(entry.get("pg_id")))
         last = group.get("last_completed_collective") if isinstance(group, dict) else None
         sequence = entry.get("collective_seq_id")
-        return (
-            entry.get("retired") is True
-            and entry.get("state") == "scheduled"
-            and not entry.get("is_p2p")
-            and isinstance(last, int)
-            and isinstance(sequence, int)
-            and sequence <= last
-        )
+        return isinstance(last, int) and isinstance(sequence, int) and sequence <= last
 
     return [{**entry, "state": "completed"} if done(entry) else entry for entry in entries]
 

@@ -35,8 +35,13 @@ def entry(number, *, retired, state="scheduled"):
 
 @pytest.fixture
 def job(tmp_path):
-    def write(called, *, completed=3, size=3, retired=None):
+    """Write dumps of ranks: how many collectives each called, which it ended, and what its status says."""
+
+    def write(called, *, completed=3, size=3, ended=None, backend="gloo"):
         for rank, count in enumerate(called):
+            status = completed if isinstance(completed, int) else completed[rank]
+            done = range(1, status + 1) if ended is None else ended[rank]
+            entries = [entry(number, retired=number in done) for number in range(1, count + 1)]
             content = {
                 "version": "2.10",
                 "pg_config": {"": {"name": "", "desc": "", "ranks": str(list(range(size)))}},
@@ -44,12 +49,10 @@ def job(tmp_path):
                     "0": {
                         "last_enqueued_collective": count,
                         "last_started_collective": -1,
-                        "last_completed_collective": completed,
+                        "last_completed_collective": status,
                     }
                 },
-                "entries": [
-                    entry(number, retired=number <= (retired or completed)) for number in range(1, count + 1)
-                ],
+                "entries": [{**each, "profiling_name": f"{backend}:all_reduce"} for each in entries],
             }
             (tmp_path / f"dump_rank_{rank}").write_bytes(pickle.dumps(content))
         return find_hang(load_trace(tmp_path, cache=False))
@@ -75,6 +78,40 @@ def test_a_rank_that_left_no_dump_is_missing(job):
     assert [(each.rank, each.reason) for each in found.suspects] == [(2, "left no dump")]
 
 
-def test_what_is_retired_beyond_the_last_completed_one_has_not_ended(job):
-    found = job([4, 4, 2], completed=2, retired=4)
+def upto(*numbers):
+    return [range(1, number + 1) for number in numbers]
+
+
+def test_a_rank_whose_status_names_an_older_end_is_not_accused(job):
+    """A slow thread of rank 1 wrote the end of collective 3 after another thread wrote that of 5."""
+    found = job([6, 6, 5, 6], completed=[5, 3, 5, 5], size=4, ended=upto(5, 5, 5, 5))
+    assert [(each.rank, each.reason, each.confidence) for each in found.suspects] == [
+        (2, "did not join", 0.875)
+    ]
+    assert {wait.rank: wait.sequence for wait in found.waits} == {0: 6, 1: 6, 3: 6}
+
+
+def test_a_collective_that_a_newer_one_overtook_has_not_ended(job):
+    """Two threads work: 4 waits for rank 2 while 5 has ended."""
+    overtaken = {1, 2, 3, 5}
+    found = job([5, 5, 3], completed=[5, 5, 3], ended=[overtaken, overtaken, range(1, 4)])
+    assert [(each.rank, each.reason) for each in found.suspects] == [(2, "did not join")]
+    assert {wait.sequence for wait in found.waits} == {4}
+
+
+def test_a_late_rank_is_waited_for_until_it_joins(job):
+    """At the first look rank 1 is still in collective 5; at the second it waits with the others."""
+    first = job([6, 5, 5, 6], completed=[5, 4, 5, 5], size=4, ended=upto(5, 4, 5, 5))
+    assert {each.rank for each in first.suspects} == {1, 2}
+    second = job([6, 6, 5, 6], completed=[5, 5, 5, 5], size=4, ended=upto(5, 5, 5, 5))
+    assert [(each.rank, each.reason) for each in second.suspects] == [(2, "did not join")]
+
+
+def test_two_ranks_that_do_not_come_are_both_named(job):
+    found = job([6, 5, 5, 6], completed=[5, 3, 5, 4], size=4, ended=upto(5, 5, 5, 5))
+    assert [(each.rank, each.reason) for each in found.suspects] == [(1, "did not join"), (2, "did not join")]
+
+
+def test_what_another_backend_retires_beyond_the_last_completed_one_has_not_ended(job):
+    found = job([4, 4, 2], completed=2, ended=upto(4, 4, 2), backend="xccl")
     assert [(each.rank, each.reason) for each in found.suspects] == [(2, "did not join")]
