@@ -101,12 +101,12 @@ def _of_run(place: Path) -> Job:
     from stepscope.trace.ranks import absent_ranks
 
     ranks = Ranks(str(place), keep=False)
+    stalled = ranks.stalled()  # first: a rank that ends its step removes its file, and then records the step
     table = ranks.stages()
-    stalled = ranks.stalled()
-    stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled)
+    members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
+    stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled, members)
     if len(table.ranks) < 2:
         raise _too_few(ranks, table.ranks, place)
-    members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
     ends = ends_of(members)
     changed = [*notes_of_ends(ends), *notes_of_sizes(ranks.sizes()), *ranks.notes()]
     missing = tuple(absent_ranks(ranks.size() or 0, table.ranks))
@@ -195,8 +195,13 @@ def notes_of_ends(ends: Mapping[int, str]) -> list[str]:
     return told
 
 
-def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
-    """Return what the flight recorders of ranks whose steps do not end say; None if none was on."""
+def _recorded_hang(place: Path, stalled: list[dict[str, Any]], members: Sequence[Rank]) -> Hang | None:
+    """Return what the flight recorders of ranks whose steps do not end say; None if none was on.
+
+    A rank that ended a step after the first dump was late, and its own step has not lasted long enough for a
+    dump. So a missing dump says nothing about it. The others write theirs again, and if it ends no more
+    steps, their dumps become newer than its last step.
+    """
     from stepscope.analyze.ranks.hangs import find_hang
     from stepscope.trace import load_trace
     from stepscope.trace.merge import merge, with_rank
@@ -214,7 +219,13 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]]) -> Hang | None:
                 taken[rank] = round(wall * 1e9)
     if len(traces) < 2:
         return None
+    first = min(taken.values(), default=None)
+    late = [
+        each.rank
+        for each in members
+        if first is not None and each.state == "running" and (each.digest.last_wall or 0.0) * 1e9 > first
+    ]
     try:
-        return find_hang(merge(traces), taken, running)
+        return find_hang(merge(traces), taken, [*running, *late])
     except EmptyTraceError:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 import shutil
 import socket
 
@@ -224,6 +225,54 @@ def test_a_rank_whose_stacks_are_missing_and_that_lives_is_no_killed_one(telemet
     job = ss.load_ranks(place)
     assert not job.ends
     assert verdict(job) == "no step ended for 30 s; rank 2 left no stacks, ranks 0, 1 and 3 did"
+
+
+def waits(place, ranks, wall):
+    """Write dumps of ranks that wait for rank 2 in their sixth collective."""
+    for rank in ranks:
+        entries = [
+            {
+                "record_id": number, "pg_id": 0, "process_group": ["0", "default_pg"],
+                "collective_seq_id": number, "p2p_seq_id": 0, "profiling_name": "gloo:all_reduce",
+                "time_created_ns": int((START + 100) * 1e9) + number, "input_sizes": [[4]],
+                "input_dtypes": ["Float"], "output_sizes": [[4]], "output_dtypes": ["Float"],
+                "state": "scheduled", "retired": number < 6, "is_p2p": False,
+            }
+            for number in range(1, 7)
+        ]  # fmt: skip
+        groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+        content = {"version": "2.10", "pg_config": groups, "pg_status": {}, "entries": entries}
+        (place / "ranks" / f"flight-recorder-{rank}").write_bytes(pickle.dumps(content))
+        path = place / "ranks" / f"hang-{rank}.json"
+        facts = json.loads(path.read_text()) | {"recorder": f"flight-recorder-{rank}", "wall": wall}
+        path.write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(118, True), (150, False)])
+def test_a_rank_that_ended_a_step_after_the_first_dump_is_not_accused_for_having_none(
+    telemetry, seconds, late
+):
+    """All ranks ended step 119 after 119 s. Rank 2 was late for it, or it stopped there."""
+    place = telemetry()
+    for rank in range(4):
+        end(place, rank, "running")
+    stalls(place, (0, 1, 3))
+    waits(place, (0, 1, 3), START + seconds)
+    hang = ss.load_ranks(place).hang
+    suspects = [(each.rank, each.reason) for each in hang.suspects]
+    assert suspects == ([] if late else [(2, "left no dump")])
+    unknown = "nothing is known of the calls of rank 2"
+    assert any(note.startswith(unknown) and "or look again" in note for note in hang.notes) == late
+
+
+def test_a_killed_rank_is_accused_though_it_ended_a_step_after_the_first_dump(telemetry):
+    place = telemetry()
+    gone(place, 2, steps=120)
+    for rank in (0, 1, 3):
+        end(place, rank, "running")
+    stalls(place, (0, 1, 3))
+    waits(place, (0, 1, 3), START + 118)
+    assert [(each.rank, each.reason) for each in ss.load_ranks(place).hang.suspects] == [(2, "left no dump")]
 
 
 def test_the_signal_that_a_rank_wrote_down_is_named(telemetry):

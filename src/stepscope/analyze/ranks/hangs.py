@@ -168,8 +168,9 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None, silent: C
     if groups.silent:
         notes.insert(
             0,
-            f"nothing is known of the calls of {listed(groups.silent)}: the flight recorder is off there, or "
-            "its dump cannot be read; set TORCH_FR_BUFFER_SIZE in all ranks",
+            f"nothing is known of the calls of {listed(groups.silent)}: the flight recorder is off there, "
+            "its dump cannot be read, or it ended a step after others were recorded; set "
+            "TORCH_FR_BUFFER_SIZE in all ranks, or look again",
         )
     elif not waits and not mismatches and not groups.outrun:
         notes.insert(

@@ -32,6 +32,20 @@ def test_stacks_are_written_while_a_step_does_not_end_and_taken_away_when_it_doe
     assert "until" in {frame["function"] for frame in facts["threads"][0]["frames"]}
 
 
+def test_a_step_that_still_does_not_end_is_written_again(tmp_path):
+    def read():
+        return [json.loads(path.read_bytes()) for path in tmp_path.glob("ranks/hang-*.json")]
+
+    with ss.Run(tmp_path, rank=1, world_size=2, hooks=[ss.HangHook(timeout_s=0.05)]) as run:
+        run.step()
+        run.step()
+        [first] = until(read)
+        until(lambda: read()[0]["stalled_s"] > first["stalled_s"])
+        [newest] = Ranks(str(tmp_path)).stalled()
+    assert newest["step"] == first["step"]
+    assert newest["wall"] > first["wall"]
+
+
 def test_what_an_earlier_attempt_left_is_not_said_of_this_one(tmp_path):
     with ss.Run(tmp_path, rank=1, world_size=2) as run:
         run.step()
