@@ -20,6 +20,7 @@ SLEEPS = {
     "tensorflow/estimator_job.py": "waits to be killed, or told to go on",
     "tensorflow/test_cluster.py": "polls until a deadline, where tests/lib is not on the path",
     "unit/capture/test_hook.py": PACE,
+    "unit/serve/test_budget.py": "a turn of the loop, which takes no time",
     "unit/capture/test_sampler.py": "a thread that sleeps is not one that waits for a processor",
     "unit/capture/test_triggers.py": PACE,
     "unit/integrations/jax/test_profiler.py": WORK,

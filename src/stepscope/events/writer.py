@@ -300,7 +300,10 @@ def is_compacted(name: str) -> bool:
 
 
 def _is_tiny(value: float) -> bool:
-    return value != 0 and -LEAST_NORMAL < value < LEAST_NORMAL
+    """Return whether a number is so small that a float32 has fewer digits than it needs."""
+    if value == 0 or not -LEAST_NORMAL < value < LEAST_NORMAL:
+        return False
+    return bool(struct.unpack("<f", struct.pack("<f", value))[0] != value)
 
 
 def _wide(tag: str, value: float) -> Value:

@@ -36,7 +36,7 @@ cdef inline unsigned long long bits(long long step) noexcept nogil:
 
 cdef inline bint fits(double value) noexcept nogil:
     cdef float narrow = <float>value
-    return (narrow - narrow == 0 and (narrow >= LEAST or narrow <= -LEAST or value == 0)) or value - value != 0
+    return (narrow - narrow == 0 and (narrow >= LEAST or narrow <= -LEAST or narrow == value)) or value - value != 0
 
 cdef inline bytes crc_setup():
     return native_crc_setup(False)

@@ -43,10 +43,10 @@ if not cython.compiled:
 
     def fits(value: float) -> bool:
         try:
-            struct.pack("<f", value)
+            (narrow,) = struct.unpack("<f", struct.pack("<f", value))
         except OverflowError:
             return False
-        return value == 0 or not abs(value) < 2.0**-126
+        return narrow == value or not abs(narrow) < 2.0**-126
 
 
 IMPLEMENTATION = crc_setup().decode()

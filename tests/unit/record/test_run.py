@@ -455,7 +455,7 @@ def test_what_a_run_says_about_itself(real, infos):
     assert set(last) == {
         "schema", "version", "status", "reason", "attempt", "rank", "world_size", "role", "config", "tags",
         "total_steps", "host", "pid", "pid_namespace", "start_ticks", "python", "command", "started", "ended",
-        "frameworks", "problems", "log_bytes", "unmeasured", "unmeasured_more", "ended_series",
+        "frameworks", "hooks", "problems", "log_bytes", "unmeasured", "unmeasured_more", "ended_series",
     }  # fmt: skip
 
 

@@ -1615,7 +1615,7 @@ export interface MemoryDevice {
   by_address: boolean;
   /** At the peak, by `category scope operator phase stack`, those that could be told. */
   holders: Record<string, PeakHolder[]>;
-  /** What the profile does not record, for holders whose category is not known. */
+  /** Inputs that the profile does not record, for holders whose category is not known. */
   category_missing: string[];
   steps: MemoryStep[];
   /** `recorded`, or `summed` from what was recorded: it then starts at 0. */

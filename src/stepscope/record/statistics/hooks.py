@@ -161,7 +161,8 @@ class StatisticsHook(Hook):
         if self.parts:
             if told:
                 self.run.measured_again(self.kind, step)
-            self._rest.until(MOST)
+            if type(self).before_step is Hook.before_step:  # a resting hook is not called before steps either
+                self._rest.until(MOST)
         elif not told and self._turns.due(step):
             self._missed.append(step)
             if len(self._missed) == SILENT_TURNS:
