@@ -396,16 +396,6 @@ ENDS = {
 }
 
 
-@row("numbers below 1.2e-38")
-def test_tiny_numbers_keep_their_digits(tmp_path):
-    with SummaryWriter(tmp_path) as writer:
-        writer.add_scalar("tiny", 1e-46, 0)
-        writer.add_scalar("exact", 2.0**-149, 0)
-    with ss.open(tmp_path, cache=False) as log:
-        values = {tag: log.run(".").columns(tag)[0].value.tolist() for tag in ("tiny", "exact")}
-    assert values == {"tiny": [1e-46], "exact": [2.0**-149]}
-
-
 @row("how a run ended")
 @pytest.mark.parametrize("module", ["stepscope.compat", "stepscope.compat.tensorboardx"])
 @pytest.mark.parametrize("end", ENDS)
