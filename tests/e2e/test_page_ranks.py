@@ -41,6 +41,50 @@ def write_job(log):
     return log
 
 
+def write_workers(log, seconds, steps):
+    """Write workers of parameter servers, who count their steps together, and how long a step takes each."""
+    noise = random.Random(4)
+    rows = [[] for _ in seconds]
+    ends = sorted(
+        (took * (at + noise.random()), worker, took * (0.95 + 0.1 * noise.random()))
+        for worker, took in enumerate(seconds)
+        for at in range(round(steps / took / sum(1 / each for each in seconds)))
+    )
+    for step, (wall, worker, took) in enumerate(ends):
+        rows[worker].append((step, TelemetryRow(START + wall, took, ended=True)))
+    folder = log / "workers" / FOLDER
+    folder.mkdir(parents=True)
+    writer = EventWriter(log / "workers", clock=lambda: START)
+    writer.scalar("loss", 1.0, 0, START)
+    writer.close()
+    for rank, own in enumerate(rows):
+        facts = as_json(rank=rank, world_size=len(seconds), attempt=1, host="node0", started=START)
+        parts = [
+            frame(bytes([FACTS, SCHEMA]) + facts),
+            frame(encoded(ROWS, own, (3e9, 6e10))),
+            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+        ]
+        name = Name("rank", rank, len(seconds), 1, 0, "node0", 4000 + rank, 0)
+        (folder / str(name)).write_bytes(b"".join(parts))
+    return log
+
+
+@pytest.mark.parametrize(("slow", "named"), [(0.126, True), (0.054, False)])
+def test_a_worker_of_parameter_servers_is_named_where_it_is_slower_and_only_there(
+    tmp_path, serve, watch, slow, named
+):
+    watched = watch(serve(write_workers(tmp_path / "log", [0.054, 0.055, 0.054, slow], 1000)))
+    page = watched.open("#/ranks")
+    frontier = page.get_by_role("region", name="Frontier").first
+    frontier.get_by_text("The ranks count their steps together").wait_for()
+    said = frontier.inner_text()
+    assert ("Rank 3 on node0 is slower than the other 3: 12" in said) is named
+    assert ("its link to the parameter servers" in said) is named
+    assert "delays all" not in said
+    assert "holds all ranks up" not in said
+    assert page.get_by_text("No rank stands apart in step time").count() == (0 if named else 1)
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     return write_job(tmp_path_factory.mktemp("ranks") / "log")

@@ -197,13 +197,19 @@ def verdict(job: Job) -> str:
 
 def _account_verdict(job: Job) -> str:
     """Return what a run's health says about its ranks, for the most costly of several groups."""
-    from stepscope.analyze.health.slow_rank import slow_ranks
+    from stepscope.analyze.health.slow_rank import SLOW, slow_ranks
 
     findings, lacking = slow_ranks(job.accounts, hosts=job.hosts, walls={})
     if findings:
         return max(findings, key=lambda finding: finding.values.get("gpu_seconds_lost", 0.0)).summary
-    if lacking:
-        return lacking[0].missing
+    if missing := [each.missing for each in lacking if each.rule == SLOW]:
+        return missing[0]
+    if own := [each.own for each in job.accounts if each.own is not None]:
+        took = [each for some in own for each in some.median_s.values()]
+        return (
+            "no rank is slower than the others by itself: each takes "
+            f"{duration(min(took))} to {duration(max(took))} for a step of its own"
+        )
     stages = [stage for account in job.accounts for stage in account.frontier.stages]
     if all(stage.label == "alike" for stage in stages):
         return "no rank holds the others up: every stage takes the same time on all ranks"

@@ -206,14 +206,18 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
         return verdict
     ends = [run.ranks.steps(rank, attempt=number).step for rank in ranks]
     last = max((int(steps.max()) for steps in ends if len(steps)), default=0)
-    table = run.ranks.stages(attempt=number, begin=last + 1 - MOST_VALUES // len(ranks))
+    begin = last + 1 - MOST_VALUES // len(ranks)
+    table = run.ranks.stages(attempt=number, begin=begin)
     try:
         found = accounts_of(table)
     except EmptyTraceError:
         return verdict
     first = run.ranks.steps(table.ranks[0], attempt=number)
-    judged = first.step >= table.steps[0]
-    walls = dict(zip(first.step[judged].tolist(), first.wall[judged].tolist(), strict=True))
+    if table.own_steps:
+        walls = dict(enumerate(first.wall[first.step >= begin].tolist()))
+    else:
+        judged = first.step >= table.steps[0]
+        walls = dict(zip(first.step[judged].tolist(), first.wall[judged].tolist(), strict=True))
     findings, abstained = slow_ranks(
         found, hosts=dict(zip(table.ranks, table.hosts, strict=True)), walls=walls
     )

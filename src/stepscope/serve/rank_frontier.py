@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepscope.analyze.health.slow_rank import slow_ranks
 from stepscope.analyze.ranks.account import accounts_of, notes_of, onset, over_time
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import EmptyTraceError
@@ -15,6 +16,7 @@ from stepscope.serve.rank_types import (
     FrontierBlame,
     FrontierGroup,
     FrontierOnset,
+    FrontierSlower,
     FrontierStage,
     RankFrontier,
     StalledRank,
@@ -86,8 +88,10 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
             )
             for at, row in enumerate(found.stages)
         ],
-        blame=_blame(account, hosts),
+        blame=_blame(account, hosts) if account.own is None else [],
         onset=_onset(account, hosts),
+        slower=_slower(account, hosts),
+        own_steps=account.own is not None,
     )  # fmt: skip
 
 
@@ -122,3 +126,12 @@ def _onset(account: Account, hosts: dict[int, str | None]) -> FrontierOnset | No
         found.rank, hosts.get(found.rank), found.stage, found.since, found.before_s, found.after_s,
         found.without_s, found.delay_s, found.lost_gpu_s,
     )  # fmt: skip
+
+
+def _slower(account: Account, hosts: dict[int, str | None]) -> FrontierSlower | None:
+    if account.own is None:
+        return None
+    for finding in slow_ranks([account], hosts=hosts, walls={})[0]:
+        if finding.rank is not None:
+            return FrontierSlower(finding.rank, finding.summary, finding.action)
+    return None

@@ -172,6 +172,15 @@ class FrontierOnset(msgspec.Struct, frozen=True):
     """The delay of all steps since, times the ranks that wait."""
 
 
+class FrontierSlower(msgspec.Struct, frozen=True):
+    """A rank that is slower than the others by itself, where none waits for another."""
+
+    rank: int
+    """The slowest, if the sentence names several."""
+    summary: str
+    action: str
+
+
 class FrontierGroup(msgspec.Struct, frozen=True):
     """A group of ranks with the same work; all ranks of the job if no groups were given."""
 
@@ -189,7 +198,12 @@ class FrontierGroup(msgspec.Struct, frozen=True):
     """By column: steps."""
     stages: list[FrontierStage]
     blame: list[FrontierBlame]
+    """Empty if no rank waits for another."""
     onset: FrontierOnset | None
+    slower: FrontierSlower | None
+    """Null if none stands out, and of ranks that wait for each other."""
+    own_steps: bool
+    """Whether the ranks count their steps together, so that each one's own steps are compared."""
 
 
 class StalledRank(msgspec.Struct, frozen=True):

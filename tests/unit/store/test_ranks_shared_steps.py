@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import heapq
+import re
 
 import numpy as np
 import pytest
 
 from stepscope.analyze.ranks.account import accounts_of, notes_of
+from stepscope.cli.ranks import verdict
+from stepscope.health import Verdict
 from stepscope.integrations.stepper import Stepper
+from stepscope.job import load_ranks
 from stepscope.record import Run
 from stepscope.record.clock import Clock
+from stepscope.serve.health import with_ranks
+from stepscope.serve.rank_frontier import frontier_answer
+from stepscope.store import Log
 from stepscope.store.ranks import Ranks, count_together
 
 TOGETHER = "the ranks count their steps together"
 
 
-def job(directory, seconds, steps, *, shared):
-    """Record a worker for each duration of a step, which vary by 5 % either way."""
+def job(directory, seconds, steps, *, shared, seed=0, slower=None, pauses=None):
+    """Record a worker for each duration of a step, which vary by 5 % either way.
+
+    Args:
+        directory: Of the run.
+        seconds: Usual step of each worker.
+        steps: Of all workers together.
+        shared: Whether the workers count them together.
+        seed: Of the variation.
+        slower: A worker, the number of its own step from which it is slower, and its step then.
+        pauses: A worker, every how many of its steps it pauses, and for how long.
+    """
     now = [100.0] * len(seconds)
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     clocks = [
         Clock(wall=lambda at=at: 1.7e9 + now[at], steady=lambda at=at: now[at], cpu=lambda: 0.0, pause=print)
         for at in range(len(seconds))
@@ -38,7 +55,13 @@ def job(directory, seconds, steps, *, shared):
         steppers[at].renumber(number)
         steppers[at].end()
         steppers[at].begin(number + 1)
-        heapq.heappush(queue, (end + seconds[at] * random.uniform(0.95, 1.05), at))
+        usual = seconds[at]
+        if slower is not None and at == slower[0] and count[at] >= slower[1]:
+            usual = slower[2]
+        took = usual * random.uniform(0.95, 1.05)
+        if pauses is not None and at == pauses[0] and count[at] % pauses[1] == 0:
+            took += pauses[2]
+        heapq.heappush(queue, (end + took, at))
     for stepper, run in zip(steppers, runs, strict=True):
         stepper.abandon()
         run.close()
@@ -56,16 +79,81 @@ def test_a_worker_is_compared_by_its_own_steps(tmp_path):
     took = np.nanmedian(table.durations_s.sum(2), axis=0)
     np.testing.assert_allclose(took, [0.054, 0.056, 0.055, 0.126], rtol=0.02)
     assert any(note.startswith(TOGETHER) for note in notes)
-    (slow,) = [note for note in notes if "slower than the others by itself" in note]
-    assert slow.startswith("rank 3 is slower than the others by itself: 126 ms a step, where they take 5")
     assert not any("left out" in note for note in notes)
 
 
-def test_no_worker_is_called_slow_where_all_take_the_same(tmp_path):
-    job(tmp_path, [0.055] * 4, 800, shared=True)
-    table, notes = told(tmp_path)
-    assert table.own_steps
-    assert not any("slower than the others" in note for note in notes)
+SLOW = [0.054, 0.056, 0.055, 0.126]
+
+
+def judged(directory):
+    log = Log(directory.parent)
+    log.refresh()
+    (run,) = log.runs()
+    return with_ranks(Verdict(), run, 1)
+
+
+def test_the_slow_worker_is_named_first_with_its_figures_and_remedies_for_servers(tmp_path):
+    job(tmp_path / "run", SLOW, 1200, shared=True)
+    said = verdict(load_ranks(tmp_path / "run"))
+    assert re.match(
+        r"rank 3( on .+)? is slower than the other 3: 126\S* ms for a step of its own, where they take "
+        r"5\d\.\d+ ms; the job makes 14 % fewer steps for it$",
+        said,
+    )
+    (finding,) = judged(tmp_path / "run").findings
+    assert (finding.rule, finding.rank, finding.severity) == ("slow-rank", 3, "high")
+    assert finding.summary == said
+    assert "parameter servers" in finding.action
+    assert "buckets" not in finding.action
+    assert finding.values["step_ms"] == pytest.approx(126, rel=0.02)
+    assert finding.values["others_ms"] == pytest.approx(55, rel=0.02)
+    (group,) = frontier_answer(
+        "run", Ranks(str(tmp_path / "run")), columns=20, attempt=None, begin=None, end=None
+    ).groups
+    assert (group.own_steps, group.slower.rank, group.slower.summary) == (True, 3, said)
+    assert group.slower.action == finding.action
+    assert group.onset is None
+    assert group.blame == [], "no worker waits for another"
+    data = load_ranks(tmp_path / "run").data()
+    assert (data["blame"], data["what_if"], data["wait"]["total_ns"]) == ([], [], None)
+
+
+def test_a_worker_is_named_from_where_it_became_slow(tmp_path):
+    job(tmp_path, [0.05] * 4, 2400, shared=True, slower=(2, 300, 0.09))
+    said = verdict(load_ranks(tmp_path))
+    found = re.match(r"rank 2.* since step (\d+) of its own: \S+ ms", said)
+    assert found, said
+    since = int(found[1])
+    assert since == pytest.approx(300, abs=5)
+
+
+def test_two_slow_workers_are_named_together(tmp_path):
+    job(tmp_path, [0.05, 0.05, 0.05, 0.1, 0.1], 1500, shared=True)
+    said = verdict(load_ranks(tmp_path))
+    assert re.match(r"ranks 3 and 4 are slower than the other 3: (99|10\d)\S* ms", said), said
+    assert "for a step of their own" in said
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_workers_that_agree_are_said_to(tmp_path, seed):
+    job(tmp_path / "run", [0.055] * 4, 800, shared=True, seed=seed)
+    said = verdict(load_ranks(tmp_path / "run"))
+    assert re.fullmatch(
+        r"no rank is slower than the others by itself: each takes 5\S+ ms to 5\S+ ms for a step of its own",
+        said,
+    )
+    found = judged(tmp_path / "run")
+    assert found.findings == []
+    assert found.passed == ["slow-rank"]
+    assert {each.missing for each in found.abstained} == {
+        "not judged: the ranks do not wait for each other in each step"
+    }
+
+
+def test_pauses_of_one_worker_do_not_make_its_steps_slow(tmp_path):
+    """As a chief that saves every 50 steps: its usual step is as short as the others'."""
+    job(tmp_path, [0.055] * 4, 1600, shared=True, pauses=(0, 50, 0.3))
+    assert verdict(load_ranks(tmp_path)).startswith("no rank is slower than the others by itself")
 
 
 def test_ranks_that_count_for_themselves_are_compared_step_by_step(tmp_path):

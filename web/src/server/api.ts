@@ -638,6 +638,14 @@ export interface FrontierOnset {
   lost_gpu_s: number;
 }
 
+/** A rank that is slower than the others by itself, where none waits for another. */
+export interface FrontierSlower {
+  /** The slowest, if the sentence names several. */
+  rank: number;
+  summary: string;
+  action: string;
+}
+
 /** A group of ranks with the same work; all ranks of the job if no groups were given. */
 export interface FrontierGroup {
   group: string;
@@ -653,8 +661,13 @@ export interface FrontierGroup {
   /** By column: steps. */
   counts: number[];
   stages: FrontierStage[];
+  /** Empty if no rank waits for another. */
   blame: FrontierBlame[];
   onset: FrontierOnset | null;
+  /** Null if none stands out, and of ranks that wait for each other. */
+  slower: FrontierSlower | null;
+  /** Whether the ranks count their steps together, so that each one's own steps are compared. */
+  own_steps: boolean;
 }
 
 /** A rank whose step did not end, as `HangHook` saw it. */

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.account import APART, Account, named_loss, onset
+from stepscope.analyze.ranks.account import APART, Account, OwnSteps, named_loss, onset
 from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, Frontier, StageLoss
 from stepscope.analyze.ranks.hangs import listed
 from stepscope.analyze.ranks.pauses import CHANCE as PAUSES_CHANCE
@@ -54,6 +54,13 @@ SPREAD = (
     "time"
 )
 
+OWN = (
+    "compare the load and the clocks of its host, and its link to the parameter servers, with another "
+    "worker's; `stepscope ranks` on the timelines of `ProfilerHook` of all workers and servers tells its own "
+    "work from its waiting for a server"
+)
+SLOWER = "A worker is slower than the others by itself"
+
 RECURRING = (
     "what does that rank do at those steps: saving, evaluating, logging? Let it do so in parallel with the "
     "training, or less often; if all must wait, let all take part"
@@ -73,8 +80,11 @@ def slow_ranks(
     findings: list[Finding] = []
     lacking: list[Abstention] = []
     for account in found:
-        if account.apart > APART:
-            lacking += _both(f"not judged: the ranks{_of(account)} do not wait for each other in each step")
+        if account.own is not None and len(account.steps) >= FEWEST_STEPS:
+            findings += _alone(account, account.own, hosts, walls)
+            lacking += [each for each in _both(_without_waiting(account)) if each.rule != SLOW]
+        elif account.own is None and account.apart > APART:
+            lacking += _both(_without_waiting(account))
         elif len(account.steps) < FEWEST_STEPS:
             lacking += _both(
                 f"too few points: {len(account.steps)} steps of all ranks{_of(account)}, "
@@ -101,12 +111,13 @@ def _finding(
     walls: Mapping[int, float],
     *,
     rank: int | None = None,
+    title: str = "",
     **said: Any,
 ) -> Finding:
     """Return a finding of a group of ranks, noticed at a step."""
     return Finding(
         rule=rule,
-        title=TITLES[rule],
+        title=title or TITLES[rule],
         tag=TAG,
         run="",
         layer=None,
@@ -120,6 +131,10 @@ def _finding(
 
 def _both(missing: str) -> list[Abstention]:
     return [Abstention(rule, title, missing) for rule, title in TITLES.items()]
+
+
+def _without_waiting(account: Account) -> str:
+    return f"not judged: the ranks{_of(account)} do not wait for each other in each step"
 
 
 def _of(account: Account) -> str:
@@ -211,25 +226,34 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
     ]
 
 
-def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
-    """Return the stage in which a few ranks hold the rest up: if one were fixed, another would.
+def _few(found: Frontier) -> tuple[StageLoss, list[int]] | None:
+    """Return the stage in which a few ranks hold the rest up, and these, most first.
 
     They are the fewest that lead :data:`NEARLY_ALL` of what is lost, and no more than half of the ranks:
     among ranks that differ by noise alone the loss is spread over nearly all.
     """
-    found = account.frontier
     row = _costliest(found, "unclear", "persistent")
     if row is None:
-        return []
+        return None
     stage, lost = found.stages[row], found.led_s[row]
     if not lost.sum() or stage.beyond_median_s < WORTH * found.group_s:
-        return []  # nothing is lost of steps that took no time
+        return None  # nothing is lost of steps that took no time
     order = np.argsort(-lost, kind="stable")
     count = int(np.searchsorted(np.cumsum(lost[order]), NEARLY_ALL * lost.sum())) + 1
     second = float(lost[order[1]] / lost.sum())
     if not 2 <= count <= len(found.ranks) // 2 or second < ANOTHER:
+        return None
+    return stage, [found.ranks[each] for each in order[:count].tolist()]
+
+
+def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
+    """Return the stage in which a few ranks hold the rest up: if one were fixed, another would."""
+    found = account.frontier
+    few = _few(found)
+    if few is None:
         return []
-    named = sorted(found.ranks[each] for each in order[:count].tolist())
+    stage, some = few
+    named, count = sorted(some), len(some)
     at = split(account.shares_s.sum(axis=1))
     since = int(account.steps[at or 0])
     share, cost = stage.beyond_median_s / found.group_s, stage.beyond_median_s * len(found.ranks)
@@ -246,11 +270,61 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
                 f"{f' since step {since:,}' if at is not None else ''}: {100 * share:.0f} % of the time, "
                 f"{number(cost)} s over all ranks"
             ),
-            rank=found.ranks[int(order[0])],
+            rank=some[0],
             values={"share": share, "gpu_seconds_lost": cost, "slow_ranks": float(count)},
             threshold={"share_of_time": WORTH, "share_of_loss": NEARLY_ALL},
             action=REMEDIES.get(stage.stage, REMEDY),
             since_step=since,
+        )
+    ]
+
+
+def _alone(
+    account: Account, own: OwnSteps, hosts: Mapping[int, str | None], walls: Mapping[int, float]
+) -> list[Finding]:
+    """Return the ranks that are slower than the others in their own steps, where none waits for another.
+
+    The rule is that of a stage, applied to whole steps. As these are not of the same time, the faster quarter
+    of a slow rank's must also end above the slower quarter of those of each other rank.
+    """
+    stage = own.frontier.stages[0]
+    since = int(account.steps[0]) if stage.since is None else stage.since
+    if (few := _few(own.frontier)) is not None:
+        named = sorted(few[1])
+    elif stage.label == "persistent":
+        named = [stage.leader]
+    else:
+        return []
+    rest = [rank for rank in own.median_s if rank not in named]
+    if min(own.quartiles_s[rank][0] for rank in named) <= max(own.quartiles_s[rank][2] for rank in rest):
+        return []
+    others = [own.median_s[rank] for rank in rest]
+    usual, slow = float(np.median(others)), float(np.median([own.median_s[rank] for rank in named]))
+    lost = sum(1 - usual / own.median_s[rank] for rank in named) / len(own.median_s)
+    host = hosts.get(named[0]) if len(named) == 1 else None
+    worst = int(account.frontier.led_s[:, account.frontier.ranks.index(named[0])].argmax())
+    begin = f" since step {since:,} of its own" if since > account.steps[0] else ""
+    return [
+        _finding(
+            SLOW,
+            account,
+            _noticed(account, since),
+            walls,
+            title=SLOWER,
+            severity=_severity(lost),
+            summary=(
+                f"{listed(named)}{f' on {host}' if host else ''} {'is' if len(named) == 1 else 'are'} slower "
+                f"than the other{f' {len(others)}' if len(others) > 1 else ''}{_of(account)}{begin}: "
+                f"{number(1e3 * slow)} ms for a step of {'its' if len(named) == 1 else 'their'} own, where "
+                f"{'they take' if len(others) > 1 else 'it takes'} {number(1e3 * usual)} ms; the job makes "
+                f"{100 * lost:.0f} % fewer steps for it"
+            ),
+            rank=named[0],
+            values={"step_ms": 1e3 * slow, "others_ms": 1e3 * usual, "steps_lost_ratio": lost},
+            threshold={"share_of_time": WORTH, "chance": CHANCE},
+            action=REMEDIES.get(account.frontier.stages[worst].stage, OWN),
+            since_step=since,
+            causes=("steps are numbered by each rank's own order: none waits for another in each step",),
         )
     ]
 

@@ -46,6 +46,7 @@ class Account:
             of the window; above :data:`APART` the ranks do not wait for each other step by step.
         off: How much longer the group's steps are in sum than those of the rank that took longest, as a share
             of these: each step is counted as if all ranks began it together.
+        own: The ranks' own steps, if they count their steps together and do not wait for each other.
     """
 
     group: str
@@ -55,6 +56,25 @@ class Account:
     shares_s: Floats
     apart: float
     off: float = 0.0
+    own: OwnSteps | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSteps:
+    """Steps of ranks that do not wait for each other, each rank's numbered by their order.
+
+    Attributes:
+        frontier: Of the steps as one stage: which rank takes longest for its n-th step, and how surely.
+        quartiles_s: Of each rank's steps, in seconds, from where on the leader persists if it does.
+    """
+
+    frontier: Frontier
+    quartiles_s: dict[int, tuple[float, float, float]]
+
+    @property
+    def median_s(self) -> dict[int, float]:
+        """The usual step of each rank."""
+        return {rank: middle for rank, (_, middle, _) in self.quartiles_s.items()}
 
 
 def accounts(
@@ -64,6 +84,7 @@ def accounts(
     stages: Sequence[str],
     steps: Steps,
     groups: Mapping[int, str] | None = None,
+    own_steps: bool = False,
 ) -> tuple[Account, ...]:
     """Account for each group of ranks separately, in order of their names.
 
@@ -73,6 +94,7 @@ def accounts(
         stages: Name of each stage.
         steps: Number of each step, ascending.
         groups: What each rank works on, where ranks do different work; a rank without is in a group "".
+        own_steps: Whether the steps are numbered by each rank's own order, since ranks count them together.
 
     Raises:
         EmptyTraceError: No group of two ranks or more has steps that all of them recorded.
@@ -83,7 +105,12 @@ def accounts(
         here = [at for at, name in enumerate(names) if name == group]
         part = durations_s if len(here) == len(names) else durations_s[:, here]
         try:
-            found.append(_account(group, part, [ranks[at] for at in here], stages, steps))
+            numbers = [ranks[at] for at in here]
+            found.append(
+                _own_account(group, part, numbers, stages, steps)
+                if own_steps
+                else _account(group, part, numbers, stages, steps)
+            )
         except EmptyTraceError as error:
             why = why or error
     if not found and why is not None:
@@ -126,12 +153,17 @@ class Durations(Protocol):
     def devices(self) -> bool:
         """Whether ranks computed on devices, which work behind their hosts."""
 
+    @property
+    def own_steps(self) -> bool:
+        """Whether the steps are numbered by each rank's own order, since the ranks count them together."""
+
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
     """Return the account of each group of ranks of a run; see :func:`accounts`."""
     return accounts(
-        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups
-    )
+        table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups,
+        own_steps=table.own_steps,
+    )  # fmt: skip
 
 
 def _account(
@@ -154,6 +186,27 @@ def _account(
     off = max(found.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
     meeting = None if meets is None else stages[meets]
     return Account(group, found, meeting, numbers, shares, _apart(totals), off)
+
+
+def _own_account(
+    group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
+) -> Account:
+    """Return the account of ranks that meet nowhere: the rule of a stage judges their whole steps."""
+    found, shares, kept, numbers, _ = _view(durations_s, ranks, stages, steps, None)
+    count, _, order = kept.shape
+    took = np.zeros((count, len(ranks)))
+    for at in range(order):
+        took += kept.stage(at)
+    whole = StageTimes([took])
+    own, _ = frontier_of(whole, np.ones(count, bool), ranks=ranks, stages=["step"], steps=numbers.tolist())
+    since = own.stages[0].since
+    low, middle, high = np.quantile(
+        took if since is None else took[numbers >= since], (0.25, 0.5, 0.75), axis=0
+    ).tolist()
+    return Account(
+        group, found, None, numbers, shares, _apart(_totals(kept)),
+        own=OwnSteps(own, dict(zip(ranks, zip(low, middle, high, strict=True), strict=True))),
+    )  # fmt: skip
 
 
 def _totals(kept: StageTimes) -> Floats:
@@ -303,7 +356,12 @@ class Onset:
 
 
 def onset(account: Account) -> Onset | None:
-    """Return the rank that costs the group most, of those that persist; None if none does."""
+    """Return the rank that costs the group most, of those that persist.
+
+    None if none does, or if no rank waits for another.
+    """
+    if account.own is not None:
+        return None
     found = account.frontier
     slow = [stage for stage in found.stages if stage.label == "persistent"]
     if not slow:
@@ -371,14 +429,12 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
     if stages == ["data", "rest"]:
         notes.append("the stages are the wait for data and the rest of the step: no others were recorded")
     used = min(account.frontier.steps for account in found)
-    own = getattr(table, "own_steps", False)
-    if own:
+    if table.own_steps:
         notes.append(
             "the ranks count their steps together, as workers with parameter servers do: each one's own "
             "steps are compared, in their order"
         )
-        notes += slower_alone(table)
-    short = 0 if own else steps - used - any(account.meets is not None for account in found)
+    short = 0 if table.own_steps else steps - used - any(account.meets is not None for account in found)
     if table.clock == "device":
         notes.append("the stages are the devices' time, from events that nobody waited for")
     elif table.devices:
@@ -395,23 +451,4 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
         for account in found
         if account.apart > APART
     ]
-    return notes
-
-
-def slower_alone(table: Durations) -> list[str]:
-    """Return which ranks are slower by themselves, where none waits for another.
-
-    One is if the faster quarter of its steps ends above the slower quarter of those of each other rank.
-    """
-    took = np.asarray(table.durations_s, np.float64).sum(axis=2)
-    low, middle, high = np.nanquantile(took, (0.25, 0.5, 0.75), axis=0)
-    notes = []
-    for at, rank in enumerate(table.ranks):
-        others = np.delete(np.arange(len(table.ranks)), at)
-        if len(others) and (low[at] > high[others]).all():
-            usual = float(np.median(middle[others]))
-            notes.append(
-                f"rank {rank} is slower than the others by itself: {1e3 * middle[at]:.3g} ms a step, where "
-                f"they take {1e3 * usual:.3g} ms"
-            )
     return notes

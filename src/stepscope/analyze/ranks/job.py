@@ -265,6 +265,7 @@ def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
     rows = [
         (rank, stage.stage, (len(found.ranks) - 1) * lost)
         for account in accounts
+        if account.own is None
         for found in [account.frontier]
         for stage, by_rank in zip(found.stages, found.led_s.tolist(), strict=True)
         for rank, lost in zip(found.ranks, by_rank, strict=True)
@@ -288,6 +289,8 @@ def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
 
 def _account_wait(accounts: Sequence[Account]) -> dict[str, Any]:
     """Return how long a run's ranks waited for each other; what of it was communication is not recorded."""
+    if any(account.own is not None for account in accounts):  # each waits for servers, which no run records
+        return {"total_ns": None, "transfer_ns": None, "share_of_communication": None}
     total = sum(row["wait_caused_ns"] for row in _account_blame(accounts))
     return {"total_ns": total, "transfer_ns": None, "share_of_communication": None}
 
