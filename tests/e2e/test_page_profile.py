@@ -171,27 +171,36 @@ def test_what_is_typed_as_an_answer_to_less_of_it_comes_is_found(opened):
     panel.get_by_text("sgemm").first.wait_for()
 
 
+ACCENT = """() => {
+    const canvas = document.querySelector('.timeline canvas[tabindex]');
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    let found = 0;
+    for (let at = 0; at < data.length; at += 4) {
+        if (data[at] === 0x1a && data[at + 1] === 0x5f && data[at + 2] === 0xc8) found += 1;
+    }
+    return found;
+}"""
+"""Number of pixels in the colour of arrows, which the frame of the selected event has, too."""
+
+
+def arrows_go(watched):
+    """Leave the arrows out: fewer pixels have their colour then. Return how many had and have it."""
+    with_arrows = watched.page.evaluate(ACCENT)
+    watched.page.get_by_role("button", name="Arrows").click()
+    watched.wait("() => location.hash.includes('arrows=0')")
+    watched.wait(f"(most) => ({ACCENT})() < most", with_arrows)
+    # Chromium would have the test read the canvas in another way.
+    watched.messages[:] = [line for line in watched.messages if "willReadFrequently" not in line]
+    return with_arrows, watched.page.evaluate(ACCENT)
+
+
 def test_arrows_are_drawn_and_can_be_left_out(opened):
     watched = opened(f"#/profile?{RESNET}&show=timeline&find=sgemm")
     page = watched.page
     drawn(watched)
     page.get_by_role("complementary", name="Selected event").get_by_text("Predecessors").wait_for()
-    accent = """() => {
-        const canvas = document.querySelector('.timeline canvas[tabindex]');
-        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-        let found = 0;
-        for (let at = 0; at < data.length; at += 4) {
-            if (data[at] === 0x1a && data[at + 1] === 0x5f && data[at + 2] === 0xc8) found += 1;
-        }
-        return found;
-    }"""
-    watched.wait(f"() => ({accent})() > 60")
-    with_arrows = page.evaluate(accent)
-    page.get_by_role("button", name="Arrows").click()
-    watched.wait("() => location.hash.includes('arrows=0')")
-    watched.wait(f"(most) => ({accent})() < most", with_arrows)
-    # Chromium would have this test read the canvas in another way.
-    watched.messages[:] = [line for line in watched.messages if "willReadFrequently" not in line]
+    watched.wait(f"() => ({ACCENT})() > 60")
+    arrows_go(watched)
 
 
 def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, watch):
@@ -206,6 +215,36 @@ def test_memory_and_tensors_of_a_session_stand_below_its_lanes(tmp_path, serve, 
     panel = page.get_by_role("complementary", name="Selected event")
     panel.get_by_text("outputs", exact=True).wait_for()
     panel.get_by_text("int32[2]").wait_for()
+
+
+def draw_as_tensorflow(folder, step):
+    """Write the timeline that lies beside RunMetadata: without arrows, so none can come from it."""
+    op = {"ph": "X", "cat": "Op", "name": "Const", "pid": 1, "tid": 0, "ts": 10**9, "dur": 400}
+    drawing = {"traceEvents": [{**op, "args": {"name": "make", "op": "Const"}}]}
+    (folder / f"timeline-{step}.json").write_text(json.dumps(drawing))
+
+
+def test_arrows_lead_from_who_made_a_tensor_of_a_session_to_who_used_it(tmp_path, serve, watch):
+    """Of RunMetadata that TensorFlow wrote, laid down as the hook of sessions does."""
+    with ss.Run(tmp_path / "log" / "run") as run:
+        run.scalar("loss", 1.0, 0)
+    folder = tmp_path / "log" / "run" / "profiles" / "step00000001" / "chief_rank0_step00000001.tfprof"
+    folder.mkdir(parents=True)
+    shutil.copy(recorded("tfprof/convnet/run_metadata_step1.pb"), folder / "run_meta_1")
+    draw_as_tensorflow(folder, 1)
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/profile?show=timeline&find=_MklNativeFusedMatMul")
+    drawn(watched)
+    panel = page.get_by_role("complementary", name="Selected event")
+    made = panel.locator("section", has=page.get_by_role("heading", name="Predecessors"))
+    made.get_by_text("arrow").wait_for()
+    made.get_by_role("button", name="ReadVariableOp").wait_for()
+    watched.wait(f"() => ({ACCENT})() > 100")
+    with_arrows, without = arrows_go(watched)
+    assert with_arrows - without > 60
+    made.get_by_role("button", name="ReadVariableOp").click()
+    used = panel.locator("section", has=page.get_by_role("heading", name="Successors"))
+    used.get_by_role("button", name="_MklNativeFusedMatMul").wait_for()
 
 
 def capture_of_session(run, steps):
@@ -231,9 +270,7 @@ def capture_of_session(run, steps):
                 record = used.allocation_records.add()
                 record.alloc_micros, record.alloc_bytes = node.all_start_micros + after, size
         (folder / f"run_meta_{step}").write_bytes(metadata.SerializeToString())
-        op = {"ph": "X", "cat": "Op", "name": "Const", "pid": 1, "tid": 0, "ts": 10**9, "dur": 400}
-        drawn_by_tensorflow = {"traceEvents": [{**op, "args": {"name": "make", "op": "Const"}}]}
-        (folder / f"timeline-{step}.json").write_text(json.dumps(drawn_by_tensorflow))
+        draw_as_tensorflow(folder, step)
 
 
 def test_a_capture_of_a_session_opens_at_a_step_and_with_tensors(tmp_path, serve, watch):
