@@ -10,6 +10,7 @@ import pytest
 from support.recordings import estimator
 
 from stepscope import store
+from stepscope.serve.health import saturation_of
 
 DATA = estimator()
 
@@ -76,3 +77,11 @@ def test_every_session_is_an_attempt_of_one_writer(log):
     [writer] = log.run("distributed").writers
     assert (writer.id, writer.attempt) == ("vm", 1)
     assert log.run("single").state == "ended"
+
+
+@pytest.mark.parametrize("name", ["single", "distributed"])
+def test_relus_by_their_histograms_are_not_judged_as_sigmoids(log, name):
+    run = log.run(name)
+    tags = {each.tag for each in run.records() if each.kind == "histogram"}
+    assert "dnn/hiddenlayer_0/activation" in tags
+    assert list(saturation_of(run, 1)) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +17,28 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 FAR = 0.01
 """Distance from an end of tanh from which on a value is saturated, as by default in ``ActivationHook``."""
-COARSE = 0.1
-"""Widest bucket at an end of a sigmoid that is counted as a whole, as wide as TensorFlow 1's buckets are
-there; with wider ones nothing is said."""
 EXACT = 1e-6
-"""By how much rounding may bring an output beyond its end."""
+"""By how much rounding may bring an output beyond its end, and a sum off its value."""
 _ACTIVATIONS = re.compile(r"(?:^|[/_.\-])activations?(?:[/_.\-]|$)|sigmoid|tanh", re.IGNORECASE)
-_NO_LAYER = re.compile(r"softmax|attention|prob|gate|mask|weights?/|gradients?/|updates?/", re.IGNORECASE)
+_NO_LAYER = re.compile(
+    r"softmax|attention|prob|gate|mask|pre[_\-]?activation|log[_\-]?sigmoid"
+    r"|weight|kernel|bias|grad|update|moment|variable|param",
+    re.IGNORECASE,
+)
 """Names of what may well be 0 or 1, or is no activation."""
 _AFFIX = re.compile(
     r"^activations?/|(?:[/_.\-](?:histograms?|activations?|outputs?))+(?:_\d+)?$", re.IGNORECASE
 )
+
+
+class Shares(NamedTuple):
+    """Bounds of the share of saturated values, one per histogram; NaN for one without values.
+
+    A bucket may reach across the limit, and then it is unknown on which side its values lie.
+    """
+
+    least: Floats
+    most: Floats
 
 
 def layer_of(tag: str) -> str | None:
@@ -37,17 +49,20 @@ def layer_of(tag: str) -> str | None:
     return layer or tag
 
 
-def saturated(tag: str, histograms: Sequence[Floats]) -> Floats | None:
-    """Return the share of saturated values in each of a layer's histograms.
+def saturated(
+    tag: str, histograms: Sequence[Floats], moments: Sequence[tuple[float, float] | None] = ()
+) -> Shares | None:
+    """Return bounds of the share of saturated values in each of a layer's histograms.
 
     Args:
         tag: Their tag.
         histograms: [buckets, 3] of left edge, right edge and count, in order.
+        moments: Sum and sum of squares of the values of each, None if unknown; by default unknown of all.
 
     Returns:
-        NaN for one without values; None if they need not be of a sigmoid or tanh, or are too coarse.
+        None if they need not be of a sigmoid or tanh.
     """
-    filled = [rows[rows[:, 2] > 0] for rows in histograms]
+    filled = [_within(tag, rows[rows[:, 2] > 0]) for rows in histograms]
     every = [rows for rows in filled if len(rows) and np.isfinite(rows).all()]
     if not every:
         return None
@@ -55,18 +70,58 @@ def saturated(tag: str, histograms: Sequence[Floats]) -> Floats | None:
     ends = _ends(tag, float(low), float(high))
     if ends is None:
         return None
+    known = moments or [None] * len(filled)
+    bounds = [
+        _bounds(rows, ends, sums) if len(rows) and np.isfinite(rows).all() else (np.nan, np.nan)
+        for rows, sums in zip(filled, known, strict=True)
+    ]
+    least, most = np.array(bounds).T
+    return Shares(least, most)
+
+
+def _within(tag: str, rows: Floats) -> Floats:
+    """Return the buckets of a function that ends at 1 by its name, cut off there.
+
+    A bucket that begins at 1 (as those of ``buckets="fixed"`` do) then holds nothing but ones.
+    """
+    if not re.search("sigmoid|tanh", tag, re.IGNORECASE):
+        return rows
+    cut: Floats = rows.copy()
+    cut[rows[:, 0] == 1, 1] = 1
+    cut[rows[:, 1] == -1, 0] = -1
+    return cut
+
+
+def _bounds(rows: Floats, ends: tuple[float, float], sums: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the least and the greatest share of saturated values that a histogram allows.
+
+    Sums tell more than wide buckets: (value - bottom) * (top - value) is 0 at both ends, and at least that
+    of the limit for every value that is not saturated. So its sum bounds the number of these.
+    """
     bottom, top = ends
-    far = FAR * (top - bottom) / 2
-    shares = []
-    for rows in filled:
-        if not len(rows) or not np.isfinite(rows).all():
-            shares.append(np.nan)
-            continue
-        outer = (rows[:, 0] <= bottom + far) | (rows[:, 1] >= top - far)
-        if (rows[outer, 1] - rows[outer, 0] > COARSE * (top - bottom)).any():
-            return None
-        shares.append(float(rows[outer, 2].sum() / rows[:, 2].sum()))
-    return np.array(shares)
+    far, rounding = FAR * (top - bottom) / 2, EXACT * (top - bottom)
+    left, right, count = rows.T
+    sure = (right <= bottom + far + rounding) | (left >= top - far - rounding)
+    unsure = ~sure & ((left < bottom + far - rounding) | (right > top - far + rounding))
+    total, surely, possibly = (float(each.sum()) for each in (count, count[sure], count[unsure]))
+    inside = possibly
+    if sums is not None and _fit(rows, sums):
+        area = (bottom + top) * sums[0] - sums[1] - total * bottom * top
+        inner = ~sure & ~unsure
+        edges = np.clip(rows[inner, :2], bottom, top)
+        area -= float((count[inner] * ((edges - bottom) * (top - edges)).min(1)).sum())
+        inside = (area + EXACT * total) / (far * (top - bottom - far))
+    return (surely + max(0.0, possibly - max(0.0, inside))) / total, (surely + possibly) / total
+
+
+def _fit(rows: Floats, sums: tuple[float, float]) -> bool:
+    """Return whether sums are those of the values: some writers leave them at 0."""
+    left, right, count = rows.T
+    squares = rows[:, :2] ** 2
+    lower = np.where((left < 0) & (right > 0), 0, squares.min(1))
+    bounds = ((left @ count, right @ count), (lower @ count, squares.max(1) @ count))
+    slack = EXACT * float(count.sum())
+    return all(low - slack <= value <= high + slack for (low, high), value in zip(bounds, sums, strict=True))
 
 
 def _ends(tag: str, low: float, high: float) -> tuple[float, float] | None:

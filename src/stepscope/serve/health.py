@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +15,9 @@ from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.slow_rank import MOST_VALUES, TITLES, slow_ranks
 from stepscope.analyze.ranks.account import accounts_of
 from stepscope.errors import EmptyTraceError, EventFileError
-from stepscope.health import SEVERITIES, Finding, Verdict
+from stepscope.health import SEVERITIES, Abstention, Finding, Verdict
 from stepscope.health.finding import as_shown
+from stepscope.health.rules import SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
 from stepscope.names.roles import RANKS_LOSS, meaning_of
 from stepscope.serve.past import batch_of, forecasts_of, unlike
@@ -53,8 +54,12 @@ def report_of(
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(run, attempt or newest)
+    known = {each.tag for each in judged.series}
+    histograms = [each for each in saturation_of(run, judged.number) if each.points.tag not in known]
+    judged = replace(judged, series=judged.series + [each.points for each in histograms])
     own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
     verdict = judge(judged, rules=own, roles=roles, alerts=alerts)
+    verdict = with_coarse(verdict, histograms, own.get(SaturatedActivation.id))
     written = [each for each in run.findings if each.attempt == judged.number]
     name = run.base if run.whole is run else run.name
     name = log.path.name if name == "." else name
@@ -79,8 +84,6 @@ def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
     for part in run.parts:
         found = [series for tag in part.tags() for series in part.columns(tag)]
         points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
-    known = {each.tag for each in points}
-    points += [each for each in saturation_of(run, number) if each.tag not in known]
     return AttemptSeries(number, points + telemetry_of(run, number))
 
 
@@ -89,29 +92,91 @@ HISTOGRAMS = 100
 changes slowly, and the rule takes five."""
 
 
-def saturation_of(run: StoredRun, number: int) -> Iterator[JudgedPoints]:
+@dataclass(frozen=True, eq=False)
+class HistogramSaturation:
+    """The saturation of a layer by its histograms.
+
+    Attributes:
+        points: The least shares of saturated values that they allow.
+        most: The greatest.
+    """
+
+    layer: str
+    points: JudgedPoints
+    most: NDArray[np.float64]
+
+
+def saturation_of(run: StoredRun, number: int) -> Iterator[HistogramSaturation]:
     """Return the shares of saturated values that histograms of activations hold."""
     for about in run.records():
         layer = layer_of(about.tag) if about.kind == "histogram" else None
         for series in run.record(about.tag) if layer is not None else ():
-            if series.attempt != number or not len(series.step):
+            if layer is None or series.attempt != number or not len(series.step):
                 continue
             few = min(HISTOGRAMS, len(series.step))
             rows = np.unique(np.linspace(0, len(series.step) - 1, few).astype(int))
-            found = dict(readable(series, rows.tolist()))
-            shares = saturated(about.tag, list(found.values()))
-            if shares is not None:
-                at = list(found)
-                tag = f"activations/{layer}/saturation_ratio"
-                split = "eval" if run.split == "test" else run.split
-                yield JudgedPoints(tag, series.step[at], shares, series.wall[at], None, run.name, split)
+            found = list(readable(series, rows.tolist()))
+            shares = saturated(about.tag, [each[1] for each in found], [each[2] for each in found])
+            if shares is None:
+                continue
+            at = [each[0] for each in found]
+            tag = f"activations/{layer}/saturation_ratio"
+            split = "eval" if run.split == "test" else run.split
+            points = JudgedPoints(tag, series.step[at], shares.least, series.wall[at], None, run.name, split)
+            yield HistogramSaturation(layer, points, shares.most)
 
 
-def readable(series: RecordSeries, rows: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Return some histograms by their place, without those that are damaged, which the page counts."""
+def readable(
+    series: RecordSeries, rows: Iterable[int]
+) -> Iterator[tuple[int, NDArray[np.float64], tuple[float, float] | None]]:
+    """Return place, rows and sums of histograms, without those that are damaged: the page counts them."""
     for row in rows:
         with suppress(EventFileError):
-            yield row, series[row]
+            yield row, series[row], series.histogram_sums(row)
+
+
+def with_coarse(
+    verdict: Verdict, histograms: Sequence[HistogramSaturation], choice: bool | Mapping[str, float] | None
+) -> Verdict:
+    """Return a verdict that abstains where histograms are too coarse to tell whether a layer is saturated.
+
+    Args:
+        verdict: Of the rules.
+        histograms: Of layers that recorded no share of saturated values.
+        choice: Whether to judge saturation, or its thresholds; None: by the rule's own.
+    """
+    rule = SaturatedActivation(choice if isinstance(choice, Mapping) else None)
+    if choice is False or rule.id in {each.rule for each in verdict.findings}:
+        return verdict
+    ratio, samples = rule.limits["ratio"], rule.limit("samples")
+    coarse = [
+        each
+        for each in histograms
+        if in_a_row(each.most > ratio, samples) and not in_a_row(each.points.value > ratio, samples)
+    ]
+    if not coarse:
+        return verdict
+    first = coarse[0]
+    more = f" and {len(coarse) - 1} more" if len(coarse) > 1 else ""
+    least, most = np.nanmin(first.points.value), np.nanmax(first.most)
+    reason = (
+        f"not judged: the buckets of the histograms are wider than the limit: {least:.0%} to {most:.0%} "
+        f"of the activations of layer {first.layer}{more} may be saturated; ss.ActivationHook() or more "
+        "buckets tell"
+    )
+    return replace(
+        verdict,
+        abstained=[
+            *(each for each in verdict.abstained if each.rule != rule.id),
+            Abstention(rule.id, rule.title, reason),
+        ],
+        passed=[each for each in verdict.passed if each != rule.id],
+    )
+
+
+def in_a_row(flags: NDArray[np.bool_], times: int) -> bool:
+    """Return whether flags are set so many times in a row."""
+    return len(flags) >= times and bool(np.convolve(flags, np.ones(times), "valid").max() >= times)
 
 
 def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:

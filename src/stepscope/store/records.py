@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.events import EventFile, Metadata, RecordColumns
+from stepscope.events import Event, EventFile, Metadata, RecordColumns
+from stepscope.events.kinds import histogram
 from stepscope.store.kinds import Kind, decode, kind_of
 
 
@@ -163,9 +164,19 @@ class RecordSeries:
             EventFileError: It cannot be read, or is not what its plugin says.
             IndexError: There is none.
         """
-        places = self.records.places
-        event = EventFile(self.path).event_at(int(places.position[at]))
-        return decode(self.kind, event, int(places.which[at]))
+        return decode(self.kind, self._event(at), int(self.records.places.which[at]))
+
+    def histogram_sums(self, at: int) -> tuple[float, float] | None:
+        """Return the sum of a histogram's values and that of their squares; None if it has none.
+
+        Raises:
+            EventFileError: It cannot be read.
+        """
+        values, which = self._event(at).values, int(self.records.places.which[at])
+        return histogram.sums(values[which]) if which < len(values) else None
+
+    def _event(self, at: int) -> Event:
+        return EventFile(self.path).event_at(int(self.records.places.position[at]))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[at] for at in range(len(self)))

@@ -77,6 +77,11 @@ def read(value: Value) -> Rows:
     return rows
 
 
+def sums(value: Value) -> tuple[float, float] | None:
+    """Return the sum of a histogram's values and that of their squares; None of one that has no sums."""
+    return None if value.histo is None else (value.histo.sum, value.histo.sum_squares)
+
+
 def rows_of(values: NDArray[Any], buckets: int = BUCKETS) -> Rows:
     """Count finite values in buckets of one width between the smallest and the largest.
 

@@ -77,4 +77,4 @@ RULES: dict[str, type[Rule]] = {
 }
 """Every rule by its id."""
 
-__all__ = ["NO_LIFE", "RULES", "StalledTraining"]
+__all__ = ["NO_LIFE", "RULES", "SaturatedActivation", "StalledTraining"]

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from stepscope.errors import RecordError, UsageError
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import FOLDER, parse_name
-from stepscope.health import RULES, SEVERITIES, Alert, Finding, Monitor, Verdict
+from stepscope.health import RULES, SEVERITIES, Abstention, Alert, Finding, Monitor, Verdict
 from stepscope.health.alert import Own
 from stepscope.health.finding import NONFINITE, Severity
 from stepscope.health.monitor import Choice
 from stepscope.health.origins import SPIKES
-from stepscope.health.rules import NO_LIFE, StalledTraining
+from stepscope.health.rules import NO_LIFE, SaturatedActivation, StalledTraining
 from stepscope.kernels.frames import line_of, stack
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
@@ -151,7 +151,11 @@ class HealthHook(Hook):
         """The verdict of the rules so far: findings, and what they could not tell."""
         with self._lock:
             verdict = self._monitor.verdict
-            return replace(verdict, findings=list(map(self._with_own, verdict.findings)))
+            return replace(
+                verdict,
+                findings=list(map(self._with_own, verdict.findings)),
+                abstained=list(map(with_afterwards, verdict.abstained)),
+            )
 
     @classmethod
     def of_alerts(cls, alerts: Iterable[str | Alert]) -> HealthHook:
@@ -373,6 +377,15 @@ class HealthHook(Hook):
             if before and self._place != before:
                 self._moved = now
         return self._moved
+
+
+def with_afterwards(abstention: Abstention) -> Abstention:
+    """Return an abstention that says if more can be judged afterwards: histograms are no numbers."""
+    if abstention.rule != SaturatedActivation.id or not abstention.missing.startswith("not recorded"):
+        return abstention
+    return replace(
+        abstention, missing=f"{abstention.missing}; histograms of activations are judged afterwards only"
+    )
 
 
 def write(run: Run, finding: Finding) -> None:
