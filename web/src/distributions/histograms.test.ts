@@ -3,10 +3,13 @@ import {
   boundsOf,
   change,
   density,
+  endingAtOne,
   factorText,
+  isBounded,
   ofMagnitudes,
   percentile,
   rangeOf,
+  valuesIn,
   wantsLog,
   type Histogram,
 } from "./histograms";
@@ -53,6 +56,49 @@ describe("bounded functions", () => {
     expect(boundsOf([saturated], "dnn/hiddenlayer_0_activation")).toEqual([0, 1]);
     expect(boundsOf([histogram([[-1, -0.2, 3]]), histogram([[0.1, 0.9, 3]])], "a/tanh")).toEqual([-1, 1]);
     expect(wantsLog([saturated], "dnn/hiddenlayer_0_activation")).toBe(false);
+  });
+
+  it("end at 1 where fixed buckets reach further", () => {
+    const fixed = histogram([
+      [-(2 ** -64), 2 ** -64, 40],
+      [0.875, 1, 10],
+      [1, 1.25, 50],
+    ]);
+    const [drawn] = endingAtOne([fixed]);
+    expect(drawn!.total).toBe(100);
+    expect(Math.max(...drawn!.rows.map((row) => row[1]!))).toBe(1);
+    expect(boundsOf([drawn!], "activations/fc/histogram")).toEqual([0, 1]);
+    expect([...density([drawn!], [0, 1], 4)].map((share) => Math.round(share * 100))).toEqual([40, 0, 0, 60]);
+    const [both] = endingAtOne([
+      histogram([
+        [-1.25, -1, 5],
+        [1, 1.25, 5],
+      ]),
+    ]);
+    expect(boundsOf([both!], "activations/fc/histogram")).toEqual([-1, 1]);
+    expect([...density([both!], [-1, 1], 2)].map((share) => Math.round(share * 10))).toEqual([5, 5]);
+  });
+
+  it("have what is 1 in the last bin", () => {
+    const ones = histogram([[1, 1, 8]]);
+    expect([...density([ones], [0, 1], 4)].map((share) => Math.round(share * 8))).toEqual([0, 0, 0, 8]);
+    expect([...valuesIn([ones], [0, 1], 4)]).toEqual([0, 0, 0, 8]);
+  });
+
+  it("that passed 1 are drawn where they are", () => {
+    const beyond = histogram([
+      [1, 1.25, 5],
+      [1.25, 1.5, 5],
+    ]);
+    expect(endingAtOne([beyond])).toEqual([beyond]);
+  });
+
+  it("are known by their name, or by the saturation that their run measured", () => {
+    const tags = new Set(["activations/fc/saturation_ratio"]);
+    const has = (tag: string): boolean => tags.has(tag);
+    expect(isBounded("activations/fc/histogram", has)).toBe(true);
+    expect(isBounded("hidden/Sigmoid", has)).toBe(true);
+    expect(isBounded("activations/relu/histogram", has)).toBe(false);
   });
 
   it("are not what only lies within the same range", () => {

@@ -62,6 +62,34 @@ function magnitude(rows: [number, number, number][], low: number, high: number, 
   rows.push([low > 1e-38 ? Math.log10(low) : top - 3, top, number]);
 }
 
+const BOUNDED = /sigmoid|tanh/i;
+/** The largest number below 1 that float32 has: a bucket from there to 1 holds what is 1. */
+const BELOW_ONE = 1 - 2 ** -24;
+
+/** Whether a tag holds outputs of a function that ends at 1: by its name, or since its run measured their saturation. */
+export const isBounded = (tag: string, has: (tag: string) => boolean): boolean =>
+  BOUNDED.test(tag) || has(`${tag.replace(/\/histogram$/, "")}/saturation_ratio`);
+
+/** Histograms of a function that ends at 1, without what fixed buckets reach beyond it.
+ *
+ * Fixed buckets hold their edge nearest to zero: of a sigmoid the one from 1 to 1.25 holds nothing but ones.
+ */
+export function endingAtOne(histograms: readonly Histogram[]): Histogram[] {
+  return histograms.map((one) => {
+    if (one.rows.some(([left, right, number]) => number! > 0 && (left! > 1 || right! < -1))) return one;
+    return {
+      ...one,
+      rows: one.rows.map(([left, right, number]) =>
+        left === 1 && right! > 1
+          ? [BELOW_ONE, 1, number!]
+          : right === -1 && left! < -1
+            ? [-1, -BELOW_ONE, number!]
+            : [left!, right!, number!],
+      ),
+    };
+  });
+}
+
 const ACTIVATIONS = /(^|[/_.-])(activations?|sigmoid|tanh|softmax|outputs?)([/_.-]|$)/i;
 
 /** The range of a bounded function whose values these are: 0 to 1 of a sigmoid, -1 to 1 of a tanh; null: of none.
@@ -102,6 +130,9 @@ export function rangeOf(histograms: readonly Histogram[]): [number, number] {
   return [low - room, high + room];
 }
 
+/** Width in bins of a bucket without width. */
+const NARROWEST = 1e-6;
+
 /** Where values go: so many into a bin of the column at hand. */
 type Put = (bin: number, values: number) => void;
 
@@ -122,8 +153,12 @@ function drawnInto(
       if (bin >= 0 && bin < bins) cells[column * bins + bin]! += values;
     };
     for (const [left, right, number] of histogram.rows as [number, number, number][])
-      if (number > 0)
-        draw(put, (left - range[0]) * scale, (right - range[0]) * scale, number, histogram.total);
+      if (number > 0) {
+        const from = (left - range[0]) * scale;
+        // What lies at the upper end itself is in the last bin.
+        const begin = left <= range[1] ? Math.min(from, bins - NARROWEST) : from;
+        draw(put, begin, (right - range[0]) * scale, number, histogram.total);
+      }
   });
   return cells;
 }
@@ -141,7 +176,7 @@ export const density = (
   bins: number,
 ): Float32Array =>
   drawnInto(histograms, range, bins, (put, from, to, number, total) =>
-    spread(put, bins, from, Math.max(from + 1e-6, to), number / total),
+    spread(put, bins, from, Math.max(from + NARROWEST, to), number / total),
   );
 
 /** Values by step and value.

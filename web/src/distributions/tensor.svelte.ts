@@ -4,7 +4,17 @@ import { historyOf } from "../server/records";
 import { app } from "../state/app.svelte";
 import { endingOf, type Bad } from "./finite";
 import type { Axis } from "./axis.svelte";
-import { boundsOf, histogramsOf, ofMagnitudes, rangeOf, wantsLog, type Histogram } from "./histograms";
+import {
+  boundsOf,
+  endingAtOne,
+  histogramsOf,
+  isBounded,
+  ofMagnitudes,
+  rangeOf,
+  wantsLog,
+  type Histogram,
+} from "./histograms";
+import { hasTag } from "../runs/catalog";
 import { stepsOf } from "./steps";
 
 /** What is known of a tensor beside its histograms. */
@@ -17,7 +27,13 @@ export interface Known {
 
 export class Tensor {
   readonly #known: () => Known;
-  histograms = $state.raw<readonly Histogram[]>([]);
+  #recorded = $state.raw<readonly Histogram[]>([]);
+  #bounded = $derived.by(() => {
+    const { run, tag } = this.#known().entry;
+    const summary = app.catalog.runs.get(run);
+    return isBounded(tag, (other) => summary !== undefined && hasTag(summary, other));
+  });
+  histograms = $derived.by(() => (this.#bounded ? endingAtOne(this.#recorded) : this.#recorded));
   /** How many were recorded. */
   total = $state(0);
   problem = $state<string | null>(null);
@@ -59,7 +75,7 @@ export class Tensor {
       .then((answer) => {
         if (gone) return;
         const history = historyOf(answer);
-        this.histograms = histogramsOf(history?.values ?? []);
+        this.#recorded = histogramsOf(history?.values ?? []);
         this.total = history?.total ?? 0;
         this.problem = history?.values.find((value) => value.error)?.error ?? null;
         this.read = true;
