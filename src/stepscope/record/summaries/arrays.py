@@ -72,8 +72,22 @@ def rows_of(values: NDArray[Any], buckets: Buckets) -> NDArray[np.float64]:
     if buckets == "fixed":
         from stepscope.record import edges
 
-        return np.asarray(edges.rows(edges.counts(values)), np.float64)
+        return without_width(edges.rows(edges.counts(values)), values)
     return histogram.rows_of(values, int(buckets))
+
+
+def without_width(rows: NDArray[np.float64], values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return rows whose outermost buckets have no width if they hold nothing but their inner edge.
+
+    So what ends at 1, as a sigmoid does, is not drawn from 1 to 1.25. Inner edges still tell buckets apart.
+    """
+    with np.errstate(over="ignore"):
+        low, high = np.asarray([values.min(), values.max()]).astype(np.float32)  # as they were counted
+    if rows[-1, 0] == high:
+        rows[-1, 1] = high
+    if rows[0, 1] == low:
+        rows[0, 0] = low
+    return rows
 
 
 def split_finite(held: Snapshot) -> tuple[NDArray[Any], int]:

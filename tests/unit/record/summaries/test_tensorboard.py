@@ -53,6 +53,22 @@ def test_histograms_of_fixed_edges_add_up_exactly(run, stored):
     assert sum(rows[:, 2].sum() for rows in series) == 7000
 
 
+def test_what_ends_at_an_edge_has_no_bucket_beyond_it(run, stored):
+    before = np.linspace(-50, 50, 1001)
+    run.histogram("sigmoid", 1 / (1 + np.exp(-before)), buckets="fixed")
+    run.histogram("tanh", np.tanh(before), buckets="fixed")
+    run.histogram("ones", np.ones(5), buckets="fixed")
+    run.histogram("beyond", [0.5, 1.0, 1.1], buckets="fixed")
+    run.histogram("zeros", np.zeros(5), buckets="fixed")
+    found = {tag: stored().record(tag)[0][0] for tag in ("sigmoid", "tanh", "ones", "beyond", "zeros")}
+    assert found["sigmoid"][-1, :2].tolist() == [1, 1]
+    assert found["tanh"][[0, -1], :2].tolist() == [[-1, -1], [1, 1]]
+    assert found["sigmoid"][:, 2].sum() == found["tanh"][:, 2].sum() == 1001
+    assert found["ones"].tolist() == [[1, 1, 5]]
+    assert found["beyond"][-1].tolist() == [1, 1.25, 2]
+    assert found["zeros"].tolist() == [[-(2.0**-64), 2.0**-64, 5]]
+
+
 def test_counts_that_are_known(run, tensorboard, stored):
     run.histogram_counts("h", [1, 0, 5], np.array([0.0, 1.0, 2.0, 4.0]))
     expected = [[0, 1, 1], [1, 2, 0], [2, 4, 5]]
