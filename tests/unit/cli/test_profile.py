@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from support.recordings import recorded
 
 from stepscope.cli import main
 from stepscope.cli.profile import _command
@@ -151,6 +153,17 @@ def test_advice(capsys, trace: str, tmp_path: Path) -> None:
         run(capsys, "profile", "advise", trace, "--no-cache")[1]
         == run(capsys, "advise", trace, "--no-cache")[1]
     )
+
+
+@pytest.mark.parametrize("model", ["wide_deep", "convnet"])
+def test_advice_on_tfprofs_profile_has_each_line_of_tfprofs_own(capsys, model: str) -> None:
+    folder = recorded("tfprof") / model
+    code, out, _ = run(capsys, "profile", "advise", str(folder / "profile.context"), "--no-cache")
+    reports = re.findall(r'reports: "(.*)"', (folder / "advise.txt").read_text())
+    lines = [line for report in reports for line in report.split("\\n") if line]
+    assert code == 0
+    assert len(lines) >= 5
+    assert [line for line in lines if line not in out] == []
 
 
 @pytest.mark.parametrize(
