@@ -2,7 +2,7 @@ import { mount } from "svelte";
 import "./page.css";
 import { app } from "./state/app.svelte";
 import "./state/feed.svelte";
-import { rememberPlace } from "./server/place";
+import { rememberPlace } from "./state/place";
 import { exposeTestHooks } from "./state/hooks";
 import { rights } from "./state/rights.svelte";
 import Shell from "./shell/Shell.svelte";

@@ -1,6 +1,6 @@
 /** What is open on the page and is not part of the view that a link carries. */
 import { tick } from "svelte";
-import { publicPath } from "../server/place";
+import { publicPath } from "./place";
 import { app } from "./app.svelte";
 
 export type Dialog = "palette" | "help" | "run" | "delete" | "trash" | "axis" | "own" | "step";

@@ -2,7 +2,7 @@
  * The address of the page. A browser that was let in has a place of its own below the server's address, to
  * which its cookie is bound (`serve/login.py`): links for others and for later leave that out.
  */
-import { remember } from "../state/storage";
+import { remember } from "./storage";
 
 const PLACE = /~[\w-]{22}\/$/;
 
