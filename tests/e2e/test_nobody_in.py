@@ -211,6 +211,7 @@ def listens(port):
     return False
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # another test of this process has loaded JAX
 def test_a_fork_does_not_keep_the_port(runs):
     with Server(runs, port=0, cache=False) as server:
         ready, go_on = multiprocessing.Pipe()
