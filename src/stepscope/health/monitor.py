@@ -17,7 +17,8 @@ from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown
 from stepscope.health.origins import SPIKES, Origins
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
-from stepscope.health.series import Split, Stream, stream_of
+from stepscope.health.series import Stream, stream_of
+from stepscope.names.splits import JudgedSplit
 
 Choice = Mapping[str, "bool | Mapping[str, float]"]
 """Settings of rules by a rule's id: off, or thresholds."""
@@ -72,7 +73,7 @@ class Monitor:
         self.rules = chosen(rules or {})
         self._followed: set[str] = set()
         self._roles = checked_roles(roles or {})
-        self._streams: dict[tuple[str, int | None, str, Split | None], Stream | None] = {}
+        self._streams: dict[tuple[str, int | None, str, JudgedSplit | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
         self._begun: dict[Stream, tuple[float, int]] = {}
         """Time of the first point of each series, and its place among those that began then."""
@@ -114,7 +115,7 @@ class Monitor:
         *,
         rank: int | None = None,
         run: str = "",
-        split: Split | None = None,
+        split: JudgedSplit | None = None,
     ) -> None:
         """Take points of one series, in recorded order.
 

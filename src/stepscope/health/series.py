@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from stepscope.names.roles import Meaning, meaning_of, scale_of, split_of
-
-Split = Literal["train", "eval"]
-"""Parts of the data, for a rule: what is not trained on is one."""
+from stepscope.names.splits import JudgedSplit, judged_split
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity: it is looked up for every point
@@ -23,7 +20,7 @@ class Stream:
 
     tag: str
     role: str
-    split: Split | None = None
+    split: JudgedSplit | None = None
     layer: str | None = None
     rank: int | None = None
     run: str = ""
@@ -35,7 +32,7 @@ def stream_of(
     *,
     rank: int | None = None,
     run: str = "",
-    split: Split | None = None,
+    split: JudgedSplit | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> Stream | None:
     """Return the stream of a tag, None for what the recorder records about itself.
@@ -49,7 +46,7 @@ def stream_of(
     """
     own = (roles or {}).get(tag)
     meaning = Meaning(own, split_of(tag), None, scale_of(tag, own)) if own else meaning_of(tag)
-    part: Split | None = "train" if (named := split_of(tag)) == "train" else "eval" if named else split
+    part = judged_split(split_of(tag)) or split
     if meaning is None:
         # Nothing but a sign of life.
         return None if tag.startswith("stepscope/") else Stream(tag, "other", part, None, rank, run)

@@ -15,6 +15,8 @@ from typing import Literal, NamedTuple
 from stepscope.names.kinds import metric_kind
 
 Split = Literal["train", "eval", "test"]
+JudgedSplit = Literal["train", "eval"]
+"""Parts of the data, for a rule: what is not trained on is one."""
 
 WORDS: dict[str, Split] = {
     **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
@@ -32,6 +34,11 @@ Within a part of a name they are a split only beside a loss or a score.
 Habit = Literal["path", "word", "plain"]
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+")
 """Words of a part: ``trainLoss`` has two, ``F1`` one and a number."""
+
+
+def judged_split(split: Split | None) -> JudgedSplit | None:
+    """Return which part a split is to a rule."""
+    return "eval" if split == "test" else split
 
 
 class TagSplit(NamedTuple):

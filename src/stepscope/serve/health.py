@@ -20,6 +20,7 @@ from stepscope.health.finding import as_shown
 from stepscope.health.rules import SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
 from stepscope.names.roles import RANKS_LOSS, meaning_of
+from stepscope.names.splits import judged_split
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def saturation_of(run: StoredRun, number: int) -> Iterator[HistogramSaturation]:
                 continue
             at = [each[0] for each in found]
             tag = f"activations/{layer}/saturation_ratio"
-            split = "eval" if run.split == "test" else run.split
+            split = judged_split(run.split)
             points = JudgedPoints(tag, series.step[at], shares.least, series.wall[at], None, run.name, split)
             yield HistogramSaturation(layer, points, shares.most)
 
@@ -209,7 +210,7 @@ def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
     ranks = {writer.id: writer.rank for writer in run.writers}
     several = len({each.writer for each in series}) > 1
     ranked = several and len(set(ranks.values())) > 1
-    split = "eval" if run.split == "test" else run.split
+    split = judged_split(run.split)
     for each in series:
         name = run.name if ranked or not several else f"{run.name} ({each.writer})"
         rank = ranks.get(each.writer) if ranked else None

@@ -80,7 +80,7 @@ def losses_of(run: StoredRun) -> list[str]:
     """Return the tags of a run that are losses, those of training first."""
     known = {tag: meaning_of(tag) for tag in run.tags()}
     found = [tag for tag, meaning in known.items() if meaning is not None and meaning.role == "loss"]
-    return sorted(found, key=lambda tag: (getattr(known[tag], "split", None) == "eval", tag))
+    return sorted(found, key=lambda tag: (getattr(known[tag], "split", None) in ("eval", "test"), tag))
 
 
 def role_of(tag: str) -> str:

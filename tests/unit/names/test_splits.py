@@ -6,7 +6,8 @@ import pytest
 
 from stepscope.health.series import stream_of
 from stepscope.names.roles import is_training_loss, meaning_of, without_split
-from stepscope.names.splits import split_run, split_tag
+from stepscope.names.splits import judged_split, split_run, split_tag
+from stepscope.serve.past import losses_of
 
 TAGS = {
     "eval/loss": ("loss", "eval"),
@@ -72,6 +73,23 @@ def test_health_and_charts_agree(tag):
     named = split_tag(tag).split
     if stream is not None and named is not None:
         assert stream.split == ("train" if named == "train" else "eval")
+
+
+def test_what_is_not_trained_on_is_one_part_to_a_rule():
+    assert [judged_split(split) for split in ("train", "eval", "test", None)] == [
+        "train",
+        "eval",
+        "eval",
+        None,
+    ]
+
+
+def test_losses_of_training_come_before_those_of_a_test():
+    class Recorded:
+        def tags(self):
+            return ["test/loss", "eval/loss", "train/loss"]
+
+    assert losses_of(Recorded()) == ["train/loss", "eval/loss", "test/loss"]
 
 
 RUNS = [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stepscope.health import Alert, Monitor, Verdict
 from stepscope.health.batch import rising_times
 from stepscope.health.monitor import Choice
-from stepscope.health.series import Split
+from stepscope.names.splits import JudgedSplit
 
 Array = NDArray[Any]
 MOST_AT_ONCE = 2_000_000
@@ -27,7 +27,7 @@ class JudgedPoints:
     Attributes:
         rank: The rank that recorded it; None if unknown or if there is only one.
         run: Name of the run, or part of a run, that it belongs to.
-        split: Split of the run, for a tag that names none.
+        split: JudgedSplit of the run, for a tag that names none.
         step: Integers.
         value: Numbers.
         wall: Seconds since the epoch.
@@ -39,7 +39,7 @@ class JudgedPoints:
     wall: Array
     rank: int | None = None
     run: str = ""
-    split: Split | None = None
+    split: JudgedSplit | None = None
 
 
 @dataclass(frozen=True, eq=False)
