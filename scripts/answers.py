@@ -134,8 +134,9 @@ class Asker:
 
     def __enter__(self) -> Asker:
         self.server.__enter__()
-        self.client.get(self.server.url)  # takes the cookie
-        self.base = self.server.url.partition("?")[0].partition("#")[0].rstrip("/") + "/api/v1/"
+        address, _, token = self.server.url.partition("?token=")
+        self.client.headers["Authorization"] = f"Bearer {token}"
+        self.base = address.rstrip("/") + "/api/v1/"
         while json.loads(self.client.get(self.base + "health").content)["loading"]:
             self.client.get(self.base + "changes")
         return self
