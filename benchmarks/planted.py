@@ -98,7 +98,7 @@ CASES = (
     Case("torch", "healthy_transformer", (), "judge"),
     Case("jax", "healthy", (), "judge"),
     Case("keras", "healthy", (), "judge"),
-    # Written after all rules and judged once; see docs/figures.md for what came of it that time.
+    # Written after all rules and judged once; see docs/design/figures.md for what came of it that time.
     Case("torch", "csv_rows", ("input-bound",), "fresh"),
     Case("torch", "worker_words", ("input-bound",), "fresh"),
     Case("torch", "iterable_gzip", ("input-bound",), "fresh"),
@@ -134,7 +134,7 @@ CASES = (
     Case("jax", "healthy_metrics", (), "fresh"),
     Case("keras", "healthy_metrics", (), "fresh"),
     Case("tensorflow", "healthy_dataset", (), "fresh"),
-    # A second set, written after the rules and judged at first sight; see docs/figures.md.
+    # A second set, written after the rules and judged at first sight; see docs/design/figures.md.
     Case("torch", "files_on_disk", ("input-bound",), "second"),
     Case("torch", "database", ("input-bound",), "second"),
     Case("torch", "nested_worker", ("input-bound",), "second"),
@@ -184,7 +184,7 @@ CASES = (
     Case("jax", "healthy_loss", (), "second"),
     Case("keras", "healthy_sequence", (), "second"),
     Case("keras", "healthy_watched", (), "second"),
-    # A third set, of trainers, frameworks and other ways to write the same; see docs/figures.md.
+    # A third set, of trainers, frameworks and other ways to write the same; see docs/design/figures.md.
     Case("torch", "Tokens", ("input-bound",), "third"),
     Case("torch", "Sampled", ("input-bound",), "third"),
     Case("torch", "Compressed", ("input-bound",), "third"),
@@ -238,7 +238,7 @@ CASES = (
     Case("keras", "healthy_plain", (), "third"),
     Case("keras", "healthy_metrics", (), "third"),
     Case("keras", "healthy_stopping", (), "third"),
-    # A fourth set, scripts of many fields; see docs/figures.md.
+    # A fourth set, scripts of many fields; see docs/design/figures.md.
     Case("torch", "replay_memory", ("preprocessing", "python-overhead", "input-bound"), "fourth"),
     Case("torch", "environments", ("python-overhead",), "fourth"),
     Case("torch", "neighbours", ("input-bound",), "fourth"),
@@ -295,7 +295,7 @@ CASES = (
     Case("keras", "healthy_batches", (), "fourth"),
     Case("tensorflow", "healthy_value", (), "fourth"),
     Case("tensorflow", "healthy_plain", (), "fourth"),
-    # A fifth set, plain scripts of PyTorch and JAX; see docs/figures.md.
+    # A fifth set, plain scripts of PyTorch and JAX; see docs/design/figures.md.
     Case("torch", "shards", ("input-bound",), "fifth"),
     Case("torch", "normalised", ("preprocessing", "python-overhead"), "fifth"),
     Case("torch", "ratios", ("sync-points",), "fifth"),
@@ -337,7 +337,7 @@ CASES = (
     Case("jax", "healthy_scalar", (), "fifth"),
     Case("jax", "healthy_norm", (), "fifth"),
     Case("jax", "healthy_ahead", (), "fifth"),
-    # A sixth set, trainers of one's own, JAX and Keras; see docs/figures.md.
+    # A sixth set, trainers of one's own, JAX and Keras; see docs/design/figures.md.
     Case("torch", "waves", ("input-bound",), "sixth"),
     Case("torch", "remote", ("input-bound",), "sixth"),
     Case("torch", "letters", ("input-bound",), "sixth"),
@@ -380,7 +380,7 @@ CASES = (
     Case("jax", "healthy_recorded", (), "sixth"),
     Case("jax", "healthy_norm", (), "sixth"),
     Case("keras", "healthy_plain", (), "sixth"),
-    # A seventh set, of the mistakes of many fields; see docs/figures.md.
+    # A seventh set, of the mistakes of many fields; see docs/design/figures.md.
     Case("torch", "molecules", ("input-bound",), "seventh"),
     Case("torch", "ratings", ("input-bound",), "seventh"),
     Case("torch", "collisions", ("input-bound",), "seventh"),

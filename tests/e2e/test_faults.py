@@ -9,7 +9,7 @@ import pytest
 from support import faults
 
 ON_A_DISK = [each.name for each in faults.FAULTS if not each.store]
-PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "faults.md"
 """The table as ``make faults`` printed it; stores are played in ``test_stores``, too."""
 
 

@@ -57,7 +57,7 @@ advise
 op -select micros -output pprof:outfile=op.pb.gz
 timeline all.json.gz
 """
-"""The one of docs/clusters.md."""
+"""The one of docs/guides/clusters.md."""
 
 
 def stepscope(folder: Path, *words: str, typed: str = "") -> str:

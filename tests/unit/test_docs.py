@@ -170,7 +170,7 @@ def test_sentences_have_a_subject_and_a_verb(files):
 
 def test_the_rules_that_tutorials_name_are_there():
     """Two of them were called by names that no rule has."""
-    tutorials = [page.read_text() for page in PAGES if page.parent.name == "learn"]
+    tutorials = [page.read_text() for page in PAGES if page.parent.name == "tutorials"]
     cells = [line.rstrip("|").rpartition("|")[2] for text in tutorials for line in text.splitlines()]
     named = {name for cell in cells for name in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", cell)}
     assert len(named) >= 5
@@ -179,7 +179,9 @@ def test_the_rules_that_tutorials_name_are_there():
 
 def test_every_name_that_another_tools_user_is_sent_to_is_there():
     rows = re.findall(
-        r"^\| .* \| (.*) \| .* \|$", (ROOT / "docs" / "coming-from.md").read_text(), re.MULTILINE
+        r"^\| .* \| (.*) \| .* \|$",
+        (ROOT / "docs" / "guides" / "coming-from.md").read_text(),
+        re.MULTILINE,
     )
     here = " ".join(rows)
     of_runs, public = set(re.findall(r"\brun\.(\w+)", here)), set(re.findall(r"\bss\.(\w+)", here))

@@ -22,7 +22,11 @@ from support.documents import PAGES, ROOT, Block, blocks, not_printed, outside_o
 TRACE = ROOT / "tests" / "data" / "traces" / "kineto" / "v100_rank1of2.json.gz"
 CONTEXT = ROOT / "tests" / "data" / "tfprof" / "convnet" / "profile.context"
 
-LESSONS = ("README.md", "docs/index.md", *(relative(page) for page in PAGES if page.parent.name == "learn"))
+LESSONS = (
+    "README.md",
+    "docs/index.md",
+    *(relative(page) for page in PAGES if page.parent.name == "tutorials"),
+)
 """Pages that begin from nothing, and whose lessons show what each block prints."""
 STAND_INS = """
 import stepscope as ss
@@ -51,13 +55,18 @@ for run in runs:
     run.close()
 """
 RECORDED = {
-    "docs/health.md": A_RUN.format(name="gpt") + A_RUN.format(name="whole"),
-    "docs/ranks.md": A_JOB,
-    "docs/reading.md": A_RUN.format(name="baseline"),
-    "docs/runs.md": A_RUN.format(name="first") + A_RUN.format(name="second"),
+    "docs/guides/health.md": A_RUN.format(name="gpt") + A_RUN.format(name="whole"),
+    "docs/guides/ranks.md": A_JOB,
+    "docs/guides/reading.md": A_RUN.format(name="baseline"),
+    "docs/guides/runs.md": A_RUN.format(name="first") + A_RUN.format(name="second"),
 }
 """Programs whose runs a page reads."""
-TRACES = ("docs/advise.md", "docs/clusters.md", "docs/profile.md", "docs/traces.md")
+TRACES = (
+    "docs/guides/advise.md",
+    "docs/guides/clusters.md",
+    "docs/guides/profile.md",
+    "docs/reference/traces.md",
+)
 """Pages that read profiles."""
 
 LARGE = {"torch": programs.TORCH, "jax": ("jax",)}
@@ -130,7 +139,7 @@ def prepare(page: Path, folder: Path) -> None:
         for copy in ("trace.json.gz", "runs/trace.json.gz"):
             shutil.copy(TRACE, folder / copy)
         shutil.copy(CONTEXT, folder)
-    if name == "docs/compat.md":
+    if name == "docs/guides/compat.md":
         (folder / "train.py").write_text("import sys\nassert sys.argv[1:] == ['--epochs', '3']\n")
     (folder / ".local/share/bash-completion/completions").mkdir(parents=True)
     if name in RECORDED:

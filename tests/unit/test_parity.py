@@ -12,7 +12,7 @@ from stepscope.cli import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs" / "parity.md").read_text().splitlines()
+    for line in (ROOT / "docs" / "design" / "parity.md").read_text().splitlines()
     if line.startswith("| ") and not line.startswith("| there")
 ]
 
@@ -37,7 +37,7 @@ def test_all_of_the_old_job_works():
     assert [int(row[0].partition(".")[0]) for row in job] == list(range(1, len(job) + 1))
     assert len(job) >= 32
     assert {here for _, here, _, _ in job} == {"yes"}
-    text = (ROOT / "docs" / "parity.md").read_text()
+    text = (ROOT / "docs" / "design" / "parity.md").read_text()
     programs = set(re.findall(r"examples/[\w/]+\.py", text))
     assert "examples/birthweight/estimator_train.py" in programs
     assert [name for name in programs if not (ROOT / name).is_file()] == []
@@ -45,7 +45,7 @@ def test_all_of_the_old_job_works():
 
 
 def test_every_system_has_its_part():
-    titles = re.findall(r"^## (.*)", (ROOT / "docs" / "parity.md").read_text(), re.MULTILINE)
+    titles = re.findall(r"^## (.*)", (ROOT / "docs" / "design" / "parity.md").read_text(), re.MULTILINE)
     named = " ".join(titles)
     assert all(word in named for word in ("tfprof", "TensorBoard", "XProf", "HTA", "W&B", "Aim", "trackio"))
     assert len(ROWS) > 50

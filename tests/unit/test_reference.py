@@ -81,27 +81,27 @@ def test_there_are_many_series_and_one_that_is_none_is_not_described():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_of_advice_has_a_row_with_formula_and_source(rule):
-    [row] = re.findall(rf"^\| `{rule}` \|.*$", DOCS["advise.md"], re.MULTILINE)
+    [row] = re.findall(rf"^\| `{rule}` \|.*$", DOCS["guides/advise.md"], re.MULTILINE)
     _, _, formula, threshold, source, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", row))
     assert formula
     assert source
-    assert threshold or "Every rule needs a gain of 3 %" in DOCS["advise.md"]
+    assert threshold or "Every rule needs a gain of 3 %" in DOCS["guides/advise.md"]
 
 
 @pytest.mark.parametrize("name", sorted({name for each in ALL for name in {**each.gets, **each.posts}}))
 def test_an_address_is_described(name):
-    assert re.search(rf"api/v1/{re.escape(name)}(?![\w/])", DOCS["http-api.md"])
+    assert re.search(rf"api/v1/{re.escape(name)}(?![\w/])", DOCS["reference/http-api.md"])
 
 
 def test_the_modules_of_messages_are_named():
     folder = PACKAGE / "serve"
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*types.py")}
-    assert sorted(name for name in files if f"`{name}`" not in DOCS["http-api.md"]) == []
+    assert sorted(name for name in files if f"`{name}`" not in DOCS["reference/http-api.md"]) == []
 
 
 def test_figures_of_the_recorder_are_those_of_the_code():
     """Each of these sentences was false once."""
-    text = " ".join(DOCS["recording.md"].split())
+    text = " ".join(DOCS["guides/recording.md"].split())
     assert (
         f"{round((cost.UNSEEN - 1) * 100)} % are added for what a clock inside the calls does not see" in text
     )
@@ -119,13 +119,13 @@ def test_every_argument_of_watch_is_described():
     pytest.importorskip("torch")
     from stepscope.integrations.torch import watch
 
-    text = DOCS["integrations/torch.md"]
+    text = DOCS["guides/frameworks/torch.md"]
     assert [name for name in inspect.signature(watch).parameters if not re.search(rf"`?{name}=?", text)] == []
 
 
 def test_every_example_is_listed():
     """On the page of the demo, or in the table of the cluster's."""
-    listed = DOCS["demo.md"] + DOCS["clusters.md"]
+    listed = DOCS["guides/demo.md"] + DOCS["guides/clusters.md"]
     folder = ROOT / "examples"
     files = [path.relative_to(folder) for path in folder.rglob("*.*") if path.name not in PARTS]
     examples = [path.as_posix() for path in files if path.parent.name != "__pycache__"]
@@ -140,7 +140,7 @@ THERE_ANYWAY = {"stepscope", "numpy", *sys.stdlib_module_names}
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_an_example_says_what_it_needs(path):
-    [row] = [line for line in DOCS["demo.md"].splitlines() if f"`examples/{path.name}`" in line]
+    [row] = [line for line in DOCS["guides/demo.md"].splitlines() if f"`examples/{path.name}`" in line]
     tree = ast.walk(ast.parse(path.read_text()))
     names = {
         (each.module if isinstance(each, ast.ImportFrom) else each.names[0].name).partition(".")[0]

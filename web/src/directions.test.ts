@@ -1,4 +1,4 @@
-/** Imports go one way (docs/page-source.md): what many parts use never imports what is drawn. */
+/** Imports go one way (docs/design/page-source.md): what many parts use never imports what is drawn. */
 import { readFileSync, readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 

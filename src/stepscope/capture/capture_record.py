@@ -37,7 +37,7 @@ class CaptureRecord:
         cause: "schedule", "predicate", "request", "signal", "slow step" or "alert".
         reason: The cause in words, "" where there is nothing to add.
         request: Id of the request that asked for it.
-        cost: What it cost: see ``docs/capture.md``.
+        cost: What it cost: see ``docs/guides/capture.md``.
         dropped: Events that were not kept, by reason.
         memory: What memory held at the end of each step.
         before: Steps before the capture: number, seconds, seconds waited for data.

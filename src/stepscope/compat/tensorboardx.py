@@ -1,4 +1,4 @@
-"""``SummaryWriter`` of tensorboardX, which differs from torch's in what it writes: see ``docs/compat.md``."""
+"""``SummaryWriter`` of tensorboardX, which writes other bytes than torch's (``docs/guides/compat.md``)."""
 
 from __future__ import annotations
 

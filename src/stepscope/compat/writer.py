@@ -28,8 +28,8 @@ class SummaryWriter(NumberMethods, Media, Curves):
     """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
 
     Scripts only change their import, and what is written is what torch writes, record for record;
-    ``stepscope.compat.tensorboardx`` has the writer that writes as tensorboardX does. ``docs/compat.md`` says
-    what differs: nothing waits for a queue, and ``flush`` writes everything.
+    ``stepscope.compat.tensorboardx`` has the writer that writes as tensorboardX does.
+    ``docs/guides/compat.md`` lists the differences: nothing waits for a queue, ``flush`` writes everything.
 
     Args:
         log_dir: The run's directory; by default ``runs/<time>_<host><comment>``.

@@ -124,7 +124,7 @@ def readings(node: Node) -> Iterator[Reading]:
 def wrong(what: str, start: int, end: int, hint: str = "") -> ExpressionError:
     """Return the error with the column."""
     return ExpressionError(
-        f"{what}, at column {start + 1}", hint=hint or "docs/health.md", start=start, end=end
+        f"{what}, at column {start + 1}", hint=hint or "docs/guides/health.md", start=start, end=end
     )
 
 

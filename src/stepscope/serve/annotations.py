@@ -153,4 +153,4 @@ def read(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"not a {kind.__name__}: {error}", hint="see docs/http-api.md") from None
+        raise UsageError(f"not a {kind.__name__}: {error}", hint="see docs/reference/http-api.md") from None

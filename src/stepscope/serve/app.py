@@ -58,7 +58,9 @@ class Application:
         if kind is not None:
             raise Refusal(405, f"{request.method} is not served here", f"use {kind}", headers={"Allow": kind})
         raise Refusal(
-            404, f"no such endpoint: {request.scope['path']}", f"see docs/http-api.md; try {API}health"
+            404,
+            f"no such endpoint: {request.scope['path']}",
+            f"see docs/reference/http-api.md; try {API}health",
         )
 
     async def perfetto_file(self, request: Request) -> Response:
@@ -97,7 +99,9 @@ async def refuse_http(request: Request, error: Exception) -> Response:
     """Answer what the router refuses, in the form of all errors."""
     assert isinstance(error, HTTPException)
     return json_response(
-        Failure(str(error.detail), "see docs/http-api.md"), status=error.status_code, headers=error.headers
+        Failure(str(error.detail), "see docs/reference/http-api.md"),
+        status=error.status_code,
+        headers=error.headers,
     )
 
 

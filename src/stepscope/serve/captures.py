@@ -77,7 +77,7 @@ def ask(body: bytes, log: Log | None) -> bytes:
     try:
         wanted = msgspec.json.decode(body, type=CaptureRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"not a capture request: {error}", "see docs/http-api.md") from None
+        raise Refusal(400, f"not a capture request: {error}", "see docs/reference/http-api.md") from None
     directory = directory_of(log, wanted.run)
     with refusing():
         request = captures.ask(

@@ -46,5 +46,7 @@ def optional(
     low, high = -LARGEST if least is None else least, LARGEST if most is None else most
     if found is None or not low <= found <= high:
         bounds = "" if most is None else f" from {low} to {high}"
-        raise Refusal(400, f"{name} is {text!r:.60}: expected a whole number{bounds}", "see docs/http-api.md")
+        raise Refusal(
+            400, f"{name} is {text!r:.60}: expected a whole number{bounds}", "see docs/reference/http-api.md"
+        )
     return found

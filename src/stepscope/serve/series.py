@@ -57,7 +57,7 @@ def checked(body: bytes) -> SeriesRequest:
     try:
         request = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"not a series request: {error}", "see docs/http-api.md") from None
+        raise Refusal(400, f"not a series request: {error}", "see docs/reference/http-api.md") from None
     lines = sum(len(chart.lines) for chart in request.charts)
     if lines > MAX_LINES:
         raise Refusal(

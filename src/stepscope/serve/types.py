@@ -332,7 +332,7 @@ class SeriesHeader(msgspec.Struct, frozen=True):
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """A profile that a run captured, or tried to: see ``docs/capture.md``."""
+    """A profile that a run captured, or tried to: see ``docs/guides/capture.md``."""
 
     name: str
     path: str | None

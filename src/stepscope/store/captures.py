@@ -38,7 +38,7 @@ class Capture:
     """One capture of a run.
 
     Attributes:
-        facts: As the run wrote them; see ``docs/capture.md``.
+        facts: As the run wrote them; see ``docs/guides/capture.md``.
         summary: The summary by the side process; None until there is one.
     """
 

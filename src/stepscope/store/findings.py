@@ -24,7 +24,7 @@ class FindingValues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenFinding:
-    """Something wrong that a run noticed; ``docs/health.md`` has the rules. What was not written is None.
+    """Something wrong that a run noticed, as it wrote it. A field that was not written is None.
 
     Attributes:
         severity: "high", "medium", "low" or "info".

@@ -1,4 +1,4 @@
-"""docs/health.md says of every rule what its code says."""
+"""docs/guides/health.md says of every rule what its code says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepscope.health import RULES, SEVERITIES
 from stepscope.health.kind import KINDS
 from stepscope.names.roles import ROLES
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "health.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "guides" / "health.md"
 
 
 def row(rule):

@@ -287,7 +287,7 @@ export interface SeriesHeader {
   charts: ChartAnswer[];
 }
 
-/** A profile that a run captured, or tried to: see `docs/capture.md`. */
+/** A profile that a run captured, or tried to: see `docs/guides/capture.md`. */
 export interface Capture {
   name: string;
   /** Relative to the log directory; null if it failed, or lies elsewhere. */

@@ -197,7 +197,7 @@ class Fetched:
         )
         error = RecordError(
             f"gradients are not recorded: {what}",
-            hint="see the limits in docs/integrations/tensorflow.md",
+            hint="see the limits in docs/guides/frameworks/tensorflow.md",
             path=self.run.log_dir,
         )
         self.run.report("gradients", error)

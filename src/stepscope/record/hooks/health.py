@@ -60,8 +60,8 @@ class HealthHook(Hook):
     """Applies the health rules to everything that is recorded, while it is recorded.
 
     It receives numbers on the writer's thread and judges them there about once a second: the training
-    does not wait. A finding is written to the run when it opens and when it closes; ``docs/health.md`` has
-    all rules. If the finding is severe enough, the actions run when it opens: ``call`` on the writer's
+    does not wait. A finding is written to the run when it opens and when it closes; ``docs/guides/health.md``
+    has all rules. If the finding is severe enough, the actions run when it opens: ``call`` on the writer's
     thread, ``checkpoint`` in the training thread after the current step.
 
     Args:

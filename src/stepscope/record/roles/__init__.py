@@ -1,8 +1,8 @@
 """Which process of a distributed job this is, how that is known, and what it therefore writes.
 
 ``detect`` asks, in this order: the arguments, runtimes that are initialised, the environments of launchers;
-``docs/ranks.md`` has the table. Nothing is imported and nothing is sent: it reads variables and looks at
-modules that are loaded already.
+``docs/guides/ranks.md`` has the table. Nothing is imported and nothing is sent: it reads variables and
+looks at modules that are loaded already.
 """
 
 from __future__ import annotations

@@ -221,7 +221,8 @@ def indexed_job(reader: EnvironmentReader) -> Claim | None:
 
 CHIEFS = ("chief", "master")
 HINT = (
-    'see docs/ranks.md; e.g. {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+    "see docs/guides/ranks.md; "
+    'e.g. {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
 )
 
 
