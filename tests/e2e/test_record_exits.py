@@ -751,6 +751,23 @@ ERROR = "RuntimeError: CUDA error"
             "    failed = pool.submit(train, log_dir, 'raise').exception()",
             0, "failed", ERROR,
         ),
+        # A signal takes the process while the exception that left the loop still holds the run, or while
+        # the run goes on after it.
+        (
+            "try: train(log_dir, 'raise')\nexcept Exception as error:\n    held = error\n"
+            "os.kill(os.getpid(), signal.SIGTERM)",
+            -signal.SIGTERM, "failed", ERROR,
+        ),
+        (
+            "signal.signal(signal.SIGTERM, lambda *_: None)\ntry: train(log_dir, 'raise')\n"
+            "except Exception as error:\n    held = error\nos.kill(os.getpid(), signal.SIGTERM)",
+            0, "failed", ERROR,
+        ),
+        (
+            "run = ss.Run(log_dir)\ntry:\n    for step in run.steps(range(9)): raise EarlyStop\n"
+            "except EarlyStop: run.scalar('test', 1.0)\nos.kill(os.getpid(), signal.SIGTERM)",
+            -signal.SIGTERM, "stopped", "SIGTERM",
+        ),
     ],
 )  # fmt: skip
 def test_the_state_follows_the_exception_and_the_exit_code(train, program, code, status, reason):

@@ -224,7 +224,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
         writer.interrupt(name, on_clock_of(writer, share))
     if not callable(previous):
         for writer in writers:
-            writer.end("stopped", name, on_clock_of(writer, deadline))
+            writer.end(*(writer.left or ("stopped", name)), on_clock_of(writer, deadline))
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return

@@ -117,9 +117,9 @@ class AttemptInfo:
             self.unmeasured = {**self.unmeasured, what: {**known, "until": step}}
             self.changed = True
 
-    def interrupt(self, reason: str) -> None:
-        """Say that the run is stopped, as the process may end at any moment."""
-        self.status, self.reason, self.changed = "stopped", reason, True
+    def interrupt(self, status: Status, reason: str | None) -> None:
+        """Note how the run ends if the process does, which may be at any moment."""
+        self.status, self.reason, self.changed = status, reason, True
 
     def resume(self) -> None:
         """Say that the run goes on after all; what interrupted it stays its reason."""

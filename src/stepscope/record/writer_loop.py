@@ -359,7 +359,7 @@ class WriterLoop:
         self.left_loop: Callable[[], tuple[Outcome, int] | None] = _nothing
         self._opened = threading.Event()
         self._late = False
-        self._interrupted: str | None = None
+        self._interrupted: Outcome | None = None
         self._thread: threading.Thread | None = None
 
     # --- for other threads --------------------------------------------------------------------------
@@ -482,12 +482,13 @@ class WriterLoop:
     def interrupt(self, reason: str, deadline: Deadline) -> None:
         """Mark the run stopped and write everything, as the process may end at any moment.
 
-        One that has ended, and is still being written, stays what it is.
+        One that has ended, and is still being written, stays what it is. One whose loop an exception left
+        failed by that, whatever takes the process: a pool stops a child that still holds its run.
         """
         if not self._intake.taking:
             return
-        self._interrupted = reason
-        self._info.interrupt(reason)
+        self._interrupted = self.left or ("stopped", reason)
+        self._info.interrupt(*self._interrupted)
         if self.uploader is not None:
             self.uploader.ask_no_longer(deadline)
         self.flush(deadline)
@@ -515,7 +516,7 @@ class WriterLoop:
         """Take no more points, and note how the run ends."""
         self._intake.close()
         if self._interrupted and status == "finished":
-            status, reason = "stopped", self._interrupted
+            status, reason = self._interrupted
         self._info.end(status, reason, self.clock.wall())
 
     def _ask(self, request: FlushRequest, timeout: float) -> bool | None:
