@@ -1,4 +1,4 @@
-"""Pages of the documentation site that are not in ``docs/``: docstrings, commands, the changelog.
+"""Pages of the documentation site that are not in ``docs/``: docstrings, rules, commands, the changelog.
 
 MkDocs calls the functions below by their names (``hooks`` in ``mkdocs.yml``). Commands and names are those of
 the installed package: a checkout need not be compiled.
@@ -17,6 +17,24 @@ IN_REPOSITORY = re.compile(
     r"\]\((?:\.\./)+((?:src|tests|web|benchmarks|examples|scripts)/[^)]*|[A-Z]+\.md[^)]*)\)"
 )
 FIXED_WIDTH = 100
+RULES_HEAD = """
+# Rules
+
+Every rule that judges a run ([health](../guides/health.md)) or a profile ([advice](../guides/advise.md)).
+This page is made from the rules themselves.
+"""
+HEALTH_HEAD = """
+A *point* is a recorded value of a series. A *sample* is a point of a series that is recorded only now and then, such as
+those of layers. MAD is the median absolute deviation. Set a threshold by `rules={"loss-spike": {"ratio": 2}}` or
+`--set loss-spike.ratio=2`. *High* is the severity for which a person would stop a run. Gradients are judged by ratios
+only, so no rule depends on a loss scale or a width.
+"""
+ADVICE_HEAD = """
+U(S) is the union of the intervals of a set of events. *Dry* is the time of the steps in which no device works: all of it
+if no device was recorded. *T* is the thread that runs the steps. A *gain without S* comes from replaying the steps
+without S. Every rule also needs a gain of 3 % of the step, unless it says otherwise. What to do depends on the framework
+that was recorded; the finding says it.
+"""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -49,6 +67,7 @@ def made() -> dict[str, str]:
     """Return the made pages: path and Markdown."""
     return {
         "reference/python.md": python_page(),
+        "reference/rules.md": rules_page(),
         "reference/commands.md": commands_page(),
         "reference/changes.md": (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](../"),
     }
@@ -98,6 +117,43 @@ def assigned(path: Path) -> dict[str, Any]:
             except ValueError:
                 continue  # no literal
     return found
+
+
+def rules_page() -> str:
+    """Return every rule of health and of advice, with formula, limits and source."""
+    from stepscope.analyze.advise import RULES as ADVICE
+    from stepscope.health import RULES
+    from stepscope.names.roles import ROLES
+
+    lines = [RULES_HEAD.strip(), "", "## Rules of health", "", HEALTH_HEAD.strip()]
+    for rule in RULES.values():
+        rows = {
+            "severity": rule.severity,
+            "formula": rule.formula,
+            "thresholds": ", ".join(f"`{name}` {value:g}" for name, value in rule.defaults.items()) or "none",
+            "fires": rule.window,
+            "chance of a false alarm": rule.chance,
+            "needs": rule.fewest,
+            "looks at": ", ".join(f"`{role}`" for role in rule.roles),
+            "not judged in training that is": ", ".join(rule.unfit),
+            "what to do": rule.action,
+            "source": rule.source,
+        }
+        lines += ["", f"### {rule.id}", "", f"{rule.title}.", *table(rows)]
+    lines += ["", "## Roles of series", "", "| role | what it is |", "|---|---|"]
+    lines += [f"| `{role}` | {text} |" for role, text in ROLES.items()]
+    lines += ["", "## Rules of advice", "", ADVICE_HEAD.strip()]
+    for name, rule in ADVICE.items():
+        fires = rule.fires or "a gain of 3 % of the step"
+        rows = {"formula": rule.formula, "fires at": fires, "source": rule.source}
+        lines += ["", f"### {name}", *table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: dict[str, str]) -> list[str]:
+    """Return a table of two columns, without its empty rows."""
+    cells = [f"| {name} | {text.replace('|', chr(92) + '|')} |" for name, text in rows.items() if text]
+    return ["", "| | |", "|---|---|", *cells]
 
 
 def commands_page() -> str:

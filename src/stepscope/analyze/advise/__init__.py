@@ -1,6 +1,6 @@
 """Rules that find what the steps of a profile waited for, what that costs, and what to do about it.
 
-One check per rule, named in :data:`RULES`. A rule that lacks data abstains and says what is missing, so no
+One check per rule, listed in ``rules.py``. A rule that lacks data abstains and says what is missing, so no
 finding means "looked, and found nothing". Findings that explain each other are one, with a chain.
 """
 
@@ -9,61 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stepscope.analyze.advise import (
-    activities,
-    between,
-    blocking,
-    busy,
-    callbacks,
-    communication,
-    copies,
-    dtypes,
-    eager,
-    expensive,
-    hang,
-    host,
-    kernels,
-    memory,
-    operation,
-    steps,
-    syncs,
-    utilization,
-)
-from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Check, Facts, Finding
+from stepscope.analyze.advise import communication, steps
+from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Facts, Finding
+from stepscope.analyze.advise.rules import RULES
 from stepscope.health.worth import is_worth
 from stepscope.text import number
 from stepscope.trace.model import Trace
 from stepscope.trace.ranks import overlapping
-
-RULES: dict[str, Check] = {
-    "accelerator-utilization": utilization.check,
-    "operation": operation.check,
-    "expensive-operation": expensive.check,
-    "input-bound": activities.input_bound,
-    "preprocessing": activities.preprocessing,
-    "compilation": activities.compilation,
-    "checkpoint": activities.checkpoint,
-    "logging": activities.logging,
-    "evaluation": activities.evaluation,
-    "blocking-call": blocking.check,
-    "busy-machine": busy.check,
-    "host-callback": callbacks.check,
-    "between-steps": between.check,
-    "communication-bound": communication.check,
-    "slow-rank": communication.slow_rank,
-    "hang": hang.check,
-    "host-bound": host.check,
-    "sync-points": syncs.check,
-    "small-kernels": kernels.small,
-    "eager-operations": eager.check,
-    "unfused-optimizer": kernels.optimizer,
-    "dtype-hints": dtypes.check,
-    "memory-near-limit": memory.check,
-    "pageable-copies": copies.check,
-    "step-variation": steps.check,
-}
-"""Every rule by its id; ``host-bound`` also gives ``launch-bound`` and ``python-overhead``. Three are
-tfprof's."""
 
 _HOST = ("host-bound", "launch-bound", "python-overhead")
 _IDLING = (
@@ -189,7 +141,9 @@ def advise(facts: Facts) -> Advice:
     if late is not None:
         # The others wait for this one: what it waits for is what all of them wait for.
         facts = replace(facts, ranks=(int(late.place["rank"]),))
-    for rule, check in RULES.items():
+    for rule, (check, *_) in RULES.items():
+        if check is None:
+            continue
         try:
             if cut:
                 raise Abstain(cut)
@@ -198,7 +152,7 @@ def advise(facts: Facts) -> Advice:
             else:
                 findings += check(facts)
             judged.append(rule)
-        except Abstain as missing:  # noqa: PERF203
+        except Abstain as missing:
             abstained.append(Abstention(rule, str(missing)))
     return Advice(ordered(joined(worthwhile(facts, findings))), abstained, judged, [cut] if cut else [])
 
@@ -349,7 +303,7 @@ def _same_place(one: Finding, other: Finding) -> bool:
 
 def ordered(findings: list[Finding]) -> list[Finding]:
     """Return findings by their gain, followed by those without a gain by severity."""
-    rules = [*RULES, *_HOST]
+    rules = list(RULES)
 
     def key(one: Finding) -> tuple[float, int, int]:
         worth = one.gain_ratio if one.gain_ratio is not None else -1.0
