@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,12 @@ IN_REPOSITORY = re.compile(
     r"\]\((?:\.\./)+((?:src|tests|web|benchmarks|examples|scripts)/[^)]*|[A-Z]+\.md[^)]*)\)"
 )
 FIXED_WIDTH = 100
+HTTP_HEAD = """
+# Addresses and messages
+
+Every address of the server with its parameters, and every message with its fields. [The HTTP
+interface](http-api.md) says how to use them. This page is made from the server's OpenAPI document.
+"""
 RULES_HEAD = """
 # Rules
 
@@ -24,16 +33,16 @@ Every rule that judges a run ([health](../guides/health.md)) or a profile ([advi
 This page is made from the rules themselves.
 """
 HEALTH_HEAD = """
-A *point* is a recorded value of a series. A *sample* is a point of a series that is recorded only now and then, such as
-those of layers. MAD is the median absolute deviation. Set a threshold by `rules={"loss-spike": {"ratio": 2}}` or
-`--set loss-spike.ratio=2`. *High* is the severity for which a person would stop a run. Gradients are judged by ratios
-only, so no rule depends on a loss scale or a width.
+A *point* is a recorded value of a series. A *sample* is a point of a series that is recorded only now and
+then, such as those of layers. MAD is the median absolute deviation. Set a threshold by
+`rules={"loss-spike": {"ratio": 2}}` or `--set loss-spike.ratio=2`. *High* is the severity for which a
+person would stop a run. Gradients are judged by ratios only, so no rule depends on a loss scale or a width.
 """
 ADVICE_HEAD = """
-U(S) is the union of the intervals of a set of events. *Dry* is the time of the steps in which no device works: all of it
-if no device was recorded. *T* is the thread that runs the steps. A *gain without S* comes from replaying the steps
-without S. Every rule also needs a gain of 3 % of the step, unless it says otherwise. What to do depends on the framework
-that was recorded; the finding says it.
+U(S) is the union of the intervals of a set of events. *Dry* is the time of the steps in which no device
+works: all of it if no device was recorded. *T* is the thread that runs the steps. A *gain without S* comes
+from replaying the steps without S. Every rule also needs a gain of 3 % of the step, unless it says
+otherwise. What to do depends on the framework that was recorded; the finding says it.
 """
 
 
@@ -69,6 +78,7 @@ def made() -> dict[str, str]:
         "reference/python.md": python_page(),
         "reference/rules.md": rules_page(),
         "reference/commands.md": commands_page(),
+        "reference/http.md": http_page(),
         "reference/changes.md": (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](../"),
     }
 
@@ -148,6 +158,56 @@ def rules_page() -> str:
         rows = {"formula": rule.formula, "fires at": fires, "source": rule.source}
         lines += ["", f"### {name}", *table(rows)]
     return "\n".join(lines) + "\n"
+
+
+def http_page() -> str:
+    """Return every address of the server and every message, from the OpenAPI document."""
+    from stepscope.cli import main
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(["openapi"])
+    whole = json.loads(printed.getvalue())
+    lines = [HTTP_HEAD.strip()]
+    for path, operations in sorted(whole["paths"].items()):
+        for method, operation in operations.items():
+            lines += ["", f"## {method.upper()} {path.lstrip('/')}", "", sentence(operation["summary"])]
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            asked = {f"`{each['name']}`": each.get("description", "") for each in operation["parameters"]}
+            answers = {
+                kind: schema_name(content.get("x-frame-header") or content.get("schema", {}))
+                for kind, content in operation["responses"].get("200", {}).get("content", {}).items()
+            }
+            asked |= {"body": schema_name(body["schema"])} if body else {}
+            asked["answer"] = ", ".join(
+                kind if name in ("", "string") else f"{name} (`{kind}`)" for kind, name in answers.items()
+            )
+            lines += table(asked)
+    lines += ["", "## Messages"]
+    for name, schema in sorted(whole["components"]["schemas"].items()):
+        fields = schema.get("properties", {})
+        lines += ["", f"### {name}", "", sentence(schema.get("description", ""))]
+        lines += ["", *[f"- `{field}`: {schema_name(kind)}" for field, kind in fields.items()]]
+    return "\n".join(lines) + "\n"
+
+
+def sentence(text: str) -> str:
+    """Return a summary without the address that it repeats."""
+    said = re.sub(r"^.*?(?:GET|POST) [^:]*[.:] ?", "", text.replace("``", "`"))
+    return said[:1].upper() + said[1:]
+
+
+def schema_name(schema: dict[str, Any]) -> str:
+    """Return the type of a field in a few words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if parts := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(map(schema_name, parts))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {schema_name(schema.get('items', {}))}"
+    return str(schema.get("type", ""))
 
 
 def table(rows: dict[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 The numbers are HTA's, from ``TraceAnalysis(trace_files=…, include_last_profiler_step=True)``: without that
 flag it leaves out what the last step launched. HTA cuts nanoseconds off, so its numbers for traces recorded
 in nanoseconds are only near ours; for those recorded in microseconds they are the same to the last digit.
-docs/reference/analyses.md explains every difference.
+docs/design/agreement.md explains every difference.
 """
 
 from __future__ import annotations

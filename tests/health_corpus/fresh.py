@@ -1,7 +1,7 @@
 """Trainings that no rule was tuned on: drawn by chance after the rules were done, and judged once.
 
 Architectures, sizes, data, optimizers, schedules, rates, rhythms and paces come from one generator. Another
-seed makes another corpus. ``docs/guides/health.md`` has the seeds that were judged, and the results.
+seed makes another corpus. ``docs/design/health-corpora.md`` has the seeds that were judged, and the results.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from stepscope.analyze.advise import RULES as ADVICE
 from stepscope.health import RULES
 
 sys.path.insert(0, str(ROOT / "scripts"))
-import docs_site  # noqa: E402
+import docs_site
 
 FOLDERS = ("src/", "docs/", "web/", "tests/", "benchmarks/", "examples/", "scripts/", ".ci/")
 TEXT = {

@@ -24,6 +24,8 @@ DOCS = {
 }
 WHOLE = "\n".join(DOCS.values())
 
+HTTP = docs_site.http_page()
+
 GROUPS = (
     "speed|system|gradients|activations|optimizer|stepscope|train|eval|test|weights|updates|checkpoint|attention"
     "|router|embeddings"
@@ -90,14 +92,14 @@ def test_a_rule_of_advice_has_its_formula_and_source_in_the_reference(rule):
 
 
 @pytest.mark.parametrize("name", sorted({name for each in ALL for name in {**each.gets, **each.posts}}))
-def test_an_address_is_described(name):
-    assert re.search(rf"api/v1/{re.escape(name)}(?![\w/])", DOCS["reference/http-api.md"])
+def test_an_address_is_in_the_reference(name):
+    assert re.search(rf"^## (?:GET|POST) api/v1/{re.escape(name)}$", HTTP, re.MULTILINE)
 
 
-def test_the_modules_of_messages_are_named():
-    folder = PACKAGE / "serve"
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*types.py")}
-    assert sorted(name for name in files if f"`{name}`" not in DOCS["reference/http-api.md"]) == []
+def test_each_type_that_an_address_names_is_in_the_reference():
+    named = set(re.findall(r"^\| (?:answer|body) \| ([A-Z]\w+)", HTTP, re.MULTILINE))
+    assert len(named) > 40
+    assert [name for name in named if f"### {name}\n" not in HTTP] == []
 
 
 def test_figures_of_the_recorder_are_those_of_the_code():
