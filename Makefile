@@ -4,6 +4,7 @@
 # make explore  property tests with random examples; failures become examples in .hypothesis/patches
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
+# make approve  rewrite the approved texts in tests/data/approved; their difference is to be reviewed
 # make mutants  change the source a little and see which changes no test notices
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
 # make pictures  train the demo and take the pictures of the documentation from it, into docs/images
@@ -35,7 +36,7 @@ PAGE_INPUTS ?= 50000
 MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: answers demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: answers approve demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -88,6 +89,9 @@ pictures: $(VENV)/.test
 
 recordings:
 	$(PYTHON) scripts/recordings.py fetch
+
+approve: $(VENV)/.test
+	$(BIN)/python -m pytest -q --approve $(PYTEST)
 
 mutants: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet coverage

@@ -76,7 +76,7 @@ def recordings(scratch: Path) -> list[Path]:
         if not folder.is_dir():
             continue
         copies.append(scratch / name)
-        shutil.copytree(folder, copies[-1], ignore=shutil.ignore_patterns("fuzz", "scripts"))
+        shutil.copytree(folder, copies[-1], ignore=shutil.ignore_patterns("approved", "fuzz", "scripts"))
         for packed in copies[-1].rglob("*.xz"):
             packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
             shutil.copystat(packed, packed.with_suffix(""))

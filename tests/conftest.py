@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.approved import Approved
 from support.durations import by_file
 from support.gate import in_gate
 from support.recordings import NOT_HERE
@@ -50,6 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     choice = parser.getgroup("stepscope").addoption
     choice("--gate", action="store_true", help="only the tests of make test")
     choice("--beyond-gate", action="store_true", help="only the tests that make test leaves out")
+    choice("--approve", action="store_true", help="only the tests of approved texts, and rewrite these")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,10 +88,12 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long: a worker that begins it last would leave the others idle."""
     gate, beyond = config.getoption("--gate"), config.getoption("--beyond-gate")
-    if gate != beyond:
+    approve = config.getoption("--approve")
+    if gate != beyond or approve:
         left_out = [
             item for item in items
-            if in_gate(item.nodeid, (mark.name for mark in item.iter_markers())) != gate
+            if (approve and "approved" not in getattr(item, "fixturenames", ()))
+            or (gate != beyond and in_gate(item.nodeid, (mark.name for mark in item.iter_markers())) != gate)
         ]  # fmt: skip
         config.hook.pytest_deselected(items=left_out)
         skip = set(left_out)
@@ -99,6 +103,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.nodeid.startswith(LAST), not item.nodeid.startswith(("tests/e2e/", *LONGEST))
         )
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def approved(request: pytest.FixtureRequest) -> Iterator[Approved]:
+    """Compare texts with approved ones, or rewrite these."""
+    texts = Approved(rewrite=request.config.getoption("--approve"))
+    yield texts
+    texts.write()
 
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist is installed

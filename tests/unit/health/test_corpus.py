@@ -1,19 +1,26 @@
-"""How right the rules are on the recorded trainings of the corpus."""
+"""How right the rules are on the recorded trainings of the corpus, and all that they find in each."""
 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.findings import line_of
 
-from stepscope.health import RULES, Monitor
+from stepscope.health import RULES, Monitor, Verdict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "health_corpus"))
 import corpus
 
 TRAININGS = corpus.trainings()
+
+
+@cache
+def verdict_of(name: str) -> Verdict:
+    return corpus.judge(next(each for each in TRAININGS if each.name == name).attempt)
 
 
 def test_the_corpus_is_what_it_says():
@@ -33,11 +40,24 @@ def test_the_corpus_is_what_it_says():
 
 @pytest.mark.parametrize("split", ["tune", "judge", "fresh"])
 def test_healthy_trainings_are_left_alone_and_broken_ones_are_found(split):
-    result = corpus.score(corpus.trainings(split))
+    result = corpus.Score()
+    for each in corpus.trainings(split):
+        result.add(each, verdict_of(each.name))
     told = "\n".join(corpus.table(result))
     assert result.high == [], told
     assert len(result.false) <= 0.01 * (result.healthy + result.planted), told
     assert result.recall >= 0.97, told
+
+
+@pytest.mark.parametrize("task", sorted({each.name.partition("-")[0] for each in TRAININGS}))
+def test_what_is_found_in_each_training(task, approved):
+    lines = []
+    for each in TRAININGS:
+        if each.name.partition("-")[0] == task:
+            findings = verdict_of(each.name).findings
+            start = min(points.wall[0] for points in each.attempt.series)
+            lines += [each.name, *(f"   {line_of(finding, start)}" for finding in findings)]
+    approved.check("health_corpus", task, "\n".join(lines))
 
 
 @pytest.mark.parametrize("training", TRAININGS[::9], ids=lambda each: each.name)
@@ -57,4 +77,4 @@ def test_a_training_is_judged_alike_while_it_is_recorded(training):
             done[at] = max(done[at], end)
         monitor.advance(cut)
     monitor.finish()
-    assert repr(monitor.verdict) == repr(corpus.judge(training.attempt))
+    assert repr(monitor.verdict) == repr(verdict_of(training.name))

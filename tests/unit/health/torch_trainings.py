@@ -6,21 +6,47 @@ Time is passed in, and every measured step is waited for, so that a busy machine
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from trainings import Time, at, digits
 
 import stepscope as ss
 from stepscope.integrations.torch import watch
+from stepscope.record.clock import SYSTEM
 
 SAMPLED = 10
 """Steps between two samples of the layers."""
 KINDS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+
+
+@cache
+def digits():
+    """Inputs and labels of scikit-learn's digits, shuffled: 1,500 to train on, 297 to evaluate."""
+    from sklearn.datasets import load_digits  # seconds, for every worker that collects this
+
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    inputs, labels = data.data[order] / 16.0, data.target[order]
+    return inputs[:1500], labels[:1500], inputs[1500:], labels[1500:]
+
+
+class Time:
+    """A clock that goes on by what a loop says it took."""
+
+    def __init__(self):
+        self.now = 1_700_000_000.0
+
+    def __call__(self):
+        return self.now
+
+    @property
+    def clock(self):
+        return replace(SYSTEM, wall=self, steady=self)
 
 
 def network(kind: str = "relu", *, depth: int = 2, width: int = 48, scale: float = 1.0) -> nn.Sequential:
@@ -50,7 +76,6 @@ class Training:
         clip: Called with the parameters before each step of the optimizer.
         spoil: Called with the training, the step and the inputs; returns inputs.
         scaler: Of mixed precision.
-        schedule: Factor of the learning rate by step.
     """
 
     model: nn.Module = field(default_factory=network)
@@ -61,7 +86,6 @@ class Training:
     spoil: Callable[[Any, int, Any], Any] = lambda training, step, x: x
     scaler: Any = None
     evaluate: int = 0
-    schedule: Callable[[int], float] | None = None
 
     def run(self, directory: Any, **options: Any) -> ss.HealthHook:
         """Train and record; return what judged it."""
@@ -77,11 +101,8 @@ class Training:
         inputs, labels, *held = (torch.as_tensor(each) for each in digits())
         inputs, held[0] = inputs.float(), held[0].float()
         optimizer = self.optimizer(self.model.parameters())
-        rate = optimizer.param_groups[0]["lr"]
         with watch(self.model, optimizer, run, scaler=self.scaler):
             for step in run.steps(range(self.steps)):
-                if self.schedule is not None:
-                    optimizer.param_groups[0]["lr"] = rate * at(self.schedule, step)
                 rows = random.choice(len(inputs), 64, replace=False)
                 loss = self.loss(self.model(self.spoil(self, step, inputs[rows])), labels[rows])
                 self._step(optimizer, loss)

@@ -1,0 +1,56 @@
+"""Texts that were looked at and approved: ``make approve`` rewrites them, and the difference is reviewed.
+
+A file in ``tests/data/approved`` holds the texts of a topic in sections, each below a line ``== name``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "approved"
+MARK = "== "
+
+
+class Approved:
+    """The approved texts of the session.
+
+    Args:
+        rewrite: Take every text that is checked, instead of comparing it.
+    """
+
+    def __init__(self, *, rewrite: bool) -> None:
+        self.rewrite = rewrite
+        self._topics: dict[str, dict[str, str]] = {}
+        self._checked: dict[str, dict[str, str]] = {}
+
+    def sections(self, topic: str) -> dict[str, str]:
+        """Return the texts of a topic by name."""
+        if topic not in self._topics:
+            path = FOLDER / f"{topic}.txt"
+            parts = path.read_text().split(f"\n{MARK}") if path.exists() else []
+            parts[:1] = [part.removeprefix(MARK) for part in parts[:1]]
+            self._topics[topic] = {
+                name: text.strip("\n") for name, _, text in (part.partition("\n") for part in parts)
+            }
+        return self._topics[topic]
+
+    def check(self, topic: str, name: str, text: str) -> None:
+        """Compare a text with the approved one of its name."""
+        text = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+        self._checked.setdefault(topic, {})[name] = text
+        if not self.rewrite:
+            assert text == self.sections(topic).get(name), f"{topic}: {name}: make approve rewrites it"
+
+    def check_names(self, topic: str, names: list[str]) -> None:
+        """Compare the names of a topic's sections, in order, with those of its cases."""
+        if not self.rewrite:
+            assert list(self.sections(topic)) == names, f"{topic}: make approve rewrites it"
+
+    def write(self) -> None:
+        """Write what was checked, if it is to be rewritten: the topics as a whole."""
+        if not self.rewrite:
+            return
+        FOLDER.mkdir(exist_ok=True)
+        for topic, texts in self._checked.items():
+            lines = "\n\n".join(f"{MARK}{name}\n{text}" for name, text in texts.items())
+            (FOLDER / f"{topic}.txt").write_text(lines + "\n")
