@@ -34,7 +34,7 @@ def record(folder: Path) -> None:
         for step in run.steps(range(STEPS)):
             run.scalar("train/loss", 1 / (step + 1))
     with ss.open(folder) as log:
-        values = log.run("run").series("train/loss")["value"].to_list()
+        values = log.run("run").series("train/loss")["value"].tolist()
     assert len(values) == STEPS
     assert values[0] == 1.0
 

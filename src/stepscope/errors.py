@@ -16,6 +16,7 @@
     │   └── DivergedError       (ArithmeticError)    the loss is NaN or infinite
     ├── CaptureError            (RuntimeError)       steps that cannot be profiled
     ├── ServeError              (OSError)            the server cannot start
+    ├── MissingPackageError                          a library that is not installed; the hint says how to
     ├── WorkerError             (RuntimeError)       a process that worked for this one died
     └── TraceError              (ValueError)         a profile that cannot be read
         └── EmptyTraceError                          a profile without the events a question needs
@@ -117,6 +118,10 @@ class CaptureError(StepscopeError, RuntimeError):
 
 class ServeError(StepscopeError, OSError):
     """The server cannot start."""
+
+
+class MissingPackageError(StepscopeError):
+    """A library that is not installed, such as that of an extra; the hint says how to install it."""
 
 
 class WorkerError(StepscopeError, RuntimeError):

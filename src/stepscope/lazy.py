@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +31,27 @@ def names(
         return value
 
     return get, lambda: known.copy()
+
+
+@contextmanager
+def needs(package: str) -> Iterator[None]:
+    """Say how to install a library that is imported in the block and is not there.
+
+    Args:
+        package: What pip is to install, such as ``stepscope[frames]``.
+
+    Raises:
+        MissingPackageError: The library is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from stepscope.errors import MissingPackageError
+
+        quote = "'" if "[" in package else ""
+        raise MissingPackageError(
+            f"{error.name} is not installed", hint=f"pip install {quote}{package}{quote}"
+        ) from error
 
 
 class module:  # noqa: N801  stands for one

@@ -55,7 +55,7 @@ def needs(name: str) -> None:
 def test_one_machine(profile: str, steps: str, tmp_path: Path) -> None:
     run = train(tmp_path, "--steps", steps, "--profile", profile)
     assert run.state == "finished"
-    evaluated = run.series("eval/loss")["value"].to_list()
+    evaluated = run.series("eval/loss")["value"].tolist()
     assert evaluated[-1] < evaluated[0]
     assert ["train/loss", "eval/loss"] in charts(run)
     assert {
@@ -80,7 +80,7 @@ def means(run: store.StoredRun) -> int:
     """Return how many means of 50 steps there are, each of which is that of the 50 steps up to its own."""
     loss, found = run.series("train/loss"), run.series("train/loss_mean_of_50")
     for step, mean in zip(found["step"], found["value"], strict=True):
-        of = loss.filter((loss["step"] > step - 50) & (loss["step"] <= step))["value"]
+        of = loss.value[(loss.step > step - 50) & (loss.step <= step)]
         assert (len(of), mean) == (50, pytest.approx(of.mean(), rel=1e-5))
     return len(found)
 
@@ -97,7 +97,7 @@ def test_keras(backend: str, tmp_path: Path) -> None:
         tmp_path, "--steps", "200", "--profile", "range:20-22", by="keras", KERAS_BACKEND=backend, **QUICK
     )
     assert (run.state, run.problems) == ("finished", [])
-    evaluated = run.series("eval/loss")["value"].to_list()
+    evaluated = run.series("eval/loss")["value"].tolist()
     assert evaluated[1] < evaluated[0]
     assert ["train/loss", "eval/loss"] in charts(run)
     assert {
@@ -117,7 +117,7 @@ def test_jax(processes: int, tmp_path: Path) -> None:
     run = train(tmp_path, *words, by="jax", JAX_PLATFORMS="cpu", **QUICK)
     assert (run.state, run.problems) == ("finished", [])
     assert [each.rank for each in run.ranks.members()] == (list(range(processes)) if processes > 1 else [])
-    evaluated = run.series("eval/loss")["value"].to_list()
+    evaluated = run.series("eval/loss")["value"].tolist()
     assert len(evaluated) == 2
     assert evaluated[1] < 1.0 < run.series("train/loss")["value"][0]
     assert ["train/loss", "eval/loss"] in charts(run)

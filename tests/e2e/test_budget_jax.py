@@ -130,7 +130,7 @@ def test_both_processes_stretch_at_the_same_step(tmp_path: Path) -> None:
     assert not any(two["problems"].values())
     assert max(factor for _, factor in one["stretches"]) >= 4  # 50 ms a sample, some ms a step
     with ss.open(tmp_path / "run", cache=False) as log:
-        steps = log.run(".").series("gradients/w/norm")["step"].to_list()
+        steps = log.run(".").series("gradients/w/norm")["step"].tolist()
     assert steps == [step for step, level in enumerate(one["levels"]) if level != "norm"]
     assert len(steps) < 300 / 2 / 2
 
@@ -149,9 +149,9 @@ def test_fit_of_keras_in_both_processes(tmp_path: Path) -> None:
     with ss.open(tmp_path / "run", cache=False) as log:
         run = log.run(".")
         steps = [
-            run.series(f"gradients/net/hidden/{name}/std")["step"].to_list() for name in ("kernel", "bias")
+            run.series(f"gradients/net/hidden/{name}/std")["step"].tolist() for name in ("kernel", "bias")
         ]
-        layers = [run.series(f"activations/net/{name}/std")["step"].to_list() for name in ("hidden", "out")]
+        layers = [run.series(f"activations/net/{name}/std")["step"].tolist() for name in ("hidden", "out")]
     assert steps[0][0] == layers[0][0] == 0
     assert steps[1][0] == layers[1][0] == 2
     assert not set(layers[0]) & set(layers[1])

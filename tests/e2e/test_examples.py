@@ -50,7 +50,7 @@ def verdict_of(directory: Path, name: str) -> Verdict:
 
 
 def values(run: store.StoredRun, tag: str) -> list[float]:
-    return run.series(tag)["value"].to_list()
+    return run.series(tag)["value"].tolist()
 
 
 LOOPS = [
@@ -72,7 +72,7 @@ def test_loops_learn(example: str, needs: str, trained: str, evaluated: str, tmp
     assert (run.state, run.problems) == ("finished", [])
     assert run.info.total_steps == len(run.series("speed/step_time_ms")) == 160
     assert len(run.series(trained)) == {"flax_loop": 5, "transformers_trainer": 32}.get(example, 160)
-    found = run.series(evaluated)["value"].to_list()
+    found = run.series(evaluated)["value"].tolist()
     assert len(found) == 5
     assert found[-1] < found[0]
     [chart] = [group for group in groups(run.tags()) if group.metric == "loss"]
@@ -83,8 +83,8 @@ def test_loops_learn(example: str, needs: str, trained: str, evaluated: str, tmp
 def test_resuming_keeps_both_attempts(tmp_path: Path) -> None:
     run = run_example("resume", tmp_path)
     loss = run.series("train/loss")
-    assert loss.filter(loss["attempt"] == 1)["step"].to_list() == list(range(150))
-    assert loss.filter(loss["attempt"] == 2)["step"].to_list() == list(range(100, 200))
+    assert loss.step[loss.attempt == 1].tolist() == list(range(150))
+    assert loss.step[loss.attempt == 2].tolist() == list(range(100, 200))
 
 
 @pytest.mark.slow

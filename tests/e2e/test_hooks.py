@@ -56,7 +56,7 @@ def test_a_job_that_is_told_to_end_saves_a_checkpoint_and_ends_in_order(tmp_path
     with ss.open(tmp_path) as log:
         [run] = log.runs()
         assert (run.info.status, run.info.reason) == ("finished", "SIGTERM")
-        assert run.series("checkpoint/save_time_s")["step"].to_list() == [last]
+        assert run.series("checkpoint/save_time_s")["step"].tolist() == [last]
         assert "system/process/memory_bytes" in run.tags()
 
 

@@ -169,7 +169,7 @@ def stored(tmp_path: Path, name: str) -> ss.store.StoredRun:
 
 
 def steps(run: ss.store.StoredRun, tag: str) -> list[int]:
-    return run.series(tag)["step"].to_list()
+    return run.series(tag)["step"].tolist()
 
 
 def took(output: str) -> dict[str, str]:
@@ -180,7 +180,7 @@ def test_ddp_and_fsdp2(tmp_path: Path) -> None:
     launch(tmp_path, TORCH)
     for kind, wrapper in (("ddp", "DistributedDataParallel"), ("fsdp2", "fully_shard")):
         run = stored(tmp_path, kind)
-        assert run.series("optimizer/lr")["value"].to_list() == pytest.approx([0.1] * 4 + [0.01] * 4)
+        assert run.series("optimizer/lr")["value"].tolist() == pytest.approx([0.1] * 4 + [0.01] * 4)
         assert steps(run, "train/loss") == list(range(8))
         model = run.info.config["model"]
         assert (model["class"], model["wrapped_by"]) == ("Sequential", [wrapper])

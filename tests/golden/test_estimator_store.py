@@ -55,9 +55,9 @@ def test_every_point_is_that_of_tensorboard(log, name):
     for tag, points in theirs.items():
         wall, step, value = zip(*points, strict=True)
         frame = run.series(tag)
-        assert frame["step"].to_list() == list(step)
-        assert frame["wall_time"].to_list() == list(wall)
-        np.testing.assert_array_equal(frame["value"].to_numpy(), np.array(value, np.float32))
+        assert frame["step"].tolist() == list(step)
+        assert frame["wall_time"].tolist() == list(wall)
+        np.testing.assert_array_equal(frame["value"], np.array(value, np.float32))
     assert run.problems == []
 
 

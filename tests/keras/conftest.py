@@ -58,9 +58,9 @@ class Recorded:
             run = log.run(".")
             self.state, self.tags, self.info = run.state, run.tags(), run.info
             frames = {tag: run.series(tag) for tag in self.tags}
-        self.steps = {tag: frame["step"].to_list() for tag, frame in frames.items()}
-        self.values = {tag: frame["value"].to_list() for tag, frame in frames.items()}
-        self.attempts = {tag: frame["attempt"].to_list() for tag, frame in frames.items()}
+        self.steps = {tag: frame["step"].tolist() for tag, frame in frames.items()}
+        self.values = {tag: frame["value"].tolist() for tag, frame in frames.items()}
+        self.attempts = {tag: frame["attempt"].tolist() for tag, frame in frames.items()}
 
 
 @pytest.fixture

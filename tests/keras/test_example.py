@@ -23,7 +23,7 @@ def test_it_learns(tmp_path):
         run = log.run("run")
         assert (run.state, run.problems, run.info.total_steps) == ("finished", [], 160)
         assert len(run.series("train/loss")) == len(run.series("speed/step_time_ms")) == 160
-        evaluated = run.series("eval/loss")["value"].to_list()
+        evaluated = run.series("eval/loss")["value"].tolist()
         assert len(evaluated) == 5
         assert evaluated[-1] < evaluated[0]
         [chart] = [group for group in groups(run.tags()) if group.metric == "loss"]

@@ -75,7 +75,7 @@ def test_one_machine(tmp_path):
     with ss.open(tmp_path, cache=False) as log:
         run, evaluation = log.run("births"), log.run("births/eval")
         assert (run.state, run.problems) == ("finished", [])
-        losses = evaluation.series("loss")["value"].to_list()
+        losses = evaluation.series("loss")["value"].tolist()
         assert losses[-1] < losses[0]
         assert {"loss", "dnn/hiddenlayer_0/fraction_of_zero_values", "gradients/norm"} <= set(run.tags())
         activations = run.record("dnn/hiddenlayer_0/activation")[-1]
@@ -114,4 +114,4 @@ def test_a_cluster_leaves_the_fifteen_timelines(tmp_path, forks, monkeypatch):
         run = log.run("births")
         assert run.state == "finished"
         assert run.ranks.count() == 5
-        assert log.run("births/eval").series("loss")["value"].to_list()[-1] < 1.0
+        assert log.run("births/eval").series("loss")["value"].tolist()[-1] < 1.0

@@ -120,14 +120,14 @@ def test_who_wrote_what(job):
         train, evaluation = runs["."], runs["eval"]
         loss = train.series("loss")
         assert train.state == evaluation.state == "finished"
-        steps = loss["step"].to_list()
+        steps = loss["step"].tolist()
         assert steps == sorted(steps)
         assert steps[-1] <= MAX_STEPS + 3
         assert len(steps) < MAX_STEPS, "the other workers' steps are not the chief's"
         tags = {"dnn/hiddenlayer_0/fraction_of_zero_values", "dnn/logits/fraction_of_zero_values"}
         assert tags <= set(train.tags())
         assert {"accuracy", "average_loss", "auc", "loss", "precision"} <= set(evaluation.tags())
-        assert evaluation.series("loss")["step"].to_list()[-1] >= MAX_STEPS
+        assert evaluation.series("loss")["step"].tolist()[-1] >= MAX_STEPS
         ranks = train.ranks
         assert ranks.count() == 3
         for rank in range(3):
@@ -143,10 +143,10 @@ def test_the_chief_records_the_gradients_of_its_own_steps(job):
         kernel = train.series("gradients/dnn/hiddenlayer_0/kernel/norm")
         assert not [tag for tag in runs["eval"].tags() if tag.startswith("gradients/")]
     assert len(norms) >= 20
-    assert set(norms["step"].to_list()) <= set(range(MAX_STEPS + 4))
+    assert set(norms["step"].tolist()) <= set(range(MAX_STEPS + 4))
     assert (norms["value"] > 0).all()
     assert (norms["value"] < 100).all()
     assert 1 <= len(kernel) < len(norms)
-    together = dict(zip(norms["step"].to_list(), norms["value"].to_list(), strict=True))
-    for step, value in zip(kernel["step"].to_list(), kernel["value"].to_list(), strict=True):
+    together = dict(zip(norms["step"].tolist(), norms["value"].tolist(), strict=True))
+    for step, value in zip(kernel["step"].tolist(), kernel["value"].tolist(), strict=True):
         assert 0 < value <= together[step] * (1 + 1e-5)  # both of the same step's gradient

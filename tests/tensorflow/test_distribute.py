@@ -30,9 +30,9 @@ def test_mirrored(tmp_path, processes):
     assert "rank 0 of 1 writes True" in output.read_text()
     with ss.open(tmp_path / "run", cache=False) as log:
         run = log.run(".")
-        assert run.series("train/loss")["step"].to_list() == list(range(10))
-        assert run.series("train/loss")["value"].to_list() == pytest.approx(losses(), rel=1e-5)
-        assert run.series("weight")["value"].to_list() == pytest.approx(
+        assert run.series("train/loss")["step"].tolist() == list(range(10))
+        assert run.series("train/loss")["value"].tolist() == pytest.approx(losses(), rel=1e-5)
+        assert run.series("weight")["value"].tolist() == pytest.approx(
             [2 * 0.9**step for step in range(1, 11)]
         )
         assert len(run.series("speed/data_wait_ms")) == 10
@@ -44,10 +44,10 @@ def fitted(run, output):
     assert "training goes on" not in output, output
     assert run.state == "finished"
     steps = run.series("optimizer/lr")
-    assert steps["value"].to_list() == pytest.approx([0.1] * len(steps))
-    assert run.series("speed/step_time_ms")["step"].to_list()[-1] == 11
+    assert steps["value"].tolist() == pytest.approx([0.1] * len(steps))
+    assert run.series("speed/step_time_ms")["step"].tolist()[-1] == 11
     told = ast.literal_eval(output.split("losses ", 1)[1].splitlines()[0])
-    assert run.series("eval/loss")["value"].to_list() == pytest.approx(told, rel=1e-4)
+    assert run.series("eval/loss")["value"].tolist() == pytest.approx(told, rel=1e-4)
 
 
 def test_fit_on_two_replicas(tmp_path, processes):
@@ -101,6 +101,6 @@ def test_two_workers(tmp_path, processes):
     assert len(list((tmp_path / "run" / "ranks").iterdir())) == 2
     with ss.open(tmp_path / "run", cache=False) as log:
         run = log.run(".")
-        assert run.series("train/loss")["value"].to_list() == pytest.approx(losses(), rel=1e-5)
+        assert run.series("train/loss")["value"].tolist() == pytest.approx(losses(), rel=1e-5)
         assert run.ranks.count() == 2
         assert [len(run.ranks.steps(rank).step) for rank in range(2)] == [10, 10]

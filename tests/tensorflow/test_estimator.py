@@ -63,7 +63,7 @@ def ours(directory, name="."):
         run = log.run(name)
         frames = {tag: run.series(tag) for tag in run.tags()}
         points = {
-            tag: list(zip(frame["step"].to_list(), frame["value"].to_list(), strict=True))
+            tag: list(zip(frame["step"].tolist(), frame["value"].tolist(), strict=True))
             for tag, frame in frames.items()
         }
         return points, run.state, run.records()
@@ -101,8 +101,8 @@ def test_training_goes_on_at_the_step_of_the_checkpoint(tmp_path):
     model.train(batches, steps=5, hooks=[hook])
     with ss.open(tmp_path / "run", cache=False) as log:
         loss = log.run(".").series("loss")
-    assert loss["step"].to_list() == list(range(1, 11))
-    assert loss["attempt"].to_list() == [1] * 5 + [2] * 5
+    assert loss["step"].tolist() == list(range(1, 11))
+    assert loss["attempt"].tolist() == [1] * 5 + [2] * 5
 
 
 @pytest.mark.parametrize("name", [None, "more"])
@@ -200,7 +200,7 @@ def test_in_the_directory_of_the_model_an_evaluation_is_there_once(tmp_path, nam
     with ss.open(tmp_path, cache=False) as log:
         run = log.run(f"eval_{name}" if name else "eval")
         points = run.series("loss")
-        assert points["step"].to_list() == sorted(set(points["step"].to_list()))
+        assert points["step"].tolist() == sorted(set(points["step"].tolist()))
         assert points["step"][-1] == 20
         assert points["value"][-1] == pytest.approx(metrics["loss"])
         assert len(run.columns("loss")) == 1

@@ -40,7 +40,7 @@ def check(directory, rotate=1):
         tags = [tag for tag in run.tags() if tag.startswith(("gradients/", "weights/", "updates/"))]
         series = {tag: run.series(tag) for tag in tags}
     found = {
-        tag: dict(zip(each["step"].to_list(), each["value"].to_list(), strict=True))
+        tag: dict(zip(each["step"].tolist(), each["value"].tolist(), strict=True))
         for tag, each in series.items()
     }
     assert list(found["gradients/norm"]) == list(range(STEPS))

@@ -62,7 +62,7 @@ def train(directory, model_fn, steps=12, **options):
     with ss.open(run, cache=False) as log:
         one = log.run(".")
         frames = {
-            tag: one.series(tag)["value"].to_list() for tag in one.tags() if tag.startswith("activations/")
+            tag: one.series(tag)["value"].tolist() for tag in one.tags() if tag.startswith("activations/")
         }
         return frames, {each.tag: one.record(each.tag)[0] for each in one.records()}
 

@@ -54,7 +54,7 @@ def recorded(directory):
         run = log.run(".")
         frames = {tag: run.series(tag) for tag in run.tags()}
     return {
-        tag: dict(zip(each["step"].to_list(), each["value"].to_list(), strict=True))
+        tag: dict(zip(each["step"].tolist(), each["value"].tolist(), strict=True))
         for tag, each in frames.items()
     }
 

@@ -70,7 +70,10 @@ def recorded(directory):
     with ss.open(directory, cache=False) as log:
         run = log.run(".")
         frames = {tag: run.series(tag) for tag in run.tags()}
-        points = {tag: list(zip(frame["step"], frame["value"], strict=True)) for tag, frame in frames.items()}
+        points = {
+            tag: list(zip(frame.step.tolist(), frame.value.tolist(), strict=True))
+            for tag, frame in frames.items()
+        }
         return points, run
 
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope import lazy
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import shown
 from stepscope.errors import UsageError
@@ -121,23 +122,37 @@ class TerminalFile(io.BytesIO):
 
 def write_csv(series: list[Series], file: IO[bytes]) -> None:
     """Write a header and a line per point; non-finite values are ``NaN inf -inf``."""
-    from stepscope.export.spreadsheet import guarded_frame
-    from stepscope.store.frame import points_frame
+    from stepscope.export.spreadsheet import csv_cell
 
     file.write((",".join(COLUMNS) + "\n").encode())
-    for each in series:
-        # Through memory: polars turns a reader that has gone, as in `| head`, into an error of another kind.
-        frame = guarded_frame(points_frame(each).select(COLUMNS))
-        file.write(frame.write_csv(include_header=False).encode())
+    for one in series:
+        columns = one.points.columns
+        names = ",".join(map(csv_cell, (one.run, one.tag, one.writer)))
+        texts = (map(str, columns.step.tolist()), csv_numbers(columns.wall), csv_numbers(columns.value))
+        rows = map(",".join, zip(*texts, strict=True))
+        start = f"{names},{one.attempt},"
+        file.write("".join(f"{start}{row}\n" for row in rows).encode())
+
+
+def csv_numbers(column: np.ndarray[Any, Any]) -> list[str]:
+    """Return the shortest text of each number that is read back as the same number."""
+    if column.itemsize < 8:
+        texts: list[str] = column.astype("U16").tolist()
+    else:
+        texts = list(map(repr, column.tolist()))
+    for at in np.flatnonzero(np.isnan(column)):
+        texts[at] = "NaN"
+    return texts
 
 
 def write_parquet(series: list[Series], file: IO[bytes]) -> None:
     """Write one table of all points."""
-    import polars as pl
+    from stepscope.store.frame import recorded_frame
 
-    from stepscope.store.frame import points_frame
+    with lazy.needs("stepscope[frames]"):
+        import polars as pl
 
-    frames = [points_frame(each).select(COLUMNS) for each in series]
+    frames = [recorded_frame(one, one.points.columns).select(COLUMNS) for one in series]
     pl.concat(frames, how="vertical_relaxed").write_parquet(file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope import lazy
 from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource
 from stepscope.errors import UsageError
@@ -20,7 +21,8 @@ def ask_sql(source: ProfileSource, query: str) -> Output:
         UsageError: The query cannot be run.
     """
     hold_polars()
-    import polars as pl
+    with lazy.needs("stepscope[frames]"):
+        import polars as pl
 
     tables = source_tables(source)
     if not query.strip():

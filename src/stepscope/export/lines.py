@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import polars as pl
 
+from stepscope import lazy
 from stepscope.export.layout import RowLayout
 from stepscope.export.scrub import scrub_texts
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace
 from stepscope.trace.tables import Ints
+
+with lazy.needs("stepscope[frames]"):
+    import polars as pl
 
 Part = pl.Series | pl.Expr
 

@@ -9,11 +9,19 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """The first characters by which a spreadsheet recognises a formula."""
+_SPECIAL = frozenset(',"\r\n')
+"""Characters for which a cell of CSV is quoted."""
 
 
 def guarded(text: str) -> str:
     """Return a text in a form that a spreadsheet does not take for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as a guarded cell of CSV."""
+    text = guarded(text)
+    return '"{}"'.format(text.replace('"', '""')) if _SPECIAL.intersection(text) else text
 
 
 def guarded_frame(frame: pl.DataFrame) -> pl.DataFrame:

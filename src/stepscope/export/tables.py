@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import polars as pl
-
+from stepscope import lazy
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
 from stepscope.export.spreadsheet import guarded_frame
 from stepscope.trace.model import Trace
+
+with lazy.needs("stepscope[frames]"):
+    import polars as pl
 
 FORMATS = ("csv", "parquet")
 

@@ -20,14 +20,17 @@ from typing import IO, Any
 
 import msgspec
 import numpy as np
-import polars as pl
 
+from stepscope import lazy
 from stepscope.export.layout import RowLayout, layout
 from stepscope.export.lines import LineTexts, counter_lines, quoted
 from stepscope.export.scrub import scrub, scrub_texts
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 from stepscope.version import __version__
+
+with lazy.needs("stepscope[frames]"):
+    import polars as pl
 
 _CHUNK = 200_000
 _COMPRESSION = 1

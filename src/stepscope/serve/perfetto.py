@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.serve.reply import refusing
 from stepscope.serve.types import PerfettoPage
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def served(name: str) -> bool:
 
 
 def chrome_trace(trace: Trace) -> Iterator[bytes]:
-    """Yield a trace as gzipped Chrome JSON, which Perfetto reads; a client that goes away leaves no file."""
-    from stepscope.export.timeline import gzipped_timeline
+    """Yield a trace as gzipped Chrome JSON, which Perfetto reads; a client that goes away leaves no file.
+
+    Raises:
+        Refusal: Polars is not installed.
+    """
+    with refusing():
+        from stepscope.export.timeline import gzipped_timeline
 
     return gzipped_timeline(trace)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from stepscope.errors import (
     EmptyTraceError,
     LogDirectoryError,
+    MissingPackageError,
     StepscopeError,
     UnknownRunError,
     UnknownTagError,
@@ -50,6 +51,7 @@ _STATUSES: dict[type[StepscopeError], int] = {
     UnknownRunError: 404,
     UnknownTagError: 404,
     LogDirectoryError: 409,
+    MissingPackageError: 409,
     EmptyTraceError: 422,
 }
 

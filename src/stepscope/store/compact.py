@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from isal import isal_zlib
 
+from stepscope import lazy
 from stepscope.errors import LogDirectoryError
 from stepscope.events import FileStatus
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length
@@ -200,7 +201,8 @@ def batches(source: FollowedFile) -> Iterator[Rows]:
 
 def write_points(path: Path, batch: Rows) -> None:
     """Write points as Parquet."""
-    import polars as pl
+    with lazy.needs("stepscope[frames]"):
+        import polars as pl
 
     sizes = [len(columns.step) for _, _, columns in batch]
     step, wall, value = (np.concatenate([columns[at] for _, _, columns in batch]) for at in range(3))

@@ -23,7 +23,8 @@ import msgspec
 import numpy as np
 from isal import isal_zlib
 
-from stepscope.errors import EventFileError, LogDirectoryError
+from stepscope import lazy
+from stepscope.errors import EventFileError, LogDirectoryError, StepscopeError
 from stepscope.events import FileStatus
 from stepscope.events.ending import Ending
 from stepscope.inside import regular_bytes
@@ -315,7 +316,7 @@ class CompactedFile(FollowedFile):
                 read_rows(self._ready(self._index.points[rows.file], rows), rows.start, rows.count)
                 for rows in series.rows
             ]
-        except (LogDirectoryError, KeyboardInterrupt, SystemExit):
+        except (StepscopeError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # Polars panics at some damage, which is no Exception
             raise LogDirectoryError(
@@ -391,7 +392,8 @@ def read_rows(
     path: Path, start: int, count: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return step, wall time and value of some rows of a Parquet file; no others are decoded."""
-    import polars as pl
+    with lazy.needs("stepscope[frames]"):
+        import polars as pl
 
     rows = pl.scan_parquet(path, glob=False).slice(start, count).select(*ROW_COLUMNS).collect()
     return rows["step"].to_numpy(), rows["wall"].to_numpy(), rows["value"].to_numpy()

@@ -7,13 +7,14 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError
 from stepscope.mirror import Mirror
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_index
+from stepscope.store.frame import Frame
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pieces import Assembler
 from stepscope.store.problems import Problem
@@ -21,9 +22,6 @@ from stepscope.store.run import StoredRun, relate, settings_of
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
 from stepscope.urls import is_url
-
-if TYPE_CHECKING:
-    import polars as pl
 
 THREADS = max(2, min(32, os.cpu_count() or 1))
 
@@ -122,8 +120,8 @@ class Log:
             raise UnknownRunError(f"no run {name!r}", hint=hint, path=self.path)
         return found
 
-    def frame(self, *, tags: str = "", runs: str = "") -> pl.DataFrame:
-        """Return the points of many series: run, tag, step, wall time, value, writer, attempt.
+    def frame(self, *, tags: str = "", runs: str = "") -> Frame:
+        """Return the points of many series as columns: run, tag, step, wall_time, value, writer, attempt.
 
         Args:
             tags: Regular expression; tags in which it is found.
@@ -132,9 +130,7 @@ class Log:
         Raises:
             UsageError: An invalid regular expression.
         """
-        from stepscope.store.frame import log_frame
-
-        return log_frame(self.select(tags=tags, runs=runs))
+        return Frame(self.select(tags=tags, runs=runs))
 
     def select(self, *, tags: str = "", runs: str = "") -> list[Series]:
         """Return the series whose tag and run match, as in ``frame``, run by run and tag by tag."""

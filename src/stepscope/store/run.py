@@ -15,6 +15,7 @@ from stepscope.names.splits import WORDS, Split, split_run, split_tag
 from stepscope.store import findings
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
+from stepscope.store.frame import Frame
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.problems import Problem, overlap, problems_of, unrecorded
@@ -24,8 +25,6 @@ from stepscope.store.source import AttemptPart
 from stepscope.store.writers import Writer, parts_of
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from stepscope.events.ending import Ending
     from stepscope.store.ranks import Ranks
 
@@ -208,15 +207,13 @@ class StoredRun:
         """Return the number of scalar points of the run, all read and verified."""
         return sum(attempt_points(writer) for writer in self.files.writers)
 
-    def series(self, tag: str) -> pl.DataFrame:
-        """Return every point of a tag: step, wall time (seconds since the epoch), value, writer, attempt.
+    def series(self, tag: str) -> Frame:
+        """Return every point of a tag as columns: step, wall_time, value, writer, attempt.
 
         Raises:
             UnknownTagError: The run has no such tag.
         """
-        from stepscope.store.frame import series_frame
-
-        return series_frame(self.columns(tag))
+        return Frame(self.columns(tag), Frame.COLUMNS[2:])
 
     def columns(self, tag: str) -> list[Series]:
         """Return the series of a tag as numpy columns: one per writer and attempt, oldest attempt first.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import polars as pl
 
+from stepscope import lazy
 from stepscope.trace.tables import Ints, Table
+
+with lazy.needs("stepscope[frames]"):
+    import polars as pl
 
 _NULLABLE = ("step", "device", "parent", "correlation", "launch", "forward", "bytes", "flops")
 

@@ -81,11 +81,11 @@ def test_every_framework_learns_digits_and_records_it(framework: str, tmp_path: 
     (run,) = store.open(tmp_path, cache=False).runs()
     assert run.state == "finished"
     assert run.info.config["framework"] == framework
-    accuracy = run.series("eval/accuracy")["value"].to_list()
+    accuracy = run.series("eval/accuracy")["value"].tolist()
     assert len(accuracy) == 5
     assert accuracy[-1] == pytest.approx(reached)
     assert reached > 0.7  # guessing gives 0.1
-    loss = run.series("train/loss")["value"].to_numpy()
+    loss = run.series("train/loss")["value"]
     assert len(loss) == 110
     assert loss[-22:].mean() < 0.5 * loss[:5].mean()
     assert len(run.series("speed/step_time_ms")) == 110

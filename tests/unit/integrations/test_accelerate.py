@@ -53,7 +53,7 @@ def test_a_training_is_recorded(tmp_path, stored):
     found = stored()
     assert (found.state, found.info.total_steps) == ("finished", 6)
     for tag in ("train/loss", "batch/size", "optimizer/lr", "speed/step_time_ms"):
-        assert found.series(tag)["step"].to_list() == list(range(6))
+        assert found.series(tag)["step"].tolist() == list(range(6))
     assert found.info.config["lr"] == 0.1
     assert found.info.config["hub_token"] == "[scrubbed]"
     assert found.info.config["model"]["parameters"] == 5

@@ -31,8 +31,8 @@ def test_a_run_is_made_when_needed_and_again_after_its_end(tmp_path):
     holder.end("failed", "it broke")
     holder.end()
     stored = ss.open(tmp_path, cache=False).run("run")
-    assert stored.series("x")["step"].to_list() == [0, 1, 2, 3, 4]
-    assert stored.series("x")["attempt"].to_list() == [1, 1, 1, 2, 2]
+    assert stored.series("x")["step"].tolist() == [0, 1, 2, 3, 4]
+    assert stored.series("x")["attempt"].tolist() == [1, 1, 1, 2, 2]
     assert (stored.info.status, stored.info.reason) == ("failed", "it broke")
 
 

@@ -117,10 +117,11 @@ def measured(directory, loop, **options):
             clock.now += 1.0
             loop(run, step, clock)
     with ss.open(directory, cache=False) as log:
-        series = log.frame().to_dicts()
+        run = log.run(".")
+        series = {tag: run.series(tag) for tag in run.tags() if tag.startswith("speed/")}
     return {
-        tag: {row["step"]: row["value"] for row in series if row["tag"] == tag}
-        for tag in {row["tag"] for row in series if row["tag"].startswith("speed/")}
+        tag: dict(zip(points.step.tolist(), points.value.tolist(), strict=True))
+        for tag, points in series.items()
     }
 
 

@@ -41,7 +41,7 @@ def test_the_page_shows_all_runs(logs, tmp_path, monkeypatch):
 def test_a_run_is_found_by_the_name_that_is_shown(logs):
     with store.open(logs, cache=False) as log:
         assert [run.name for run in log.runs()] == [r"bad\xff", r"bad\xff/é", "good"]
-        assert log.run(r"bad\xff").series("loss")["value"].to_list() == [0.0, 1.0, 2.0]
+        assert log.run(r"bad\xff").series("loss")["value"].tolist() == [0.0, 1.0, 2.0]
         assert captures.directory_of(log, r"bad\xff") == logs / BAD
         assert captures.directory_of(log, r"bad\xff/é") == logs / BAD / "é"
 

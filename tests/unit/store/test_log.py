@@ -403,19 +403,33 @@ def test_frame_of_many(make):
     make.line("b", "lr", range(2), wall=0.5, name="events.out.tfevents.1.other")
     log = make.open()
     frame = log.frame(tags="loss$")
-    assert frame.columns == ["run", "tag", "step", "wall_time", "value", "writer", "attempt"]
-    assert frame.select("run", "tag", "step").rows() == [
+    assert frame.columns == ("run", "tag", "step", "wall_time", "value", "writer", "attempt")
+    assert [*zip(frame.run, frame.tag, frame.step.tolist(), strict=True)] == [
         *(("a", "train/loss", step) for step in range(3)),
         *(("b", "eval/loss", step) for step in range(2)),
     ]
-    assert log.frame(runs="^b$").select("tag").unique(maintain_order=True).to_series().to_list() == [
-        "eval/loss",
-        "lr",
-    ]
-    assert log.frame(tags="nothing").shape == (0, 7)
-    assert log.frame(tags="nothing").schema == frame.schema
+    assert log.frame(runs="^b$").tag.tolist() == ["eval/loss"] * 2 + ["lr"] * 2
+    with pytest.raises(KeyError, match="expected one of run, tag, step"):
+        frame["wall"]
+    none = log.frame(tags="nothing")
+    assert len(none) == 0
+    assert {name: column.dtype for name, column in dict(none).items()} == {
+        name: column.dtype for name, column in dict(frame).items()
+    }
     with pytest.raises(UsageError, match=r"(?s)not a regular expression: tags='\[': .*hint"):
         log.frame(tags="[")
+
+
+def test_data_frames_hold_every_column(make):
+    make.line("a", "train/loss", range(3))
+    make.line("b", "eval/loss", range(2))
+    log = make.open()
+    for frame in (log.frame(), log.run("a").series("train/loss"), log.frame(tags="nothing")):
+        polars, pandas = frame.polars(), frame.pandas()
+        assert polars.columns == pandas.columns.to_list() == list(frame.columns)
+        assert polars.schema == log.frame().polars().select(frame.columns).schema
+        for name, column in dict(frame).items():
+            assert polars[name].to_list() == pandas[name].to_list() == column.tolist()
 
 
 def test_opening_imports_no_data_frames(make):

@@ -106,7 +106,7 @@ class TestCompletionTimer:
 
 
 def values_of_closed(run, tag):
-    return ss.open(run.log_dir, cache=False).run(".").series(tag)["value"].to_list()
+    return ss.open(run.log_dir, cache=False).run(".").series(tag)["value"].tolist()
 
 
 def test_the_configuration_says_what_is_trained_and_on_what(run):

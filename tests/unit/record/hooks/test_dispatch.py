@@ -161,7 +161,7 @@ def test_an_event_is_made_on_another_thread_and_written(tmp_path):
         run.event(lambda: None)
         assert run.flush()
     with ss.open(tmp_path) as log:
-        assert log.runs()[0].series("late")["step"].to_list() == [7]
+        assert log.runs()[0].series("late")["step"].tolist() == [7]
     assert run.problems == {}
 
 
