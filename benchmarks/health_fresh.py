@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "health_corpus"))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "tests" / "health_corpus"), str(HERE / "health_trainings")]
 
 BROKE = 5.0
 """A training whose loss ends beyond so many times its first point is not healthy."""

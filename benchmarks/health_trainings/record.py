@@ -1,8 +1,8 @@
-"""Trains every case of the corpus and keeps what it logged.
+"""Trains every case of the corpus and keeps what it logged; the trainings are real, time is passed in.
 
-``python tests/health_corpus/record.py [NAME...|--manifest]``. The trainings are real; only time is passed in.
-Each becomes a compressed event file in ``runs/``, and a line in ``manifest.json`` that says what is true of
-it: healthy, or which rule has to fire from which step to which.
+``python benchmarks/health_trainings/record.py [NAME...|--manifest]``. Each becomes a compressed event file in
+``tests/health_corpus/runs``, and a line in the manifest beside it that says what is true of it: healthy, or
+which rule has to fire from which step to which.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 HERE = Path(__file__).resolve().parent
+CORPUS = HERE.parents[1] / "tests" / "health_corpus"
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
@@ -375,7 +376,7 @@ class Loop:
         return found
 
 
-def record(case: Case, into: Path = HERE / "runs") -> None:
+def record(case: Case, into: Path = CORPUS / "runs") -> None:
     """Train a case and keep its files, compressed."""
     with tempfile.TemporaryDirectory() as directory, np.errstate(all="ignore"):
         Loop(case, Path(directory)).run()
@@ -396,7 +397,7 @@ def main() -> None:
     every = [*CASES, *(case for seed in FRESH for case in fresh(seed))]
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    (HERE / "runs").mkdir(exist_ok=True)
+    (CORPUS / "runs").mkdir(exist_ok=True)
     names = {case.name for case in every}
     if len(names) < len(every):
         sys.exit("two cases have one name")
@@ -404,7 +405,7 @@ def main() -> None:
         if not sys.argv[1:] or any(word in case.name for word in sys.argv[1:]):
             record(case)
     manifest = [facts_of(case) for case in every]
-    (HERE / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    (CORPUS / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def facts_of(case: Case) -> dict[str, Any]:
