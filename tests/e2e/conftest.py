@@ -23,6 +23,7 @@ from support.ports import free_port
 from support.programs import Program
 
 import stepscope
+from stepscope.serve.routes import MODULES
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -32,9 +33,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The first is the same engine without windows, which take the others most of a second for each page."""
 SERVING = (
     "stepscope.cli.serve", "stepscope.serve.loop", "stepscope.serve.summary", "stepscope.serve.series",
-    "stepscope.serve.findings", "stepscope.serve.ranks", "stepscope.serve.rank_frontier",
-    "stepscope.serve.annotations", "stepscope.serve.records.routes", "stepscope.serve.profiles.routes",
-    "stepscope.serve.app",
+    "stepscope.serve.app", *(f"stepscope.serve.{name}" for name in MODULES),
 )  # fmt: skip
 """What a server imports until it has answered for every page."""
 PATIENCE_MS = 20_000

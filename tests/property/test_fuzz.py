@@ -9,7 +9,7 @@ import pytest
 from support import fuzz, fuzz_analyses, fuzz_http
 
 from stepscope.errors import StepscopeError
-from stepscope.serve.endpoints import METHODS
+from stepscope.serve.routes import all_routes
 from stepscope.trace.load import load_trace
 
 INPUTS = 40
@@ -117,7 +117,7 @@ def test_a_question_that_is_no_utf8_is_no_defect(path, tmp_path):
     fuzz_http.ask(f"GET {path}?".encode() + b"\x80\xff=\xfe\nhost: localhost:6006\n\n", tmp_path)
 
 
-@pytest.mark.parametrize("address", [name for name, method in METHODS.items() if method == "POST"])
+@pytest.mark.parametrize("address", [name for name, route in all_routes().items() if route.method == "POST"])
 def test_a_body_that_is_no_utf8_is_no_defect(address, tmp_path):
     request = f"POST /api/v1/{address}\nhost: localhost:6006\ncontent-type: application/json\n\n".encode()
     fuzz_http.ask(request + b'{"a\x80": 1}', tmp_path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.addresses import Addresses
 
 import stepscope as ss
 
@@ -51,11 +51,7 @@ def function(run: Path) -> None:
 
 @pytest.mark.parametrize("training", [session, function])
 def test_a_capture_is_listed_and_opened_from_a_store(store: Any, tmp_path: Path, training: Any) -> None:
-    from starlette.datastructures import QueryParams
-
-    from stepscope.serve import captures
     from stepscope.serve.follow import LogFollower, copy_of
-    from stepscope.serve.profiles.routes import ProfileAnswers
 
     training(tmp_path / "runs" / "a")
     for path in (tmp_path / "runs").rglob("*"):
@@ -65,12 +61,8 @@ def test_a_capture_is_listed_and_opened_from_a_store(store: Any, tmp_path: Path,
     try:
         while follower.turn() == 0:
             pass
-        answers = ProfileAnswers(follower.log_dir, cache=False, log=lambda: follower.log)
-
-        def ask(address: str, **parameters: str) -> Any:
-            return json.loads(answers.answer(address, QueryParams(parameters), ["a"])[0])
-
-        found = json.loads(captures.answer({"run": "a"}.items(), follower.log))["captures"]
+        ask = Addresses(follower.log_dir, log=lambda: follower.log).json
+        found = ask("captures", run="a")["captures"]
         assert [len(each["steps"]) for each in found] == [2]
         listed = {each["path"]: each["steps"] for each in ask("profiles")["profiles"]}
         [path] = [each for each in listed if found[0]["path"].startswith(each)]

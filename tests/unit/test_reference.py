@@ -12,7 +12,7 @@ import pytest
 
 from stepscope.analyze.advise import RULES
 from stepscope.record import Run, cost, exits
-from stepscope.serve.endpoints import ALL
+from stepscope.serve.routes import all_routes
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -91,7 +91,7 @@ def test_a_rule_of_advice_has_its_formula_and_source_in_the_reference(rule):
         assert re.search(rf"^\| {cell} \| \S.* \|$", part, re.MULTILINE), cell
 
 
-@pytest.mark.parametrize("name", sorted({name for each in ALL for name in {**each.gets, **each.posts}}))
+@pytest.mark.parametrize("name", sorted(all_routes()))
 def test_an_address_is_in_the_reference(name):
     assert re.search(rf"^## (?:GET|POST) api/v1/{re.escape(name)}$", HTTP, re.MULTILINE)
 

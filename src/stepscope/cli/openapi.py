@@ -16,8 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the document that a server answers at ``api/v1/openapi.json``."""
-    from stepscope.serve.endpoints import ALL
     from stepscope.serve.openapi import document
 
-    json.dump(document(ALL), sys.stdout, indent=1)
+    json.dump(document(), sys.stdout, indent=1)
     print()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -20,15 +19,10 @@ from stepscope.serve.annotation_types import (
     ViewList,
     ViewSave,
 )  # fmt: skip
-from stepscope.serve.encode import encoded
-from stepscope.serve.reply import refusing
+from stepscope.serve.routes import Backend, get, post
+from stepscope.store import Log
 from stepscope.store.annotations import MetricKinds, Notes, SavedViews, Trash
 from stepscope.store.annotations.throw import throw_run
-
-if TYPE_CHECKING:
-    from stepscope.store import Log
-
-Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Annotations:
@@ -41,88 +35,75 @@ class Annotations:
 
     def __init__(self, log_dir: Path, log: Callable[[], Log | None]) -> None:
         self.log_dir, self.log = log_dir, log
-        self._posts = {
-            "run": self.change,
-            "run/step": self.note_step,
-            "run/delete": self.delete,
-            "trash/restore": self.restore,
-            "trash/empty": self.empty,
-            "views/save": self.save_view,
-            "views/forget": self.delete_view,
-            "metric": self.say_metric,
-        }
 
-    def post(self, name: str, body: bytes) -> bytes:
-        """Do what a request asks for and return the answer.
+    @classmethod
+    def of_backend(cls, backend: Backend) -> Annotations:
+        """Return those of a server."""
+        return cls(backend.directory, backend.read)
 
-        Raises:
-            Refusal: It cannot be done.
-        """
-        with refusing():
-            return encoded(self._posts[name](body))
-
-    def get(self, name: str) -> bytes:
-        """Return the views or the trash."""
-        return encoded(self.views() if name == "views" else self.trash())
-
-    def change(self, body: bytes) -> RunChange:
+    @post("run")
+    def change(self, body: RunChange) -> RunChange:
         """Annotate a run; the answer is its annotations now."""
-        wanted = read(body, RunChange)
-        self._known(wanted.run)
-        told = {name: getattr(wanted, name) for name in ("title", "note", "tags", "archived", "colour")}
+        self._known(body.run)
+        told = {name: getattr(body, name) for name in ("title", "note", "tags", "archived", "colour")}
         said = {name: value for name, value in told.items() if value is not msgspec.UNSET}
-        note = Notes(self.log_dir).change(wanted.run, **said)
+        note = Notes(self.log_dir).change(body.run, **said)
         tags = None if note.tags is None else list(note.tags)
-        return RunChange(wanted.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
+        return RunChange(body.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
 
-    def note_step(self, body: bytes) -> StepSaid:
+    @post("run/step")
+    def note_step(self, body: StepSaid) -> StepSaid:
         """Keep a note on a step of a run."""
-        wanted = read(body, StepSaid)
-        self._known(wanted.run)
-        note = Notes(self.log_dir).note_step(wanted.run, wanted.step, wanted.text)
-        kept = next((each.text for each in note.steps if each.step == wanted.step), "")
-        return StepSaid(wanted.run, wanted.step, kept)
+        self._known(body.run)
+        note = Notes(self.log_dir).note_step(body.run, body.step, body.text)
+        kept = next((each.text for each in note.steps if each.step == body.step), "")
+        return StepSaid(body.run, body.step, kept)
 
-    def delete(self, body: bytes) -> TrashList:
+    @post("run/delete")
+    def delete(self, body: RunDelete) -> TrashList:
         """Throw a run away."""
-        wanted = read(body, RunDelete)
-        if wanted.confirm != wanted.run:
+        if body.confirm != body.run:
             raise UsageError("not confirmed: nothing was deleted", hint="confirm must repeat the run's name")
-        throw_run(self._known(wanted.run), wanted.run)
+        throw_run(self._known(body.run), body.run)
         return self.trash()
 
-    def restore(self, body: bytes) -> TrashList:
+    @post("trash/restore")
+    def restore(self, body: TrashRequest) -> TrashList:
         """Take a run back."""
-        Trash(self.log_dir).restore(read(body, TrashRequest).id)
+        Trash(self.log_dir).restore(body.id)
         return self.trash()
 
-    def empty(self, body: bytes) -> TrashList:
+    @post("trash/empty")
+    def empty(self, body: TrashRequest) -> TrashList:
         """Delete a run of the trash for good."""
-        Trash(self.log_dir).empty(read(body, TrashRequest).id)
+        Trash(self.log_dir).empty(body.id)
         return self.trash()
 
-    def save_view(self, body: bytes) -> ViewList:
+    @post("views/save")
+    def save_view(self, body: ViewSave) -> ViewList:
         """Keep a view under a name."""
-        wanted = read(body, ViewSave)
-        SavedViews(self.log_dir).save(wanted.name, wanted.hash)
+        SavedViews(self.log_dir).save(body.name, body.hash)
         return self.views()
 
-    def delete_view(self, body: bytes) -> ViewList:
+    @post("views/forget")
+    def delete_view(self, body: ViewDelete) -> ViewList:
         """Forget a view."""
-        SavedViews(self.log_dir).remove(read(body, ViewDelete).name)
+        SavedViews(self.log_dir).remove(body.name)
         return self.views()
 
-    def say_metric(self, body: bytes) -> MetricSaid:
+    @post("metric")
+    def say_metric(self, body: MetricSaid) -> MetricSaid:
         """Save the kind of a tag's metric."""
-        wanted = read(body, MetricSaid)
         self._writable()
-        MetricKinds(self.log_dir).say(wanted.tag, wanted.kind)
-        return wanted
+        MetricKinds(self.log_dir).say(body.tag, body.kind)
+        return body
 
+    @get("views")
     def views(self) -> ViewList:
         """Return the saved views."""
         return ViewList(SavedViews(self.log_dir).all())
 
+    @get("trash")
     def trash(self) -> TrashList:
         """Return what was thrown away."""
         return TrashList(Trash(self.log_dir).all())
@@ -142,15 +123,3 @@ class Annotations:
                 "this log directory is read over the network and cannot be changed from here",
                 hint="change it where it is stored",
             )
-
-
-def read(body: bytes, kind: type[Body]) -> Body:
-    """Return a request's body.
-
-    Raises:
-        UsageError: It is not one.
-    """
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"not a {kind.__name__}: {error}", hint="see docs/reference/http-api.md") from None

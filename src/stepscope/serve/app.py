@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route as StarletteRoute
 
 from stepscope.serve import perfetto
 from stepscope.serve.access import Access
-from stepscope.serve.endpoints import ALL, METHODS
+from stepscope.serve.encode import encoded
+from stepscope.serve.endpoints import body_of
 from stepscope.serve.follow import LogFollower
 from stepscope.serve.guard import Guard
 from stepscope.serve.page import Page, asset_response
 from stepscope.serve.perfetto import PERFETTO
-from stepscope.serve.reply import Refusal, json_response
+from stepscope.serve.reply import DESCRIBED, File, Refusal, body_response, json_response
+from stepscope.serve.routes import ROUTES, Backend, Route, route_of
 from stepscope.serve.threads import ThreadPool
 from stepscope.serve.types import API, Failure
 
@@ -30,21 +34,21 @@ class Application:
 
     def __init__(self, follower: LogFollower, page: Page) -> None:
         self.page, self.threads = page, ThreadPool()
-        self._endpoints = [kind(follower, self.threads) for kind in ALL]
+        self.backend = Backend(
+            follower.log_dir,
+            lambda: follower.log,
+            cache=follower.cache,
+            follower=follower,
+            threads=self.threads,
+        )
         self._perfetto: Page | None = None
 
     def asgi(self, *, access: Access, cookie: str, prefix: str = "") -> Guard:
         """Return the application behind its guard."""
         routes = [
-            *(
-                Route(f"/{API}{address}", getattr(group, method), methods=[kind])
-                for group in self._endpoints
-                for kind, named in (("GET", group.gets), ("POST", group.posts))
-                for address, method in named.items()
-            ),
-            Route(f"/{API}{{name:path}}", self.unknown, methods=["GET", "POST"]),
-            Route(f"/{PERFETTO}/{{name:path}}", self.perfetto_file, methods=["GET"]),
-            Route("/{name:path}", self.file, methods=["GET"]),
+            StarletteRoute(f"/{API}{{name:path}}", self.api, methods=["GET", "POST"]),
+            StarletteRoute(f"/{PERFETTO}/{{name:path}}", self.perfetto_file, methods=["GET"]),
+            StarletteRoute("/{name:path}", self.file, methods=["GET"]),
         ]
         app = Starlette(
             routes=routes, exception_handlers={Refusal: refuse, HTTPException: refuse_http, Exception: defect}
@@ -52,16 +56,50 @@ class Application:
         # Around Starlette and not one of its middlewares, which would leave its answers to defects outside.
         return Guard(app, access=access, cookie=cookie, prefix=prefix)
 
-    async def unknown(self, request: Request) -> Response:
-        """Refuse addresses that the interface does not have."""
-        kind = METHODS.get(request.path_params["name"])
-        if kind is not None:
-            raise Refusal(405, f"{request.method} is not served here", f"use {kind}", headers={"Allow": kind})
-        raise Refusal(
-            404,
-            f"no such endpoint: {request.scope['path']}",
-            f"see docs/reference/http-api.md; try {API}health",
-        )
+    async def api(self, request: Request) -> Response:
+        """Any address of the interface."""
+        name = request.path_params["name"]
+        route = ROUTES.get(name) or await self.threads.with_store(lambda: route_of(name))
+        if route is None:
+            raise Refusal(
+                404,
+                f"no such endpoint: {request.scope['path']}",
+                f"{DESCRIBED}; try {API}health",
+            )
+        if route.method != ("POST" if request.method == "POST" else "GET"):
+            raise Refusal(
+                405,
+                f"{request.method} is not served here",
+                f"use {route.method}",
+                headers={"Allow": route.method},
+            )
+        body = await body_of(request) if route.method == "POST" else b""
+        query = request.query_params
+        if iscoroutinefunction(route.handler):
+            return self.response(request, route, await route.call(query, self.backend, body, request))
+
+        def answer() -> Response:
+            result = route.call(query, self.backend, body, request)
+            if not route.reads:
+                self.backend.follower.poll()
+            return self.response(request, route, result)
+
+        return await self.threads.with_store(answer)
+
+    def response(self, request: Request, route: Route, result: object) -> Response:
+        """Return what a handler returned as it is sent."""
+        if isinstance(result, Response):
+            return result
+        if not isinstance(result, File):
+            data = result if isinstance(result, bytes) else encoded(result)
+            return body_response(request, data, media_type=route.media[0])
+        headers = {"Content-Disposition": f'attachment; filename="{result.name}"'}
+        if not result.name:
+            headers["Content-Disposition"] = "attachment"  # opened directly, it is not a page
+        if isinstance(result.data, bytes):
+            return Response(result.data, media_type=result.media_type, headers=headers)
+        chunks = self.threads.stream(result.data)
+        return StreamingResponse(chunks, media_type=result.media_type, headers=headers)
 
     async def perfetto_file(self, request: Request) -> Response:
         """A file of Perfetto's own page, where it is installed."""
@@ -85,8 +123,7 @@ class Application:
     def close(self) -> None:
         """Release the threads without waiting for them, and end their reader."""
         self.threads.close()
-        for group in self._endpoints:
-            group.close()
+        self.backend.close()
 
 
 async def refuse(request: Request, refusal: Exception) -> Response:
@@ -99,7 +136,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
     """Answer what the router refuses, in the form of all errors."""
     assert isinstance(error, HTTPException)
     return json_response(
-        Failure(str(error.detail), "see docs/reference/http-api.md"),
+        Failure(str(error.detail), DESCRIBED),
         status=error.status_code,
         headers=error.headers,
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from stepscope.inside import run_directory
-from stepscope.serve.encode import encoded
 from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.routes import get, post
 from stepscope.serve.types import (
     Capture,
     CaptureAsked,
@@ -20,41 +19,39 @@ from stepscope.serve.types import (
     CaptureReply,
     CaptureRequest,
 )
-from stepscope.store import captures
+from stepscope.store import Log, captures
 
-if TYPE_CHECKING:
-    from stepscope.store import Log
-
-REQUEST = re.compile(r"[0-9a-f]{8,32}")
 MOST = 50
 """Captures in one answer."""
 WITH_SUMMARY = 5
 """Number of the newest scheduled and requested captures that come with their summaries."""
 
 
-def answer(query: Iterable[tuple[str, str]], log: Log | None) -> bytes:
-    """Return the answer to ``captures?run=&request=``.
+@get("captures", strict=True)
+def listing(
+    log: Log | None,
+    run: Annotated[str, Meta(description="name of a run")],
+    request: Annotated[
+        Annotated[str, Meta(pattern="^[0-9a-f]{8,32}$")] | None,
+        Meta(description="a request as the answer to capture names it"),
+    ] = None,
+) -> CaptureList:
+    """Return the captures of a run.
 
     Raises:
-        Refusal: There is no such run, or the request's name is invalid.
+        Refusal: There is no such run.
     """
-    fields = dict(query)
-    if "run" not in fields or set(fields) - {"run", "request"}:
-        raise Refusal(400, "captures takes the parameters run and request", "captures?run=NAME")
-    name, request = fields["run"], fields.get("request")
-    if request is not None and not REQUEST.fullmatch(request):
-        raise Refusal(400, f"no request {request!r:.40}", "as the answer to capture names it")
-    directory = directory_of(log, name)
+    directory = directory_of(log, run)
     assert log is not None
-    found = captures.captures(log.run(name), directory, log)
+    found = captures.captures(log.run(run), directory, log)
     told, left = [], {True: WITH_SUMMARY, False: WITH_SUMMARY}
     for each in found[:MOST]:
         by_rhythm = each.facts.get("cause") in ("schedule", "predicate")
         summary = each.summary if left[by_rhythm] > 0 else None
         left[by_rhythm] -= summary is not None
-        told.append(capture_of(each.facts, summary, name))
+        told.append(capture_of(each.facts, summary, run))
     asked = progress(directory, request) if request is not None else None
-    return encoded(CaptureList(name, captures.listens(directory), len(found), told, asked))
+    return CaptureList(run, captures.listens(directory), len(found), told, asked)
 
 
 def progress(directory: Path, request: str) -> CaptureProgress:
@@ -68,27 +65,18 @@ def progress(directory: Path, request: str) -> CaptureProgress:
     )
 
 
-def ask(body: bytes, log: Log | None) -> bytes:
-    """Leave the request in a body and return its id.
-
-    Raises:
-        Refusal: It is not one, or cannot be left.
-    """
-    try:
-        wanted = msgspec.json.decode(body, type=CaptureRequest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"not a capture request: {error}", "see docs/reference/http-api.md") from None
-    directory = directory_of(log, wanted.run)
-    with refusing():
-        request = captures.ask(
-            directory,
-            ranks=wanted.ranks,
-            num_steps=wanted.num_steps,
-            memory=wanted.memory,
-            stacks=wanted.stacks,
-            by="the page",
-        )
-    return encoded(CaptureAsked(request))
+@post("capture")
+def ask(body: CaptureRequest, log: Log | None) -> CaptureAsked:
+    """Leave a request for a profile and return its id."""
+    request = captures.ask(
+        directory_of(log, body.run),
+        ranks=body.ranks,
+        num_steps=body.num_steps,
+        memory=body.memory,
+        stacks=body.stacks,
+        by="the page",
+    )
+    return CaptureAsked(request)
 
 
 def directory_of(log: Log | None, name: str) -> Path:

@@ -7,7 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from stepscope.analyze.health.forecast import rounded
 from stepscope.errors import UnknownRunError
@@ -16,11 +18,12 @@ from stepscope.serve.encode import encoded
 from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
 from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
+from stepscope.store import Log
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
     from stepscope.analyze.health.forecast import Forecast
-    from stepscope.store import Log
 
 KEPT = 64
 """Runs whose answers are kept."""
@@ -55,7 +58,8 @@ class FindingAnswers:
         self._kept: OrderedDict[str, CachedAnswer] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, name: str, log: Log | None) -> bytes:
+    @get("findings", RunFindings)
+    def answer(self, run: Annotated[str, Meta(description="name of a run")], log: Log | None) -> bytes:
         """Return the answer about a run.
 
         Raises:
@@ -63,19 +67,19 @@ class FindingAnswers:
         """
         with refusing():
             if log is None:
-                raise UnknownRunError(f"no run {name!r}", hint="the log directory is not there yet")
-            run = log.run(name)
-        generation = max(each.generation for each in log.runs() if each.base == run.base or each is run)
+                raise UnknownRunError(f"no run {run!r}", hint="the log directory is not there yet")
+            stored = log.run(run)
+        generation = max(each.generation for each in log.runs() if each.base == stored.base or each is stored)
         with self._lock:  # one at a time: a page of many tabs asks for the same
-            kept, now = self._kept.get(name), self._clock()
+            kept, now = self._kept.get(run), self._clock()
             if kept is not None:
                 rest = max(SHORTEST_S, REST * kept.took)
                 if kept.generation == generation or now - kept.made < rest:
                     return kept.body
-            body = encoded(message_of(name, report_of(log, run)))
+            body = encoded(message_of(run, report_of(log, stored)))
             done = self._clock()
-            self._kept[name] = CachedAnswer(generation, done, done - now, body)
-            self._kept.move_to_end(name)
+            self._kept[run] = CachedAnswer(generation, done, done - now, body)
+            self._kept.move_to_end(run)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
             return body

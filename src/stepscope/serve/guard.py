@@ -21,11 +21,10 @@ from stepscope.serve.access import Access, Grant, fetch_is_ours
 from stepscope.serve.budget import AnswerBudget
 from stepscope.serve.perfetto import PERFETTO, policy
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import ROUTES
 from stepscope.serve.types import API
 
 METHODS = ("GET", "HEAD", "POST")
-QUESTIONS = frozenset({API + "series"})
-"""Addresses whose POST changes nothing; every other POST may."""
 GRANT, ACCESS = "stepscope.grant", "stepscope.access"
 """Keys of a request's scope for its rights and the server's rules."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -212,7 +211,10 @@ class Guard:
 
     def check_change(self, scope: Scope) -> None:
         """Refuse a change where the request may only look."""
-        if scope["method"] != "POST" or scope["path"].removeprefix("/") in QUESTIONS or scope[GRANT].changes:
+        if scope["method"] != "POST" or scope[GRANT].changes:
+            return
+        route = ROUTES.get(scope["path"].removeprefix(f"/{API}"))
+        if route is not None and route.method == "POST" and route.reads:
             return
         if self.access.read_only:
             raise Refusal(403, "this server is read-only", "start it without --read-only")

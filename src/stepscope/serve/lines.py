@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stepscope.errors import ExpressionError, UnknownRunError, UnknownTagError, UsageError
-from stepscope.serve.types import ChartRequest, ExpressionAnswer, LineRequest, Mistake, Note
+from stepscope.serve.types import ChartRequest, LineRequest, Mistake, Note
 from stepscope.store.derive import derive
-from stepscope.store.expression import parse, tags_of
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -98,12 +97,3 @@ def other_series(log: Log | None, run: str, tag: str) -> list[Series]:
 def mistake(text: str, error: ExpressionError) -> Mistake:
     """Return what is wrong with an expression as the page shows it."""
     return Mistake(text, error.message, error.hint, error.start, error.end)
-
-
-def expression_answer(text: str) -> ExpressionAnswer:
-    """Return the tags of an expression, or what is wrong with it."""
-    try:
-        tags = tags_of(parse(text))
-    except ExpressionError as error:
-        return ExpressionAnswer([], mistake(text, error))
-    return ExpressionAnswer(list(dict.fromkeys(tag.name for tag in tags)), None)

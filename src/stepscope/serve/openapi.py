@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import Any
+import types
+from typing import Any, get_args
 
 import msgspec
 
-from stepscope.serve.operations import FRAME, JSON, OPERATIONS, Operation, Parameter
+from stepscope.serve.routes import (
+    FRAME,
+    JSON,
+    NUMBERS,
+    Parameter,
+    Provider,
+    Route,
+    all_routes,
+    bare_of,
+    is_message,
+)
 from stepscope.serve.types import API, Failure
 from stepscope.version import __version__
 
@@ -30,16 +40,10 @@ REFUSALS = {
 """Every status except that of success; 500 is a defect."""
 
 
-def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
-    """Return the description of every address of groups of endpoints, as ``serve/endpoints.py`` has them."""
-    routes = [
-        (address, kind, group, method)
-        for group in groups
-        for kind, named in (("get", group.gets), ("post", group.posts))
-        for address, method in named.items()
-    ]
-    messages = sorted({*_messages(), Failure}, key=lambda message: message.__name__)
-    _, components = msgspec.json.schema_components(messages, ref_template=REFERENCE)
+def document() -> dict[str, Any]:
+    """Return the description of every address."""
+    routes = all_routes()
+    _, components = msgspec.json.schema_components(messages(), ref_template=REFERENCE)
     return {
         "openapi": VERSION,
         "info": {
@@ -51,8 +55,7 @@ def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
         "servers": [{"url": "."}],
         "security": [{"bearer": []}, {}],
         "paths": {
-            f"/{API}{address}": {kind: _operation(address, group, method)}
-            for address, kind, group, method in sorted(routes, key=lambda route: route[0])
+            f"/{API}{address}": {route.method.lower(): _operation(route)} for address, route in routes.items()
         },
         "components": {
             "schemas": components,
@@ -61,27 +64,26 @@ def document(groups: Iterable[type[Any]]) -> dict[str, Any]:
     }
 
 
-def _messages() -> list[type]:
-    """Return the types of all messages."""
-    kinds = [kind for each in OPERATIONS.values() for kind in (*_kinds(each.answer), each.body)]
-    return [kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, msgspec.Struct)]
+def messages() -> list[type]:
+    """Return the types of all messages that are sent, by their names."""
+    kinds = {Failure}
+    for route in all_routes().values():
+        parts = get_args(route.message) or (route.message,)
+        kinds.update(kind for kind in (*parts, route.request) if is_message(kind))
+    return sorted(kinds, key=lambda kind: kind.__name__)
 
 
-def _kinds(answer: Any) -> tuple[Any, ...]:
-    return answer if isinstance(answer, tuple) else (answer,)
-
-
-def _operation(address: str, group: type[Any], method: str) -> dict[str, Any]:
-    asked = OPERATIONS[address]
-    told: dict[str, Any] = {
-        "operationId": address.replace("/", "_").replace(".", "_"),
-        "summary": _summary(asked, getattr(group, method)),
-        "tags": [group.__name__.removesuffix("Endpoints").lower()],
-        "parameters": [_parameter(each) for each in asked.query],
-        "responses": {"200": _success(asked), **{status: _refusal(why) for status, why in REFUSALS.items()}},
+def _operation(route: Route) -> dict[str, Any]:
+    described = route.message if is_message(route.message) else route.handler
+    operation: dict[str, Any] = {
+        "operationId": route.address.replace("/", "_").replace(".", "_"),
+        "summary": (inspect.getdoc(described) or "").partition("\n")[0].replace("``", ""),
+        "tags": [route.handler.__module__.split(".")[2]],
+        "parameters": [_parameter(parameter) for parameter in route.parameters],
+        "responses": {"200": _success(route), **{status: _refusal(why) for status, why in REFUSALS.items()}},
     }
-    if asked.options:
-        told["parameters"].append(
+    if route.options:
+        operation["parameters"].append(
             {
                 "name": "options",
                 "in": "query",
@@ -91,38 +93,40 @@ def _operation(address: str, group: type[Any], method: str) -> dict[str, Any]:
                 "schema": {"type": "object", "additionalProperties": {"type": "string"}},
             }
         )
-    if asked.body is not None:
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(asked.body)}}}
-    return told
-
-
-def _summary(asked: Operation, method: Any) -> str:
-    """Return what an address answers, from the docstring of its message or else of its method."""
-    named = inspect.isclass(asked.answer) and issubclass(asked.answer, msgspec.Struct)
-    lines = (inspect.getdoc(asked.answer if named else method) or "").splitlines()
-    return lines[0].replace("``", "")
+    if route.request is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": _schema(route.request)}}}
+    return operation
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    told = {"name": parameter.name, "in": "query", "description": parameter.about}
-    return {**told, "required": parameter.required, "schema": _schema(parameter.kind)}
+    if bare_of(parameter.kind) in Provider.made_by:
+        schema: dict[str, Any] = {"type": "string"}
+    elif bare_of(parameter.kind) == list[int]:
+        schema = {"type": "string", "pattern": NUMBERS}
+    else:
+        schema = _schema(parameter.kind)
+        schema.pop("description", None)
+    if not parameter.required and parameter.default not in (None, ""):
+        schema = {**schema, "default": parameter.default}
+    about = {"description": parameter.about} if parameter.about else {}
+    return {"name": parameter.name, "in": "query", **about, "required": parameter.required, "schema": schema}
 
 
-def _success(asked: Operation) -> dict[str, Any]:
-    content: dict[str, Any] = {media: {} for media in asked.media}
-    told = {
-        "description": "A message." if asked.media == (JSON,) else "The requested bytes.",
+def _success(route: Route) -> dict[str, Any]:
+    content: dict[str, Any] = {media: {} for media in route.media}
+    answer = {
+        "description": "A message." if route.media == (JSON,) else "The requested bytes.",
         "content": content,
     }
     if JSON in content:
-        content[JSON] = {"schema": _schema(asked.answer)}
-    elif asked.answer is not None and FRAME in content:
-        told["description"] = (
+        content[JSON] = {"schema": _schema(route.message)}
+    elif route.message is not None and FRAME in content:
+        answer["description"] = (
             "A frame: u32 magic 0x31535353, u32 bytes of the header, the header as JSON, zeros to a multiple "
             "of 8, then typed arrays, all little endian."
         )
-        content[FRAME] = {"x-frame-header": _schema(asked.answer)}
-    return told
+        content[FRAME] = {"x-frame-header": _schema(route.message)}
+    return answer
 
 
 def _refusal(why: str) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def _refusal(why: str) -> dict[str, Any]:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
-    if isinstance(kind, tuple):
-        return {"anyOf": [_schema(each) for each in kind]}
-    (found,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
-    return found
+    if isinstance(kind, types.UnionType):
+        return {"anyOf": [_schema(part) for part in get_args(kind)]}
+    (schema,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    return dict(schema)

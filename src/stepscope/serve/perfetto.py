@@ -13,15 +13,8 @@ import hashlib
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stepscope.serve.reply import refusing
 from stepscope.serve.types import PerfettoPage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stepscope.trace.model import Trace
 
 PERFETTO = "perfetto"
 INSTALL = "pip install 'stepscope[perfetto]'"
@@ -67,15 +60,3 @@ def policy() -> str:
 def served(name: str) -> bool:
     """Return whether a file of the page, by its name in the folder, is served."""
     return not LEFT_OUT.intersection(name.split("/"))
-
-
-def chrome_trace(trace: Trace) -> Iterator[bytes]:
-    """Yield a trace as gzipped Chrome JSON, which Perfetto reads; a client that goes away leaves no file.
-
-    Raises:
-        Refusal: Polars is not installed.
-    """
-    with refusing():
-        from stepscope.export.timeline import gzipped_timeline
-
-    return gzipped_timeline(trace)

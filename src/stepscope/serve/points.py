@@ -6,23 +6,27 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
+from stepscope.errors import ExpressionError
 from stepscope.export.spreadsheet import guarded
 from stepscope.serve.encode import encoded
-from stepscope.serve.lines import other_series
-from stepscope.serve.reply import Refusal, refusing
-from stepscope.serve.types import MAX_LINES
+from stepscope.serve.lines import mistake, other_series
+from stepscope.serve.reply import File, Refusal, refusing
+from stepscope.serve.routes import JSON, get
+from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
+from stepscope.store import Log
 from stepscope.store.across import across
 from stepscope.store.derive import derive
+from stepscope.store.expression import parse, tags_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.store import Log, Series
+    from stepscope.store import Series
 
     Placed = tuple[Series, NDArray[np.float64] | None]
 
@@ -31,46 +35,55 @@ PIECE = 20_000
 CSV_HEAD = "run,tag,writer,attempt,step,wall_time,value"
 
 
-@dataclass(frozen=True)
-class Download:
-    """An answer that is still to be made."""
+@get("expression")
+def expression_answer(
+    text: Annotated[str, Meta(description="an expression over tags")] = "",
+) -> ExpressionAnswer:
+    """Return the tags of an expression, or what is wrong with it."""
+    try:
+        tags = tags_of(parse(text))
+    except ExpressionError as error:
+        return ExpressionAnswer([], mistake(text, error))
+    return ExpressionAnswer(list(dict.fromkeys(tag.name for tag in tags)), None)
 
-    chunks: Iterator[bytes]
-    media_type: str
-    file_name: str
 
-
-def download(query: Iterable[tuple[str, str]], log: Log | None) -> Download:
-    """Return the answer to ``points?run=&tag=…&format=&x_tag=``.
-
-    Each run goes with the tag at the same place; ``=`` before a tag makes it an expression. ``x_tag`` names a
-    tag whose value at each point is one more column.
+@get("points", PointsAnswer, media=(JSON, "text/csv"), strict=True)
+def download(
+    log: Log | None,
+    run: Annotated[list[str], Meta(description="names of runs, each with the tag at the same position")],
+    tag: Annotated[list[str], Meta(description="as many tags; a leading = makes one an expression")],
+    format: Literal["csv", "json"] = "json",  # noqa: A002  its name in the query
+    x_tag: Annotated[
+        str | None, Meta(description="a tag whose value at each point is an additional column")
+    ] = None,
+) -> File:
+    """Return every point of some series.
 
     Raises:
-        Refusal: The query is invalid, or the log does not hold what it names.
+        Refusal: The log does not hold what is named.
     """
-    fields: dict[str, list[str]] = {}
-    for name, value in query:
-        fields.setdefault(name, []).append(value)
-    if unknown := fields.keys() - {"run", "tag", "format", "x_tag"}:
-        raise Refusal(400, f"unknown parameter {min(unknown)!r}", "use run, tag, format and x_tag")
-    runs, tags, form = fields.get("run", []), fields.get("tag", []), fields.get("format", ["json"])[-1]
-    if form not in WRITERS:
-        raise Refusal(400, f"format {form!r}: expected csv or json", "add format=csv or format=json")
-    if not runs or len(runs) != len(tags) or len(runs) > MAX_LINES:
+    if len(run) != len(tag) or len(run) > MAX_LINES:
         raise Refusal(
             400,
-            f"{len(runs)} runs and {len(tags)} tags: expected as many of each, 1 to {MAX_LINES}",
+            f"{len(run)} runs and {len(tag)} tags: expected as many of each, 1 to {MAX_LINES}",
             "give each series as run=…&tag=…",
         )
-    series = [each for run, tag in zip(runs, tags, strict=True) for each in series_of(log, run, tag)]
-    x_tag = fields["x_tag"][-1] if "x_tag" in fields else None
-    write, media_type = WRITERS[form]
-    return Download(
+    series = [each for name, own in zip(run, tag, strict=True) for each in series_of(log, name, own)]
+    write, media_type = WRITERS[format]
+    return File(
         write(placed(log, series, x_tag), x_tag),
         media_type,
-        f"{file_name(runs[0], tags[0], more=len(runs) - 1)}.{form}",
+        f"{file_name(run[0], tag[0], more=len(run) - 1)}.{format}",
     )
+
+
+@get("report", media=("text/html",))
+def report(log: Log | None, run: Annotated[str, Meta(description="name of a run")]) -> File:
+    """Return a run as one HTML file."""
+    from stepscope.serve import report_file
+
+    made = report_file.answer(run, log)
+    return File(made.text.encode(), "text/html", made.file_name)
 
 
 def series_of(log: Log | None, run: str, tag: str) -> list[Series]:

@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+from msgspec import Meta
 
 from stepscope.errors import UnknownRunError
-from stepscope.serve.encode import encoded
 from stepscope.serve.frame import FrameArrays, pack
-from stepscope.serve.integers import optional
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
     RankedRun,
     RankedRuns,
     RankFact,
+    RankFrontier,
     RankList,
     RankSteps,
     RankSummary,
 )
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import LARGEST, get
 from stepscope.serve.series import number
+from stepscope.store import Log
 from stepscope.store.ranks import STAGE
 
 if TYPE_CHECKING:
-    from stepscope.store import Log
     from stepscope.store.ranks import Rank, Ranks
 
+Run = Annotated[str, Meta(description="name of a run")]
+Fact = Annotated[
+    str,
+    Meta(
+        pattern=f"^({'|'.join(get_args(RankFact))}|{STAGE}.*)$",
+        description=f"one of {', '.join(get_args(RankFact))}, or {STAGE} and the name of a stage",
+    ),
+]
+Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Columns = Annotated[int, Meta(ge=1, le=MAX_RANK_COLUMNS, description="columns over the steps")]
+Attempt = Annotated[Whole | None, Meta(description="default: the newest")]
+Begin = Annotated[Whole | None, Meta(description="first step; default: the first recorded one")]
+End = Annotated[Whole | None, Meta(description="the step after the last; default: all recorded ones")]
 KEPT_RUNS = 2
 """Number of runs whose ranks' data stays in memory: some 25 bytes per step and rank."""
 
@@ -39,34 +53,43 @@ class RankAnswers:
         self._kept: OrderedDict[str, Ranks] = OrderedDict()
         self._lock = threading.Lock()
 
-    def listing(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("ranks")
+    def listing(
+        self,
+        log: Log | None,
+        run: Annotated[
+            str | None, Meta(description="name of a run; default: list the runs that have ranks")
+        ] = None,
+    ) -> RankList | RankedRuns:
         """Return the runs that have ranks, or with ``run`` its ranks.
 
         Raises:
             Refusal: No such run.
         """
-        if "run" not in query:
-            return encoded(RankedRuns(runs_of(log)))
-        run = query["run"]
+        if run is None:
+            return RankedRuns(runs_of(log))
         ranks = self.ranks(run, log)
         summaries = [summary_of(rank) for rank in ranks.members()]
-        return encoded(RankList(run, ranks.size(), ranks.attempts(), summaries, ranks.stalled_at()))
+        return RankList(run, ranks.size(), ranks.attempts(), summaries, ranks.stalled_at())
 
-    def steps(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("ranks/steps", frame=RankSteps)
+    def steps(
+        self,
+        log: Log | None,
+        run: Run,
+        fact: Fact = "step_time_s",
+        columns: Columns = 600,
+        attempt: Attempt = None,
+        begin: Begin = None,
+        end: End = None,
+    ) -> bytes:
         """Return a fact rank by step as a frame.
 
         Raises:
-            Refusal: No such run or fact, or an invalid number.
+            Refusal: No such run.
         """
-        run, fact = query.get("run", ""), query.get("fact", "step_time_s")
-        if fact not in get_args(RankFact) and not fact.startswith(STAGE):
-            known = ", ".join(get_args(RankFact))
-            raise Refusal(400, f"no fact {fact!r:.60} of ranks", f"one of {known}, or {STAGE}forward")
-        columns = optional(query, "columns", 1, MAX_RANK_COLUMNS)
-        attempt = optional(query, "attempt")
-        begin, end = optional(query, "begin"), optional(query, "end")
         ranks = self.ranks(run, log)
-        grid = ranks.grid(fact, columns=columns or 600, attempt=attempt, begin=begin, end=end)
+        grid = ranks.grid(fact, columns=columns, attempt=attempt, begin=begin, end=end)
         arrays = FrameArrays()
         header = RankSteps(
             run=run,
@@ -84,20 +107,25 @@ class RankAnswers:
         )
         return pack(header, arrays)
 
-    def frontier(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("ranks/frontier")
+    def frontier(
+        self,
+        log: Log | None,
+        run: Run,
+        columns: Columns = 300,
+        attempt: Attempt = None,
+        begin: Begin = None,
+        end: End = None,
+    ) -> RankFrontier:
         """Return where the time of a run's ranks goes, stage by stage.
 
         Raises:
-            Refusal: No such run, or an invalid number.
+            Refusal: No such run.
         """
         from stepscope.serve.rank_frontier import frontier_answer
 
-        run = query.get("run", "")
-        columns = optional(query, "columns", 1, MAX_RANK_COLUMNS) or 300
-        attempt, begin, end = (optional(query, name) for name in ("attempt", "begin", "end"))
         ranks = self.ranks(run, log)
-        found = frontier_answer(run, ranks, columns=columns, attempt=attempt, begin=begin, end=end)
-        return encoded(found)
+        return frontier_answer(run, ranks, columns=columns, attempt=attempt, begin=begin, end=end)
 
     def ranks(self, run: str, log: Log | None) -> Ranks:
         """Return the ranks of a run, and release what was read of others.

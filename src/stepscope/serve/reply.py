@@ -22,6 +22,8 @@ from stepscope.serve.access import is_loopback
 from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
 
+DESCRIBED = "see docs/reference/http-api.md"
+"""The hint of a request that the interface does not have."""
 COMPRESS_FROM_BYTES = 64 * 1024
 """Size below which a second packet costs less than compressing and decompressing."""
 
@@ -99,6 +101,14 @@ def accepts_gzip(request: Request) -> bool:
 def is_local(request: Request) -> bool:
     """Return whether the client is on this machine."""
     return request.client is None or is_loopback(request.client.host)
+
+
+class File(NamedTuple):
+    """An answer that is a file: a download, not a page."""
+
+    data: bytes | Iterator[bytes]
+    media_type: str
+    name: str = ""
 
 
 class Body(NamedTuple):

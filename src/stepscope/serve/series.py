@@ -13,7 +13,7 @@ import msgspec
 
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import DESCRIBED, Refusal, refusing
 from stepscope.serve.types import (
     MAX_LINES,
     ChartAnswer,
@@ -57,7 +57,7 @@ def checked(body: bytes) -> SeriesRequest:
     try:
         request = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"not a series request: {error}", "see docs/reference/http-api.md") from None
+        raise Refusal(400, f"not a series request: {error}", DESCRIBED) from None
     lines = sum(len(chart.lines) for chart in request.charts)
     if lines > MAX_LINES:
         raise Refusal(

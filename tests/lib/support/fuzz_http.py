@@ -40,18 +40,15 @@ atexit.register(_open.close)
 
 def seeds() -> list[bytes]:
     """Return a request for each address, with names of what is there."""
-    from stepscope.serve.endpoints import ALL, METHODS
-    from stepscope.serve.openapi import document
+    from stepscope.serve.routes import all_routes
     from stepscope.serve.types import API
 
-    paths = document(ALL)["paths"]
     found = [b"GET / \nhost: localhost:6006\n\n", b"GET /../../etc/passwd\nhost: evil.test\n\n"]
-    for address, method in sorted(METHODS.items()):
-        operation = paths[f"/{API}{address}"][method.lower()]
-        query = {each["name"]: NAMES.get(each["name"], "1") for each in operation["parameters"]}
-        body = json.dumps(NAMES | {"title": "é", "tags": ["x"]}) if method == "POST" else ""
+    for address, route in all_routes().items():
+        query = {each.name: NAMES.get(each.name, "1") for each in route.parameters}
+        body = json.dumps(NAMES | {"title": "é", "tags": ["x"]}) if route.method == "POST" else ""
         found.append(
-            f"{method} /{API}{address}?{urlencode(query)}\nhost: {HOST}\naccept-encoding: gzip\n"
+            f"{route.method} /{API}{address}?{urlencode(query)}\nhost: {HOST}\naccept-encoding: gzip\n"
             f"content-type: application/json\n\n{body}".encode()
         )
     return found

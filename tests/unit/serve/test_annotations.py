@@ -1,10 +1,10 @@
 import json
 
 import pytest
+from support.addresses import Addresses
 
 import stepscope as ss
 from stepscope import store
-from stepscope.serve.annotations import Annotations
 from stepscope.serve.feed import Feed
 from stepscope.serve.reply import Refusal
 from stepscope.serve.summary import publish
@@ -23,11 +23,11 @@ def log(tmp_path):
 
 @pytest.fixture
 def annotations(log):
-    return Annotations(log.path, lambda: log)
+    return Addresses(log=log)
 
 
 def post(annotations, endpoint, **body):
-    return json.loads(annotations.post(endpoint, json.dumps(body).encode()))
+    return annotations.json(endpoint, body=json.dumps(body).encode())
 
 
 def test_what_is_said_reaches_the_page(annotations, log):
@@ -59,10 +59,10 @@ def test_a_note_on_a_step_reaches_the_page(annotations, log):
 
 def test_deleting_asks_twice_and_can_be_taken_back(annotations, log):
     with pytest.raises(Refusal, match="not confirmed"):
-        annotations.post("run/delete", b'{"run": "a", "confirm": "yes"}')
+        annotations.ask("run/delete", body=b'{"run": "a", "confirm": "yes"}')
     [thrown] = post(annotations, "run/delete", run="a", confirm="a")["runs"]
     assert log.refresh().removed == ["a"]
-    assert json.loads(annotations.get("trash"))["runs"] == [thrown]
+    assert annotations.json("trash")["runs"] == [thrown]
     assert post(annotations, "trash/restore", id=thrown["id"]) == {"runs": []}
     assert log.refresh().added == ["a"]
     thrown = post(annotations, "run/delete", run="b", confirm="b")["runs"][0]
@@ -73,7 +73,7 @@ def test_views(annotations):
     assert [
         view["name"] for view in post(annotations, "views/save", name="one", hash="#/scalars")["views"]
     ] == ["one"]
-    assert json.loads(annotations.get("views"))["views"][0]["hash"] == "#/scalars"
+    assert annotations.json("views")["views"][0]["hash"] == "#/scalars"
     assert post(annotations, "views/forget", name="one") == {"views": []}
 
 
@@ -95,14 +95,14 @@ def test_views(annotations):
 )
 def test_what_cannot_be_is_refused(annotations, name, body, status):
     with pytest.raises(Refusal) as found:
-        annotations.post(name, body)
+        annotations.ask(name, body=body)
     assert found.value.status == status
 
 
 def test_a_directory_that_cannot_be_written(annotations, log):
     (log.path / ".stepscope").write_text("in the way")
     with pytest.raises(Refusal) as found:
-        annotations.post("run", b'{"run": "a", "note": "x"}')
+        annotations.ask("run", body=b'{"run": "a", "note": "x"}')
     assert found.value.status == 409
 
 
@@ -121,4 +121,4 @@ def test_the_kind_of_a_metric_reaches_the_page(annotations, log):
     told = json.loads(bytes(feed.charts))[0]
     assert (told["kind"], told["kind_said"], told["lower_is_better"]) == ("norm", True, None)
     with pytest.raises(Refusal, match="no such kind"):
-        annotations.post("metric", b'{"tag": "loss", "kind": "colour"}')
+        annotations.ask("metric", body=b'{"tag": "loss", "kind": "colour"}')

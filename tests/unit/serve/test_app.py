@@ -2,17 +2,6 @@ import subprocess
 import sys
 
 import stepscope as ss
-from stepscope.serve.endpoints import ALL, METHODS
-
-
-def test_every_endpoint_is_answered_by_one_method():
-    named = [
-        (group, address, method) for group in ALL for address, method in {**group.gets, **group.posts}.items()
-    ]
-    addresses = [address for _, address, _ in named]
-    assert sorted(addresses) == sorted(set(addresses)) == sorted(METHODS)
-    assert len(addresses) >= 30
-    assert all(callable(getattr(group, method)) for group, _, method in named)
 
 
 def test_first_requests_that_come_while_the_store_is_being_imported_are_answered(tmp_path):

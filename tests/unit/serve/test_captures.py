@@ -4,10 +4,10 @@ import json
 
 import msgspec
 import pytest
+from support.addresses import Addresses
 
 from stepscope import store
 from stepscope.events import EventWriter
-from stepscope.serve import captures
 from stepscope.serve.reply import Refusal
 
 FACTS = {
@@ -41,11 +41,11 @@ def log(run):
 
 
 def listed(log, run="a"):
-    return msgspec.json.decode(captures.answer([("run", run)], log))
+    return Addresses(log=log).json("captures", run=run)
 
 
 def asked(log, **body):
-    return msgspec.json.decode(captures.ask(msgspec.json.encode(body), log))
+    return Addresses(log=log).json("capture", body=msgspec.json.encode(body))
 
 
 def test_a_capture_is_listed_with_its_summary(log):
@@ -116,7 +116,7 @@ def test_a_request_is_left_in_the_run(run, log):
 )
 def test_what_cannot_be_asked_is_refused_and_leaves_nothing(run, log, body, status):
     with pytest.raises(Refusal) as refused:
-        captures.ask(body, log)
+        Addresses(log=log).ask("capture", body=body)
     assert refused.value.status == status
     assert not (run / "capture").exists()
 
@@ -130,20 +130,20 @@ def test_a_run_that_cannot_be_written_is_a_conflict(run, log):
 
 @pytest.mark.parametrize("query", [[], [("run", "a"), ("x", "1")]])
 def test_queries_that_are_none_are_refused(log, query):
-    with pytest.raises(Refusal, match="captures takes the parameters run and request"):
-        captures.answer(query, log)
+    with pytest.raises(Refusal, match=r"no run given|unknown parameter 'x'"):
+        Addresses(log=log).ask("captures", query)
 
 
 def test_before_anything_was_read_there_is_no_run():
     with pytest.raises(Refusal, match="nothing has been read yet"):
-        captures.answer([("run", "a")], None)
+        Addresses().ask("captures", run="a")
 
 
 def test_a_request_is_followed_from_asking_to_the_profile(log, run):
     request = asked(log, run="a", ranks="all")["request"]
 
     def progress():
-        answer = msgspec.json.decode(captures.answer([("run", "a"), ("request", request)], log))
+        answer = Addresses(log=log).json("captures", run="a", request=request)
         return answer["asked"], [one["request"] for one in answer["captures"]]
 
     assert progress() == ({"request": request, "at_step": None, "replies": []}, [None])
@@ -162,7 +162,7 @@ def test_a_request_is_followed_from_asking_to_the_profile(log, run):
 @pytest.mark.parametrize("request_id", ["../x", "", "zz", "a" * 40])
 def test_a_request_that_cannot_be_is_refused(log, request_id):
     with pytest.raises(Refusal) as refusal:
-        captures.answer([("run", "a"), ("request", request_id)], log)
+        Addresses(log=log).ask("captures", run="a", request=request_id)
     assert refusal.value.status == 400
 
 

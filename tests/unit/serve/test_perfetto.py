@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 
+from stepscope.export.timeline import gzipped_timeline
 from stepscope.serve import perfetto
 
 
@@ -45,12 +46,12 @@ def test_where_the_extra_is_absent_it_says_what_installs_it(monkeypatch):
 
 def test_a_trace_is_handed_over_as_chrome_json(make):
     trace = make.build([make.event("mm", make.Kind.HOST_OP, 0, 200)])
-    document = json.loads(gzip.decompress(b"".join(perfetto.chrome_trace(trace))))
+    document = json.loads(gzip.decompress(b"".join(gzipped_timeline(trace))))
     assert [event["name"] for event in document["traceEvents"] if event["ph"] == "X"] == ["mm"]
 
 
 def test_a_client_that_goes_away_leaves_no_file(make, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    pieces = perfetto.chrome_trace(make.build([make.event("mm", make.Kind.HOST_OP, 0, 200)]))
+    pieces = gzipped_timeline(make.build([make.event("mm", make.Kind.HOST_OP, 0, 200)]))
     assert next(pieces)
     assert list(tmp_path.iterdir()) == []

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from support.addresses import Addresses
 
 from stepscope import store
 from stepscope.events import EventWriter
 from stepscope.serve import points
-from stepscope.serve.points import download
 from stepscope.serve.reply import Refusal
 
 VALUES = [0.1, float("nan"), -float("inf"), 1e-30, 3.0]
@@ -25,7 +25,7 @@ def log(tmp_path):
 
 
 def body(log, *query):
-    return b"".join(download(query, log).chunks).decode()
+    return b"".join(Addresses(log=log).ask("points", query).data).decode()
 
 
 def test_csv_holds_every_point_exactly(log):
@@ -63,7 +63,7 @@ def test_pieces_join_without_a_seam(log, monkeypatch, form):
     whole = body(log, *query)
     monkeypatch.setattr(points, "PIECE", 2)
     assert body(log, *query) == whole
-    assert len(list(download(query, log).chunks)) > 3
+    assert len(list(Addresses(log=log).ask("points", query).data)) > 3
 
 
 def test_a_series_that_grows_meanwhile_stays_whole(tmp_path, monkeypatch, writer_in):
@@ -78,7 +78,7 @@ def test_a_series_that_grows_meanwhile_stays_whole(tmp_path, monkeypatch, writer
 
     more(0)
     parts = []
-    for step, part in enumerate(download([("run", "a"), ("tag", "loss")], log).chunks, 1):
+    for step, part in enumerate(Addresses(log=log).ask("points", "run=a&tag=loss").data, 1):
         parts.append(part)
         more(step)
     [series] = json.loads(b"".join(parts))["series"]
@@ -88,9 +88,10 @@ def test_a_series_that_grows_meanwhile_stays_whole(tmp_path, monkeypatch, writer
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ([], 400, "0 runs and 0 tags"),
-        ([("run", "a")], 400, "1 runs and 0 tags"),
-        ([("run", "a"), ("tag", "loss"), ("format", "xls")], 400, "format 'xls'"),
+        ([], 400, "no run given"),
+        ([("run", "a")], 400, "no tag given"),
+        ([("run", "a"), ("run", "b"), ("tag", "loss")], 400, "2 runs and 1 tags"),
+        ([("run", "a"), ("tag", "loss"), ("format", "xls")], 400, "format is 'xls': expected csv or json"),
         ([("run", "a"), ("tag", "loss"), ("depth", "1")], 400, "unknown parameter 'depth'"),
         ([("run", "z"), ("tag", "loss")], 404, "no run 'z'"),
         ([("run", "a"), ("tag", "lost")], 404, "no tag 'lost'"),
@@ -98,7 +99,7 @@ def test_a_series_that_grows_meanwhile_stays_whole(tmp_path, monkeypatch, writer
 )
 def test_what_is_no_series_is_refused(log, query, status, words):
     with pytest.raises(Refusal, match=words) as caught:
-        download(query, log)
+        Addresses(log=log).ask("points", query)
     assert caught.value.status == status
     assert caught.value.hint
 
@@ -118,7 +119,7 @@ def test_the_file_name_fits_any_file_system_and_header(run, tag, name):
 
 def test_before_anything_has_been_read():
     with pytest.raises(Refusal, match="nothing has been read yet"):
-        download([("run", "a"), ("tag", "loss")], None)
+        Addresses().ask("points", "run=a&tag=loss")
 
 
 def test_another_tag_as_x_is_a_column(tmp_path):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.addresses import Addresses
 
 import stepscope as ss
 from stepscope.events.framing import frame
@@ -17,7 +17,7 @@ from stepscope.serve.app import Application
 from stepscope.serve.frame import array_of, unpack_as
 from stepscope.serve.health import report_of
 from stepscope.serve.rank_types import MAX_RANK_COLUMNS, RankSteps
-from stepscope.serve.ranks import KEPT_RUNS, RankAnswers
+from stepscope.serve.ranks import KEPT_RUNS
 from stepscope.serve.reply import Refusal
 
 
@@ -42,7 +42,7 @@ def log(logs):
 
 
 def ask_steps(log, **query):
-    header, body = unpack_as(RankAnswers().steps({"run": "a", **query}, log), RankSteps)
+    header, body = unpack_as(Addresses(log=log).ask("ranks/steps", {"run": "a", **query}), RankSteps)
     shape = len(header.labels), header.columns
     cells = {
         name: array_of(body, getattr(header, name)).reshape(shape)
@@ -52,14 +52,14 @@ def ask_steps(log, **query):
 
 
 def test_the_runs_that_have_ranks(log):
-    found = json.loads(RankAnswers().listing({}, log))
+    found = Addresses(log=log).json("ranks")
     assert found == {
         "runs": [{"run": name, "count": 2, "size": 3, "attempts": [1]} for name in ("a", "b", "c")]
     }
 
 
 def test_the_ranks_of_a_run(log):
-    found = json.loads(RankAnswers().listing({"run": "a"}, log))
+    found = Addresses(log=log).json("ranks", run="a")
     assert (found["run"], found["size"], found["attempts"]) == ("a", 3, [1])
     chief, worker = found["ranks"]
     assert (chief["label"], chief["role"], chief["state"], chief["nonfinite"]) == (
@@ -75,13 +75,13 @@ def test_the_ranks_of_a_run(log):
 
 
 def test_before_anything_was_read_there_is_nothing():
-    assert json.loads(RankAnswers().listing({}, None)) == {"runs": []}
+    assert Addresses().json("ranks") == {"runs": []}
     with pytest.raises(Refusal, match="no run 'a'"):
-        RankAnswers().listing({"run": "a"}, None)
+        Addresses().ask("ranks", run="a")
 
 
 def test_a_run_without_ranks_has_none(log):
-    assert json.loads(RankAnswers().listing({"run": "alone"}, log))["ranks"] == []
+    assert Addresses(log=log).json("ranks", run="alone")["ranks"] == []
     header, steps, _ = ask_steps(log, run="alone")
     assert (header.labels, header.columns, len(steps)) == ([], 0, 0)
 
@@ -108,7 +108,7 @@ def test_a_range_and_the_default_fact(log):
     ("query", "message"),
     [
         ({"run": "none"}, "no run 'none'"),
-        ({"fact": "speed"}, "no fact 'speed' of ranks"),
+        ({"fact": "speed"}, "fact is 'speed': expected one of step_time_s"),
         ({"columns": "0"}, "expected a whole number from 1 to"),
         ({"columns": str(MAX_RANK_COLUMNS + 1)}, "expected a whole number from 1 to"),
         ({"begin": "x"}, "begin is 'x': expected a whole number"),
@@ -117,19 +117,19 @@ def test_a_range_and_the_default_fact(log):
 )
 def test_what_cannot_be_answered(log, query, message):
     with pytest.raises(Refusal, match=message):
-        RankAnswers().steps({"run": "a", **query}, log)
+        Addresses(log=log).ask("ranks/steps", {"run": "a", **query})
 
 
 def test_only_the_runs_asked_for_last_stay_in_memory(log):
-    answers = RankAnswers()
+    addresses = Addresses(log=log)
     for name in ("a", "b", "c"):
-        answers.steps({"run": name}, log)
+        addresses.ask("ranks/steps", run=name)
     assert KEPT_RUNS == 2
     assert [bool(log.run(name).ranks._files) for name in ("a", "b", "c")] == [False, True, True]
 
 
 def test_over_http(log, ask):
-    application = Application(SimpleNamespace(log=log), None)
+    application = Application(SimpleNamespace(log=log, log_dir=log.path, cache=False), None)
     app = application.asgi(access=Access("127.0.0.1"), cookie="c")
     answer = ask(app, "/api/v1/ranks?run=a")
     assert (answer.status, len(answer.json["ranks"])) == (200, 2)
@@ -154,7 +154,7 @@ def slow_log(tmp_path):
 
 
 def test_the_frontier_says_who_and_since_when(slow_log):
-    found = json.loads(RankAnswers().frontier({"run": "job", "columns": "3"}, slow_log))
+    found = Addresses(log=slow_log).json("ranks/frontier", {"run": "job", "columns": "3"})
     assert (found["stages"], found["steps"], found["end"]) == (["data", "rest"], [0, 40, 80], 120)
     assert (found["missing"], found["refused"], found["attempt"]) == ([], None, 1)
     (group,) = found["groups"]
@@ -190,14 +190,14 @@ def test_one_process_is_not_judged_by_the_rules_of_ranks(log):
 
 
 def test_the_frontier_of_a_range_before_the_onset_accuses_nobody(slow_log):
-    found = json.loads(RankAnswers().frontier({"run": "job", "end": "40"}, slow_log))
+    found = Addresses(log=slow_log).json("ranks/frontier", {"run": "job", "end": "40"})
     (group,) = found["groups"]
     assert (group["steps"], group["onset"], found["end"]) == (40, None, 40)
     assert {row["verdict"] for row in group["blame"]} == {"cannot tell"}
 
 
 def test_the_frontier_of_one_process_says_why_it_cannot_tell(log):
-    found = json.loads(RankAnswers().frontier({"run": "alone"}, log))
+    found = Addresses(log=log).json("ranks/frontier", {"run": "alone"})
     assert (found["groups"], found["steps"]) == ([], [])
     assert found["refused"] == "expected the telemetry of several ranks, found 0"
 

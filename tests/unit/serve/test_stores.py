@@ -9,12 +9,11 @@ from typing import ClassVar
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from starlette.datastructures import QueryParams
+from support.addresses import Addresses
 
 from stepscope.serve import Server
 from stepscope.serve.follow import LogFollower, copy_of
 from stepscope.serve.profiles.open_profiles import parts_of
-from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 
 
@@ -136,20 +135,17 @@ def profiles(place, tmp_path, writer_in):
     url = "seenstore://bucket/runs"
     follower = LogFollower(copy_of(url), url=url, cache=False)
     read_all(follower)
-    yield ProfileAnswers(follower.log_dir, cache=False, log=lambda: follower.log), follower, system
+    yield Addresses(follower.log_dir, log=lambda: follower.log), follower, system
     Seen.broken = ""
     follower.stop()
 
 
 def listed(answers):
-    return {
-        each["path"]: each
-        for each in json.loads(answers.answer("profiles", QueryParams(), ["a"])[0])["profiles"]
-    }
+    return {each["path"]: each for each in answers.json("profiles")["profiles"]}
 
 
 def events_in(answers, path):
-    return json.loads(answers.answer("profile", QueryParams({"path": path}), ["a"])[0])["events"]
+    return answers.json("profile", path=path)["events"]
 
 
 def test_profiles_in_a_store_are_listed_by_their_beginnings_and_fetched_when_opened(profiles):

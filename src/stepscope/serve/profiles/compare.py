@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from stepscope.analyze.diff import Change, Diff, diff
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffTable
 from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 1000
@@ -18,7 +19,8 @@ TABLES = ("parts", "scopes", "launched", "operators", "kernels")
 """In the order of the page."""
 
 
-def compare(a: OpenProfile, b: OpenProfile, steps_a: str = "", steps_b: str = "") -> DiffAnswer:
+@get("profile/diff")
+def compare(a: OpenProfile, b: OpenProfile, steps_a: Steps = "", steps_b: Steps = "") -> DiffAnswer:
     """Compare two profiles.
 
     Args:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from stepscope.serve.frame import FrameArrays, pack
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import End, Lanes, Number, OpenProfile, Pixels, Start
 from stepscope.serve.profiles.types import Related, SearchAnswer, TimelineHeader
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
 
-MAX_PIXELS = 8192
 MAX_HITS = 10_000
 
 
+@get("timeline", frame=TimelineHeader)
 def timeline(
-    profile: OpenProfile, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None
+    profile: OpenProfile, start: Start = None, end: End = None, pixels: Pixels = 1000, lanes: Lanes = None
 ) -> bytes:
     """Return the rectangles of a window as a frame.
 
     Raises:
         Refusal: The window is empty, or a lane is not there.
     """
-    if not 1 <= pixels <= MAX_PIXELS:
-        raise Refusal(400, f"pixels is {pixels}: expected 1 to {MAX_PIXELS}", "ask for the width of the plot")
+    start_ns, end_ns = profile.window(start, end)
     with refusing():
         found = profile.timeline.query(start_ns, end_ns, pixels=pixels, lanes=lanes)
     trace = profile.trace
@@ -53,28 +53,33 @@ def timeline(
     return pack(header, arrays)
 
 
+@get("search")
 def search(
-    profile: OpenProfile, text: str, limit: int, *, skip: int = 0, start_ns: int | None = None
+    profile: OpenProfile,
+    q: Annotated[str, Meta(description="text that the name contains, ignoring case")] = "",
+    limit: Annotated[int, Meta(ge=0, description="largest number of events")] = 2_000,
+    skip: Annotated[int, Meta(ge=0, description="number of events to skip")] = 0,
+    start: Annotated[Number | None, Meta(description="the nanosecond to begin at")] = None,
 ) -> SearchAnswer:
     """Return where events lie whose names hold a text, whatever its case.
 
     Args:
         profile: The profile.
-        text: What names must hold.
+        q: What names must hold.
         limit: How many of them to return.
         skip: From which one on.
-        start_ns: Instead from the first one on that begins at this time or later.
+        start: Instead from the first one on that begins at this time or later.
     """
-    trace, wanted = profile.trace, text.casefold()
+    trace, wanted = profile.trace, q.casefold()
     named = np.array([wanted in name.casefold() for name in trace.strings.texts()], bool)
     if not wanted or not named.any():
         return SearchAnswer(0, 0, 0, 0, [])
     rows = np.flatnonzero(named[trace.name])
     rows = rows[np.argsort(trace.start_ns[rows], kind="stable")]
-    if start_ns is not None:
-        skip = int(np.searchsorted(trace.start_ns[rows], start_ns))
+    if start is not None:
+        skip = int(np.searchsorted(trace.start_ns[rows], start))
         skip = 0 if skip == len(rows) else skip
-    skip, limit = max(0, skip), max(0, min(limit, MAX_HITS))
+    limit = min(limit, MAX_HITS)
     return SearchAnswer(
         total=len(rows),
         total_ns=int(trace.duration_ns[rows].sum()),

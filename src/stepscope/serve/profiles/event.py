@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from stepscope.analyze.spans import Spans
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.draw import related
 from stepscope.serve.profiles.links import predecessors, successors
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import Number, OpenProfile
 from stepscope.serve.profiles.types import ProfileEvent, Related, SampledLine, Spread
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import get
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import Table
 
@@ -23,7 +25,10 @@ DEEPEST = 24
 _TEXTS = {"shapes", "values", "types", "outputs"}
 
 
-def event(profile: OpenProfile, row: int) -> ProfileEvent:
+@get("event")
+def event(
+    profile: OpenProfile, row: Annotated[Number, Meta(description="number of an event")]
+) -> ProfileEvent:
     """Return one event.
 
     Raises:

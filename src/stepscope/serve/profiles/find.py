@@ -15,7 +15,9 @@ import msgspec
 
 from stepscope.errors import LogDirectoryError, TraceError
 from stepscope.scratch import scratch
-from stepscope.serve.profiles.types import ProfileEntry
+from stepscope.serve.profiles.types import ProfileEntry, ProfileList
+from stepscope.serve.routes import Backend, get
+from stepscope.store import Log
 from stepscope.store.captures import ENDING, MOST_STEPS, read
 from stepscope.trace.formats import find_format
 from stepscope.trace.rank_set import set_name
@@ -23,7 +25,6 @@ from stepscope.trace.ranks import natural, rank_in_name, without_rank
 
 if TYPE_CHECKING:
     from stepscope.mirror import Mirror
-    from stepscope.store import Log
 
 NAME = re.compile(
     r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
@@ -71,6 +72,16 @@ class Finder:
     def __init__(self, directory: Path, log: Callable[[], Log | None] = lambda: None) -> None:
         self.directory, self._log = directory, log
         self._known: dict[str, KnownFile] = {}
+
+    @classmethod
+    def of_backend(cls, backend: Backend) -> Finder:
+        """Return that of a server."""
+        return cls(backend.directory, backend.read)
+
+    @get("profiles")
+    def listing(self, log: Log | None) -> ProfileList:
+        """Return the profiles of a log directory."""
+        return ProfileList(*self.find([run.name for run in log.runs()] if log is not None else []))
 
     def find(self, runs: list[str]) -> tuple[list[ProfileEntry], int]:
         """Return the profiles, newest first, and how many files could have been some.

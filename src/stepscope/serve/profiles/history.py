@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from stepscope.analyze.history import ProfileColumn, column, history
 from stepscope.errors import TraceError, UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
 from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture, HistoryRow
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import get
 
 MOST_PROFILES = 24
 MOST_ROWS = 1000
 
 
-def over_time(profiles: Profiles, paths: Sequence[str], by: str) -> HistoryAnswer:
+@get("profile/history")
+def over_time(
+    profiles: Profiles,
+    path: Annotated[list[str], Meta(description=f"profiles, 1 to {MOST_PROFILES}")],
+    by: Annotated[
+        Literal["parts", "scopes", "launched", "operators", "kernels"], Meta(description="kind of rows")
+    ] = "operators",
+) -> HistoryAnswer:
     """Return how long each thing took in each profile.
 
     A profile that cannot be read is among the answer's captures with the reason, and has no value.
@@ -23,19 +33,19 @@ def over_time(profiles: Profiles, paths: Sequence[str], by: str) -> HistoryAnswe
     Raises:
         Refusal: No profile, too many, one that must not be read, or by something unknown.
     """
-    if not 1 <= len(paths) <= MOST_PROFILES:
-        raise Refusal(400, f"{len(paths)} profiles: expected 1 to {MOST_PROFILES}", "path=a&path=b")
+    if not 1 <= len(path) <= MOST_PROFILES:
+        raise Refusal(400, f"{len(path)} profiles: expected 1 to {MOST_PROFILES}", "path=a&path=b")
     captures, columns, on_device = [], [], False
-    for path in paths:
+    for name in path:
         try:
-            profile = profiles.get(path)
+            profile = profiles.get(name)
             found = profile.once(("history", by), lambda profile=profile: column(profile.trace, by))  # type: ignore[misc]
         except UsageError as error:
             raise Refusal(400, error.message, error.hint) from None
         except (Refusal, TraceError) as error:
             if isinstance(error, Refusal) and error.status != 422:
                 raise
-            captures.append(lost(path, str(error)))
+            captures.append(lost(name, str(error)))
             columns.append(ProfileColumn(0.0, {}, {}))
             continue
         captures.append(capture_of(profile, found))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import convert
 
 from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
@@ -21,16 +19,15 @@ from stepscope.serve.profiles.job_types import (
     JobTask,
     JobWait,
 )
+from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
-
-if TYPE_CHECKING:
-    from stepscope.serve.profiles.open_profiles import OpenProfile
-
+from stepscope.serve.routes import get
 
 MOST = 200
 """Rows of sums and of the critical path; the rest is shorter."""
 
 
+@get("profile/ranks")
 def job(profile: OpenProfile) -> JobAnswer:
     """Return who waits for whom.
 

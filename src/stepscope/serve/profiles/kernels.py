@@ -8,15 +8,17 @@ from dataclasses import asdict
 
 from stepscope.analyze.kernel_details import KernelDetail, KernelDetails, kernel_details
 from stepscope.serve.profiles.draw import related
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import KernelAnswer, KernelRow
 from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 5000
 
 
-def kernels(profile: OpenProfile, steps: str = "") -> KernelAnswer:
+@get("profile/kernels")
+def kernels(profile: OpenProfile, steps: Steps = "") -> KernelAnswer:
     """Return the work of a device by name, or the host's operators where no device was recorded.
 
     Raises:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from stepscope.serve.frame import FrameArrays, pack
-from stepscope.serve.profiles.draw import MAX_PIXELS
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import End, OpenProfile, Pixels, Start
 from stepscope.serve.profiles.tracks import Track
 from stepscope.serve.profiles.types import TrackColumns, TracksHeader
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import get
 
 
+@get("tracks", frame=TracksHeader)
 def levels(
-    profile: OpenProfile, start_ns: int, end_ns: int, pixels: int, wanted: Sequence[int] | None
+    profile: OpenProfile,
+    start: Start = None,
+    end: End = None,
+    pixels: Pixels = 1000,
+    tracks: Annotated[list[int] | None, Meta(description="numbers of tracks; default: all")] = None,
 ) -> bytes:
     """Return the tracks of a window as a frame.
 
     Raises:
         Refusal: The window is empty, or a track is not there.
     """
-    if not 1 <= pixels <= MAX_PIXELS or end_ns <= start_ns:
+    start_ns, end_ns = profile.window(start, end)
+    if end_ns <= start_ns:
         raise Refusal(
             400, f"nothing to draw: {start_ns} to {end_ns} ns on {pixels} pixels", "ask for a window"
         )
     arrays, found = FrameArrays(), []
-    for number in range(len(profile.tracks)) if wanted is None else wanted:
+    for number in range(len(profile.tracks)) if tracks is None else tracks:
         if not 0 <= number < len(profile.tracks):
             raise Refusal(400, f"no track {number}: there are {len(profile.tracks)}", "ask api/v1/outline")
         track = profile.tracks[number]

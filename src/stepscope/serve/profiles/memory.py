@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from stepscope.analyze.allocations import NEVER, freed_at, live_allocations
 from stepscope.analyze.memory import DeviceMemory, MemorySeries, memory_rows, memory_series
@@ -14,7 +15,7 @@ from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
 from stepscope.analyze.spans import Ints
 from stepscope.kernels import tree
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import (
     Allocation,
     AllocatorEvent,
@@ -22,7 +23,8 @@ from stepscope.serve.profiles.types import (
     MemoryDevice,
     MemoryStep,
 )
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import MemoryAction
 
@@ -32,7 +34,12 @@ GIVING = (MemoryAction.ALLOCATE, MemoryAction.FREE, MemoryAction.FREE_REQUESTED,
 """Actions of the allocator that the curve shows; the others are listed."""
 
 
-def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAnswer:
+@get("profile/memory")
+def memory(
+    profile: OpenProfile,
+    steps: Steps = "",
+    points: Annotated[int, Meta(ge=1, le=4000, description="number of points of the level")] = 800,
+) -> MemoryAnswer:
     """Return the memory of every device.
 
     Args:
@@ -43,8 +50,6 @@ def memory(profile: OpenProfile, steps: str = "", points: int = 800) -> MemoryAn
     Raises:
         Refusal: No such steps, or no allocations.
     """
-    if not 1 <= points <= 4000:
-        raise Refusal(400, f"points is {points}: expected 1 to 4000", "ask for the width of the plot")
     with refusing():
         trace = profile.chosen(steps)
         within = bounds(trace) if steps else None

@@ -8,10 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
@@ -19,12 +20,15 @@ from stepscope.analyze.ranks.together import together
 from stepscope.analyze.sampled import Sampled
 from stepscope.errors import LogDirectoryError, TraceError
 from stepscope.inside import run_directory
+from stepscope.serve import routes
 from stepscope.serve.memory import trim
 from stepscope.serve.profiles.category import categories
 from stepscope.serve.profiles.reader import ProfileReader
 from stepscope.serve.profiles.tracks import Track, tracks
 from stepscope.serve.profiles.types import ReadingProgress
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import LARGEST, Backend, provide
+from stepscope.store import Log
 from stepscope.trace import Trace, load_trace
 from stepscope.trace.cache import load_cached
 from stepscope.trace.rank_set import set_files, set_name
@@ -34,17 +38,26 @@ from stepscope.trace.sampled import load_samples
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
 
-if TYPE_CHECKING:
-    from stepscope.store import Log
-
 Answer = TypeVar("Answer")
-
+MAX_PIXELS = 8192
 KEPT_ANSWERS = 12
 """Most answers of one profile that are kept."""
+PATH = "a profile, relative to the log directory"
 KEPT_BYTES = 1 << 30
 """Bytes of open traces, with their indexes, besides the one in use."""
 KEPT_S = 600.0
 """Seconds without a question after which a profile is forgotten; reopening it takes its cache file."""
+
+Number = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+Steps = Annotated[str, Meta(description="the steps to count, such as 3-5,9; default: all")]
+Start = Annotated[
+    Number | None, Meta(description="first nanosecond of the window; default: that of the profile")
+]
+End = Annotated[
+    Number | None, Meta(description="last nanosecond of the window; default: that of the profile")
+]
+Lanes = Annotated[list[int] | None, Meta(description="numbers of lanes, separated by commas; default: all")]
+Pixels = Annotated[int, Meta(ge=1, le=MAX_PIXELS, description="width of the picture")]
 
 
 class OpenProfile:
@@ -80,6 +93,10 @@ class OpenProfile:
         if not steps:
             return self.trace
         return self.once(("steps", steps), lambda: keep_steps(self.trace, steps))
+
+    def window(self, start: int | None, end: int | None) -> tuple[int, int]:
+        """Return a window, which by default is all of the profile."""
+        return self.start_ns if start is None else start, self.end_ns if end is None else end
 
     def once(self, key: tuple[str, ...], make: Callable[[], Answer]) -> Answer:
         """Return what ``make`` returned the last time it was asked with this key, made now if not kept."""
@@ -209,6 +226,17 @@ class Profiles:
         self._reading: dict[str, threading.Lock] = {}
         self._places: dict[str, Path] = {}  # of profiles that are being read
 
+    @classmethod
+    def of_backend(cls, backend: Backend) -> Profiles:
+        """Return those of a server, which reads them in a process of its own."""
+        reader = ProfileReader() if backend.in_server else None
+        return cls(backend.directory, cache=backend.cache, reader=reader, log=backend.read)
+
+    def close(self) -> None:
+        """End the process that reads profiles."""
+        if self._reader is not None:
+            self._reader.close()
+
     def get(self, path: str) -> OpenProfile:
         """Return a profile, read now if it is not open.
 
@@ -248,8 +276,12 @@ class Profiles:
         except LogDirectoryError as error:
             raise Refusal(422, error.message, error.hint) from error
 
-    def progress(self, path: str) -> ReadingProgress:
-        """Return how far the reading of a profile is; this never waits for it."""
+    @routes.get("profile/reading")
+    async def progress(self, path: Annotated[str, Meta(description=PATH)]) -> ReadingProgress:
+        """Return how far the reading of a profile is.
+
+        On the event loop: all threads may wait for what is being read.
+        """
         place = self._places.get(path)
         found = self._reader.progress(place) if self._reader is not None and place is not None else None
         return found or ReadingProgress("idle", 0, 0)
@@ -316,6 +348,9 @@ class Profiles:
             if self._open:
                 self._look_in(max(min(one.used for one in self._open.values()) - began, 0.01))
         trim()
+
+
+provide(OpenProfile, lambda backend, path: backend.part(Profiles).get(path), PATH, names={"profile": "path"})
 
 
 def parts_of(path: str, names: Iterable[str]) -> list[str]:

@@ -7,9 +7,11 @@ import numpy as np
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.range import busy_lanes
 from stepscope.serve.profiles.types import ProfileLane, ProfileOutline, StepWindow
+from stepscope.serve.routes import get
 from stepscope.trace.model import Kind, Trace
 
 
+@get("outline")
 def outline(profile: OpenProfile) -> ProfileOutline:
     """Return the outline of a profile: nothing of it has to be analysed first."""
     trace = profile.trace

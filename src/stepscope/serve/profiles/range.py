@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import Lanes, Number, OpenProfile
 from stepscope.serve.profiles.types import RangeAnswer, RangeLane, RangeRow
 from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import get
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import Ints
 
 MAX_RANGE_ROWS = 500
 
 
-def within(profile: OpenProfile, start_ns: int, end_ns: int, lanes: Sequence[int] | None) -> RangeAnswer:
+@get("range")
+def within(
+    profile: OpenProfile,
+    start: Annotated[Number, Meta(description="first nanosecond")],
+    end: Annotated[Number, Meta(description="last nanosecond")],
+    lanes: Lanes = None,
+) -> RangeAnswer:
     """Return what happened within a range, by name, most time first; events are cut at its ends.
 
     Raises:
         Refusal: The range is empty.
     """
     trace = profile.trace
-    if end_ns <= start_ns:
-        raise Refusal(400, f"empty range: {start_ns} to {end_ns} ns", "drag from left to right")
-    overlaps = (trace.start_ns < end_ns) & (trace.end_ns > start_ns)
+    if end <= start:
+        raise Refusal(400, f"empty range: {start} to {end} ns", "drag from left to right")
+    overlaps = (trace.start_ns < end) & (trace.end_ns > start)
     if lanes is not None:
         overlaps &= np.isin(trace.lane, lanes)
     rows = np.flatnonzero(overlaps)
-    start, end = trace.start_ns[rows], trace.end_ns[rows]
-    start, end = np.maximum(start, start_ns), np.minimum(end, end_ns)
-    own = own_time(trace, rows, end - start)
+    begins, ends = np.maximum(trace.start_ns[rows], start), np.minimum(trace.end_ns[rows], end)
+    own = own_time(trace, rows, ends - begins)
     key = trace.name[rows].astype(np.int64) * len(CATEGORIES) + profile.category[rows]
     keys, group, calls = np.unique(key, return_inverse=True, return_counts=True)
-    total = np.bincount(group, weights=end - start, minlength=len(keys))
+    total = np.bincount(group, weights=ends - begins, minlength=len(keys))
     self_ns = np.bincount(group, weights=own, minlength=len(keys))
     order = np.argsort(-self_ns, kind="stable")[:MAX_RANGE_ROWS]
     return RangeAnswer(
@@ -52,7 +59,7 @@ def within(profile: OpenProfile, start_ns: int, end_ns: int, lanes: Sequence[int
             )
             for at in order.tolist()
         ],
-        lanes=busy_lanes(trace, rows, start, end),
+        lanes=busy_lanes(trace, rows, begins, ends),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,27 +12,29 @@ import numpy.typing as npt
 from stepscope.export.spreadsheet import guarded
 from stepscope.serve.points import PIECE
 from stepscope.serve.profiles.category import CATEGORIES
-from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.reply import Refusal
+from stepscope.serve.profiles.open_profiles import End, Lanes, OpenProfile, Start
+from stepscope.serve.reply import File, Refusal
+from stepscope.serve.routes import get
 
 HEAD = "row,rank,process,thread,depth,category,name,start_ns,duration_ns\r\n"
 
 
-def events_csv(
-    profile: OpenProfile, start_ns: int, end_ns: int, lanes: Sequence[int] | None
-) -> Iterator[bytes]:
-    """Return the events that overlap a window, whole, lane by lane in time order.
+@get("chrome", media=("application/gzip",))
+def chrome(profile: OpenProfile) -> File:
+    """Return a profile as Chrome JSON, gzipped, as Perfetto reads it."""
+    from stepscope.export.timeline import gzipped_timeline  # needs polars
 
-    Args:
-        profile: The profile.
-        start_ns: Begin of the window, since the profile's own zero.
-        end_ns: Its end.
-        lanes: Those that count; None for all.
+    return File(gzipped_timeline(profile.trace), "application/gzip", "trace.json.gz")
+
+
+@get("profile/events", media=("text/csv",))
+def events_csv(profile: OpenProfile, start: Start = None, end: End = None, lanes: Lanes = None) -> File:
+    """Return the events that overlap a window, whole, lane by lane in time order, as CSV.
 
     Raises:
         Refusal: The window is empty.
     """
-    trace = profile.trace
+    trace, (start_ns, end_ns) = profile.trace, profile.window(start, end)
     if end_ns <= start_ns:
         raise Refusal(400, f"empty window: {start_ns} to {end_ns} ns", "ask for what is in view")
     overlaps = (trace.start_ns < end_ns) & (trace.end_ns >= start_ns)
@@ -40,7 +42,7 @@ def events_csv(
         overlaps &= np.isin(trace.lane, lanes)
     rows = np.flatnonzero(overlaps)
     order = np.lexsort((trace.depth[rows], trace.start_ns[rows], trace.lane[rows]))
-    return _pieces(profile, rows[order])
+    return File(_pieces(profile, rows[order]), "text/csv", "events.csv")
 
 
 def _pieces(profile: OpenProfile, rows: npt.NDArray[np.intp]) -> Iterator[bytes]:

@@ -21,10 +21,12 @@ from stepscope.serve.profiles.types import (
     ProfileSummary,
     ProfileTop,
 )
+from stepscope.serve.routes import get
 
 TOP = 20
 
 
+@get("profile")
 def summary(profile: OpenProfile) -> ProfileSummary:
     """Return what the page shows of a profile first."""
     trace, advice = profile.trace, profile.advice

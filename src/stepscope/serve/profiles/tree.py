@@ -5,46 +5,55 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
+from typing import Literal
 
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.step_tree import PARTS
-from stepscope.analyze.views import view
+from stepscope.analyze.views import view as view_of
 from stepscope.analyze.views.tree import Tree
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.tfprof_tree import of_tfprof
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.routes import get
 
+NO_OPTIONS: Mapping[str, str] = {}
 REFUSED = {"output"}
 """Options that write files, which a page does not offer."""
 OP_ROWS = 10_000
 """In the op view -max_depth is a number of rows; a page has room for more than a terminal."""
 
 
-def tree(profile: OpenProfile, name: str, given: Mapping[str, str], steps: str = "") -> TreeAnswer:
+@get("view")
+def tree(
+    profile: OpenProfile,
+    view: Literal["scope", "graph", "op", "code"] = "scope",
+    options: Mapping[str, str] = NO_OPTIONS,
+    steps: Steps = "",
+) -> TreeAnswer:
     """Return a view: of tfprof's own data what tfprof says, of all others Stepscope's.
 
     Args:
         profile: The profile.
-        name: scope, graph, op or code.
-        given: tfprof's options by name, as text.
+        view: Its name.
+        options: tfprof's options by name, as text.
         steps: Steps that count, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
 
     Raises:
         Refusal: No such view or option, or the profile lacks what the view shows.
     """
-    unknown = sorted(set(given) - set(OPTIONS) | (set(given) & REFUSED))
+    unknown = sorted(set(options) - set(OPTIONS) | (set(options) & REFUSED))
     if unknown:
         raise Refusal(400, f"unknown option {unknown[0]}", f"options: {', '.join(OPTIONS)}")
     with refusing():
-        options = ViewOptions().changed(asked(name, given))
-        if name in VIEWS and profile.tfprof is not None:
-            return of_tfprof(profile, name, options, steps, command(profile.path, name, given, ""))
-        answer = view(name, profile.chosen(steps), options)
+        changed = ViewOptions().changed(asked(view, options))
+        if view in VIEWS and profile.tfprof is not None:
+            return of_tfprof(profile, view, changed, steps, command(profile.path, view, options, ""))
+        answer = view_of(view, profile.chosen(steps), changed)
     columns = [TreeColumn(column.key, column.head, unit(column.key)) for column in answer.columns]
     values = [column.values for column in answer.columns]
     return TreeAnswer(
-        view=name,
+        view=view,
         windows=answer.windows,
         denominator=answer.label,
         notes=answer.notes,
@@ -59,7 +68,7 @@ def tree(profile: OpenProfile, name: str, given: Mapping[str, str], steps: str =
             )
             for at, line in enumerate(answer.lines)
         ],
-        command=command(profile.path, name, given, steps),
+        command=command(profile.path, view, options, steps),
         source="trace",
         words=[],
     )

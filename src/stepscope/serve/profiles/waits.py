@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from stepscope.analyze.idle import Gap, idle
 from stepscope.analyze.ranks.together import CLOCK_NOTES, WAITS_FOR
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import GapsAnswer, IdleGap, RankWait, WaitsAnswer
-from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.reply import Refusal
+from stepscope.serve.profiles.open_profiles import End, OpenProfile, Start
+from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
@@ -19,25 +22,26 @@ GAPS = 2_000
 """Gaps of each device that are kept, the longest."""
 
 
-def waits(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> WaitsAnswer:
+@get("profile/waits")
+def waits(
+    profile: OpenProfile,
+    start: Start = None,
+    end: End = None,
+    most: Annotated[int, Meta(ge=0, le=MOST, description="largest number of waits, longest first")] = 300,
+) -> WaitsAnswer:
     """Return the longest waits that overlap a window.
 
     Only waits longer than the error of the clocks are returned.
-
-    Raises:
-        Refusal: More are asked for than are answered at once.
     """
-    if not 0 <= most <= MOST:
-        raise Refusal(400, f"most is {most}: expected 0 to {MOST}", "most=300")
-    trace = profile.trace
+    trace, (start_ns, end_ns) = profile.trace, profile.window(start, end)
     source, target = profile.once(("waits",), lambda: _arrows(trace))
-    start = trace.start_ns[source]
-    end = np.minimum(trace.start_ns[target], trace.end_ns[source])
-    inside = np.flatnonzero((end > start_ns) & (start < end_ns) & (end > start))
-    length = (end - start)[inside]
+    begin = trace.start_ns[source]
+    until = np.minimum(trace.start_ns[target], trace.end_ns[source])
+    inside = np.flatnonzero((until > start_ns) & (begin < end_ns) & (until > begin))
+    length = (until - begin)[inside]
     longest = inside[np.sort(np.argsort(-length, kind="stable")[:most])]
-    longest = longest[np.argsort(start[longest], kind="stable")]
-    found = [_wait(trace, int(source[at]), int(target[at]), int(end[at])) for at in longest.tolist()]
+    longest = longest[np.argsort(begin[longest], kind="stable")]
+    found = [_wait(trace, int(source[at]), int(target[at]), int(until[at])) for at in longest.tolist()]
     clocks = next((note for note in trace.notes if note.startswith(CLOCK_NOTES)), "")
     return WaitsAnswer(profile.path, found, len(inside), int(length.sum()), clocks)
 
@@ -66,14 +70,15 @@ def _wait(trace: Trace, row: int, last: int, end: int) -> RankWait:
     )
 
 
-def gaps(profile: OpenProfile, start_ns: int, end_ns: int, most: int) -> GapsAnswer:
-    """Return the longest gaps of each device in a window; none where no device was recorded.
-
-    Raises:
-        Refusal: More are asked for than are answered at once.
-    """
-    if not 0 <= most <= MOST:
-        raise Refusal(400, f"most is {most}: expected 0 to {MOST}", "most=100")
+@get("profile/gaps")
+def gaps(
+    profile: OpenProfile,
+    start: Start = None,
+    end: End = None,
+    most: Annotated[int, Meta(ge=0, le=MOST, description="largest number of gaps, longest first")] = 100,
+) -> GapsAnswer:
+    """Return the longest gaps of each device in a window; none where no device was recorded."""
+    start_ns, end_ns = profile.window(start, end)
     every = profile.once(("gaps",), lambda: _gaps(profile.trace))
     inside = [gap for gap in every if gap.start_ns < end_ns and gap.start_ns + gap.duration_ns > start_ns]
     longest = sorted(inside, key=lambda gap: -gap.duration_ns)[:most]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
+from msgspec import Meta
 
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
 from stepscope.analyze.overlap import blocking, overlap_by_step
 from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
-from stepscope.serve.profiles.open_profiles import OpenProfile
+from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.work_types import (
     DeviceOverlap,
     OverlapAnswer,
@@ -22,7 +23,8 @@ from stepscope.serve.profiles.work_types import (
     StepPath,
     StepUtilisation,
 )
-from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.reply import refusing
+from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 
 MOST_PARTS = 50
@@ -42,7 +44,8 @@ def _asked(profile: OpenProfile, steps: str, name: str, ask: Callable[[Trace], F
         return profile.once((name, steps), lambda: ask(trace))
 
 
-def shapes(profile: OpenProfile, steps: str = "") -> ShapesAnswer:
+@get("profile/shapes")
+def shapes(profile: OpenProfile, steps: Steps = "") -> ShapesAnswer:
     """Return products, convolutions and attention by shapes, with the roof of the device.
 
     Raises:
@@ -66,7 +69,12 @@ def shapes(profile: OpenProfile, steps: str = "") -> ShapesAnswer:
     )
 
 
-def critical(profile: OpenProfile, steps: str = "", pieces: int = 2000) -> PathAnswer:
+@get("profile/path")
+def critical(
+    profile: OpenProfile,
+    steps: Steps = "",
+    pieces: Annotated[int, Meta(ge=0, le=MOST_PIECES, description="largest number of segments")] = 2000,
+) -> PathAnswer:
     """Return the critical path of each step.
 
     Args:
@@ -77,8 +85,6 @@ def critical(profile: OpenProfile, steps: str = "", pieces: int = 2000) -> PathA
     Raises:
         Refusal: No such steps, or no operators of the host were recorded.
     """
-    if not 0 <= pieces <= MOST_PIECES:
-        raise Refusal(400, f"pieces is {pieces}: expected 0 to {MOST_PIECES}", "pieces=2000")
     paths = _asked(profile, steps, "path", lambda trace: critical_paths(trace, top=MOST_PARTS))
     return PathAnswer(
         path=profile.path,
@@ -113,7 +119,8 @@ def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
     )  # fmt: skip
 
 
-def overlaps(profile: OpenProfile, steps: str = "") -> OverlapAnswer:
+@get("profile/overlap")
+def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
     """Return how each device spent each step.
 
     Raises:

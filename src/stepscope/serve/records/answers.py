@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.audio import Clip
 from stepscope.events.kinds.image import EncodedImage, Images
 from stepscope.events.kinds.text import TextTable
-from stepscope.serve.encode import encoded
-from stepscope.serve.integers import whole
 from stepscope.serve.records import graph
-from stepscope.serve.records.ask import attempts_of, run_of, shown, thinned
+from stepscope.serve.records.ask import SHOWN_MIMES, Tag, attempts_of, shown, thinned
 from stepscope.serve.records.types import (
     MAX_RECORDS,
     BlobFacts,
@@ -27,36 +26,29 @@ from stepscope.serve.records.types import (
     RecordValue,
     TableCells,
 )
-from stepscope.serve.reply import Refusal
-
-if TYPE_CHECKING:
-    from stepscope.store import Log, RecordTag
-    from stepscope.store import RecordSeries as StoredSeries
+from stepscope.serve.reply import File, Refusal
+from stepscope.serve.routes import FRAME, get
+from stepscope.store import RecordSeries as StoredSeries
+from stepscope.store import RecordTag, StoredRun
 
 NUMBERS = "application/x-float32"
-FEWEST = 100
-"""Number of values answered by default."""
+Count = Annotated[int, Meta(ge=0)]
 
 
-def listing(query: Mapping[str, str], log: Log | None) -> bytes:
-    """Return the tags of a run that are not scalars.
-
-    Raises:
-        Refusal: No such run.
-    """
-    run = run_of(query, log)
-    return encoded(RecordTags(run.name, run.records()))
+@get("records")
+def listing(run: StoredRun) -> RecordTags:
+    """Return the tags of a run that are not scalars."""
+    return RecordTags(run.name, run.records())
 
 
-def record(query: Mapping[str, str], log: Log | None) -> bytes:
-    """Return the values of a tag, without their bytes.
-
-    Raises:
-        Refusal: No such run or tag, or an invalid number.
-    """
-    run = run_of(query, log)
-    limit = whole(query, "limit", FEWEST, 1, MAX_RECORDS)
-    found = attempts_of(run, query)
+@get("record")
+def record(
+    run: StoredRun,
+    tag: Tag,
+    limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="largest number of values")] = 100,
+) -> RecordAnswer:
+    """Return the values of a tag, without their bytes."""
+    found = attempts_of(run, tag)
     series = [
         RecordSeries(
             each.writer,
@@ -68,25 +60,33 @@ def record(query: Mapping[str, str], log: Log | None) -> bytes:
         )
         for each in found
     ]
-    return encoded(RecordAnswer(run.name, query["tag"], found[0].files[0].kind, series))
+    return RecordAnswer(run.name, tag, found[0].files[0].kind, series)
 
 
-def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
+@get("blob", media=(*sorted(SHOWN_MIMES), FRAME, NUMBERS, "application/x-protobuf"))
+def blob(
+    run: StoredRun,
+    tag: Tag,
+    writer: Annotated[str | None, Meta(description="default: any")] = None,
+    attempt: Annotated[int, Meta(ge=0, le=1 << 31, description="default: any")] = 0,
+    at: Annotated[Count | None, Meta(description="number of the value; default: the newest")] = None,
+    index: Annotated[int, Meta(ge=0, description="which of the value's blobs")] = 0,
+) -> File:
     """Return the bytes of one value.
 
     Raises:
         Refusal: No such value.
     """
-    run = run_of(query, log)
-    writer, attempt = query.get("writer"), whole(query, "attempt", 0, 0, 1 << 31)
     found = [
         each
-        for each in attempts_of(run, query)
+        for each in attempts_of(run, tag)
         if writer in (None, each.writer) and attempt in (0, each.attempt)
     ]
     if not found:
         raise Refusal(404, f"no writer {writer!r} in attempt {attempt}", "see api/v1/record of this tag")
-    at = whole(query, "at", len(found[-1]) - 1, 0, len(found[-1]) - 1)
+    at = len(found[-1]) - 1 if at is None else at
+    if at >= len(found[-1]):
+        raise Refusal(400, f"no value {at}: there are {len(found[-1])}", "see api/v1/record of this tag")
     try:
         series, place = found[-1].place(at)
         value = series[place]
@@ -94,23 +94,25 @@ def blob(query: Mapping[str, str], log: Log | None) -> EncodedImage:
         raise Refusal(404, error.message, error.hint) from None
     blobs = blobs_of(value)
     if not blobs:
-        raise Refusal(
-            404, f"{query['tag']!r} is of kind {series.kind}, which has no bytes", "see api/v1/record"
-        )
-    return blobs[whole(query, "index", 0, 0, len(blobs) - 1)]
+        raise Refusal(404, f"{tag!r} is of kind {series.kind}, which has no bytes", "see api/v1/record")
+    if index >= len(blobs):
+        raise Refusal(400, f"no blob {index}: the value has {len(blobs)}", "see api/v1/record of this tag")
+    return File(blobs[index].data, blobs[index].mime)
 
 
-def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
+@get("graph")
+def graph_answer(
+    run: StoredRun, tag: Annotated[str, Meta(description="tag of the costs; default: the newest")] = ""
+) -> GraphAnswer:
     """Return the graph of a run and the costs of its nodes.
 
     Raises:
         Refusal: The run has none.
     """
-    run = run_of(query, log)
     costs = [each.tag for each in sorted(run.records(), key=age) if each.kind == "run_metadata"]
     if not run.tags("graph"):
         raise Refusal(404, f"run {run.name!r} has no graph", "record one with run.graph(…)")
-    tag = query.get("tag") or (costs[-1] if costs else "")
+    tag = tag or (costs[-1] if costs else "")
     if tag and tag not in costs:
         raise Refusal(404, f"run {run.name!r} has no costs {tag!r}", f"it has {', '.join(costs) or 'none'}")
     try:
@@ -118,7 +120,7 @@ def graph_answer(query: Mapping[str, str], log: Log | None) -> bytes:
         taken = graph.costs_of(run.record(tag)[-1][-1]) if tag else []
     except EventFileError as error:
         raise Refusal(404, error.message, error.hint) from None
-    return encoded(GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken))
+    return GraphAnswer(run.name, graph.with_flops(nodes, taken), costs, taken)
 
 
 def age(tag: RecordTag) -> tuple[int, float, str]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from stepscope.events.kinds.image import EncodedImage
 from stepscope.serve.reply import Refusal, refusing
+from stepscope.serve.routes import provide
+from stepscope.store import Log, StoredRun
+from stepscope.store import RecordSeries as StoredSeries
 from stepscope.store.series import last_words
-
-if TYPE_CHECKING:
-    from stepscope.store import Log, StoredRun
-    from stepscope.store import RecordSeries as StoredSeries
 
 SHOWN_MIMES = frozenset(
     (
@@ -27,22 +27,22 @@ SHOWN_MIMES = frozenset(
 """Other bytes are answered as a download without a type, so that nothing in a log becomes a web page."""
 
 
-def run_of(query: Mapping[str, str], log: Log | None) -> StoredRun:
-    """Return the run of a question."""
-    if "run" not in query:
-        raise Refusal(400, "no run given", "add run=")
+Tag = Annotated[str, Meta(description="a tag of the run; api/v1/records lists them")]
+Step = Annotated[
+    Annotated[int, Meta(ge=0, le=1 << 62)] | None,
+    Meta(description="the newest that is not after it; default: the newest"),
+]
+
+
+def run_of(log: Log | None, name: str) -> StoredRun:
+    """Return a run by its name."""
     if log is None:
-        raise Refusal(404, f"no run {query['run']!r}: nothing has been read yet", "try again in a moment")
+        raise Refusal(404, f"no run {name!r}: nothing has been read yet", "try again in a moment")
     with refusing():
-        return log.run(query["run"])
+        return log.run(name)
 
 
-def series_of(run: StoredRun, query: Mapping[str, str]) -> list[StoredSeries]:
-    """Return the series of the tag of a question."""
-    if "tag" not in query:
-        raise Refusal(400, "no tag given", "add tag=; api/v1/records lists them")
-    with refusing():
-        return run.record(query["tag"])
+provide(StoredRun, lambda backend, name: run_of(backend.log, name), "name of a run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class AttemptRecords:
         raise IndexError(at)
 
 
-def attempts_of(run: StoredRun, query: Mapping[str, str]) -> list[AttemptRecords]:
-    """Return what each attempt of each writer recorded under the tag of a question, oldest first."""
+def attempts_of(run: StoredRun, tag: str) -> list[AttemptRecords]:
+    """Return what each attempt of each writer recorded under a tag, oldest first."""
     grouped: dict[tuple[str, int], list[StoredSeries]] = {}
-    for each in series_of(run, query):
+    for each in run.record(tag):
         grouped.setdefault((each.writer, each.attempt), []).append(each)
     return [AttemptRecords(tuple(files)) for files in grouped.values()]
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from stepscope.analyze.curves import average_precision, meaningful
 from stepscope.errors import EventFileError
-from stepscope.serve.encode import encoded
-from stepscope.serve.integers import whole
-from stepscope.serve.records.ask import AttemptRecords, attempts_of, history, run_of, thinned
+from stepscope.serve.records.ask import AttemptRecords, Step, Tag, attempts_of, history, thinned
 from stepscope.serve.records.view_types import MAX_CURVE_STEPS, CurveAnswer, CurveStep
 from stepscope.serve.reply import Refusal
-
-if TYPE_CHECKING:
-    from stepscope.store import Log
-    from stepscope.store import RecordSeries as StoredSeries
+from stepscope.serve.routes import get
+from stepscope.store import RecordSeries as StoredSeries
+from stepscope.store import StoredRun
 
 ROWS = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
 
@@ -28,19 +25,19 @@ class CurveAnswers:
     def __init__(self) -> None:
         self._areas: dict[tuple[str, str, str], dict[tuple[int, int], float | None]] = {}
 
-    def answer(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("curve")
+    def answer(self, run: StoredRun, tag: Tag, step: Step = None) -> CurveAnswer:
         """Return a curve.
 
         Raises:
             Refusal: No such run or tag, or the tag is not a curve.
         """
-        values = history(attempts_of(run_of(query, log), query))
+        values = history(attempts_of(run, tag))
         kind = values[0][0].files[0].kind
         if kind != "pr_curve":
-            raise Refusal(404, f"{query['tag']!r} is of kind {kind}, not a curve", "see api/v1/records")
-        wanted = whole(query, "step", -1, 0, 1 << 62)
+            raise Refusal(404, f"{tag!r} is of kind {kind}, not a curve", "see api/v1/records")
         steps = [int(series.step[place]) for series, place in (one.place(at) for one, at in values)]
-        chosen = len(steps) - 1 if wanted < 0 else max(0, int(np.searchsorted(steps, wanted, "right")) - 1)
+        chosen = len(steps) - 1 if step is None else max(0, int(np.searchsorted(steps, step, "right")) - 1)
         attempt, at = values[chosen]
         series, place = attempt.place(at)
         lists: dict[str, Any] = {name: [] for name in (*ROWS, "thresholds")}
@@ -53,12 +50,11 @@ class CurveAnswers:
             area = average_precision(curve)
         except EventFileError as found:
             error = found.message
-        answer = CurveAnswer(
+        return CurveAnswer(
             run=series.run, tag=series.tag, writer=series.writer, attempt=series.attempt, total=len(values),
             steps=self.steps(values), step=steps[chosen], wall=float(series.wall[place]), error=error,
             area=area, **lists,
         )  # fmt: skip
-        return encoded(answer)
 
     def steps(self, values: Sequence[tuple[AttemptRecords, int]]) -> list[CurveStep]:
         """Return the steps of a curve over all attempts, with the area at each."""

@@ -6,22 +6,21 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from stepscope.analyze.projection import Matrix, Projection, nearest, principal_components
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.image import EncodedImage
-from stepscope.serve.encode import encoded
 from stepscope.serve.frame import FrameArrays, pack
-from stepscope.serve.integers import whole
-from stepscope.serve.records.ask import run_of, shown
+from stepscope.serve.records.ask import SHOWN_MIMES, shown
 from stepscope.serve.records.view_types import (
     MAX_NEIGHBOURS,
     EmbeddingFacts,
@@ -32,16 +31,16 @@ from stepscope.serve.records.view_types import (
     NeighbourList,
     Reduction,
 )
-from stepscope.serve.reply import Refusal
+from stepscope.serve.reply import File, Refusal
+from stepscope.serve.routes import FRAME, get
+from stepscope.store import Log, StoredRun
 from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of, labels_of, matrix_of, read
-
-if TYPE_CHECKING:
-    from stepscope.store import Log
 
 KEPT = 3
 """Embeddings whose vectors stay in memory."""
 IN_CHECKPOINT = "its vectors are in a checkpoint of TensorFlow, which is not read"
 Stamp = tuple[Any, ...]
+Name = Annotated[str | None, Meta(description="name of an embedding; default: the last")]
 
 
 class EmbeddingAnswers:
@@ -58,13 +57,9 @@ class EmbeddingAnswers:
         self._projections: OrderedDict[Stamp, Projection] = OrderedDict()
         self._jobs: dict[Stamp, tuple[float, list[Any]]] = {}
 
-    def listing(self, query: Mapping[str, str], log: Log | None) -> bytes:
-        """Return the embeddings of a run.
-
-        Raises:
-            Refusal: No such run.
-        """
-        run = run_of(query, log)
+    @get("embeddings")
+    def listing(self, run: StoredRun, log: Log | None) -> EmbeddingList:
+        """Return the embeddings of a run."""
         assert log is not None
         error = None
         found: list[Embedding] = []
@@ -81,21 +76,25 @@ class EmbeddingAnswers:
             )
             for each in found
         ]
-        return encoded(EmbeddingList(run.name, facts, has_umap(), error))
+        return EmbeddingList(run.name, facts, has_umap(), error)
 
-    def points(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("embedding", frame=EmbeddingHeader)
+    def points(
+        self,
+        run: StoredRun,
+        log: Log | None,
+        name: Name = None,
+        method: Reduction = "pca",
+        axes: Annotated[int, Meta(ge=2, le=3)] = 3,
+    ) -> bytes:
         """Return the points of an embedding in three dimensions, with their labels, as a frame.
 
         Raises:
             Refusal: No such embedding, or one that cannot be read.
         """
-        method = query.get("method", "pca")
-        if method not in get_args(Reduction):
-            raise Refusal(400, f"no method {method!r:.60}", "pca or umap")
         if method == "umap" and not has_umap():
             raise Refusal(409, "umap-learn is not installed where the server runs", "pip install umap-learn")
-        embedding, matrix, stamp = self.of(query, log)
-        axes = whole(query, "axes", 3, 2, 3)
+        embedding, matrix, stamp = self.of(run, log, name)
         if method == "umap" and len(matrix) < axes + 2:
             least = f"{axes + 2} points for {axes} dimensions"
             raise Refusal(422, f"UMAP needs at least {least}, found {len(matrix)}", "PCA shows fewer")
@@ -111,8 +110,7 @@ class EmbeddingAnswers:
             places[:, : projection.places.shape[1]] = projection.places
         arrays = FrameArrays()
         header = EmbeddingHeader(
-            run=query["run"], name=embedding.name, method=method,  # type: ignore[arg-type]
-            points=len(matrix), dimensions=matrix.shape[1],
+            run=run.name, name=embedding.name, method=method, points=len(matrix), dimensions=matrix.shape[1],
             exact=projection.exact if projection else True,
             explained=projection.explained if projection else [],
             waiting_seconds=since, columns=labels.columns if projection else [],
@@ -121,29 +119,36 @@ class EmbeddingAnswers:
         )  # fmt: skip
         return pack(header, arrays)
 
-    def neighbours(self, query: Mapping[str, str], log: Log | None) -> bytes:
+    @get("neighbours")
+    def neighbours(
+        self,
+        run: StoredRun,
+        log: Log | None,
+        name: Name = None,
+        point: Annotated[int, Meta(ge=0, description="number of a point")] = 0,
+        metric: Metric = "cosine",
+        count: Annotated[int, Meta(ge=1, le=MAX_NEIGHBOURS)] = 20,
+    ) -> NeighbourList:
         """Return the points nearest to one.
 
         Raises:
-            Refusal: No such embedding, point or metric.
+            Refusal: No such embedding or point.
         """
-        metric = query.get("metric", "cosine")
-        if metric not in get_args(Metric):
-            raise Refusal(400, f"no metric {metric!r:.60}", "cosine or euclidean")
-        embedding, matrix, _ = self.of(query, log)
-        point = whole(query, "point", 0, 0, len(matrix) - 1)
-        order, far = nearest(matrix, point, whole(query, "count", 20, 1, MAX_NEIGHBOURS), metric)
+        embedding, matrix, _ = self.of(run, log, name)
+        if point >= len(matrix):
+            raise Refusal(400, f"no point {point}: there are {len(matrix)}", "ask api/v1/embedding")
+        order, far = nearest(matrix, point, count, metric)
         near = [Neighbour(*each) for each in zip(order.tolist(), far.tolist(), strict=True)]
-        found = NeighbourList(query["run"], embedding.name, point, metric, near)  # type: ignore[arg-type]
-        return encoded(found)
+        return NeighbourList(run.name, embedding.name, point, metric, near)
 
-    def sprite(self, query: Mapping[str, str], log: Log | None) -> EncodedImage:
+    @get("sprite", media=(*sorted(SHOWN_MIMES), FRAME))
+    def sprite(self, run: StoredRun, log: Log | None, name: Name = None) -> File:
         """Return the sprite image of all points.
 
         Raises:
             Refusal: There is none.
         """
-        embedding, root = named(query, log)
+        embedding, root = named(run, log, name)
         if not embedding.sprite_path:
             raise Refusal(404, f"{embedding.name!r:.200} has no pictures", "run.embedding(…, images=…)")
         try:
@@ -157,11 +162,12 @@ class EmbeddingAnswers:
             if data[:2] == b"\xff\xd8"
             else ""
         )
-        return shown(EncodedImage(mime, data))
+        picture = shown(EncodedImage(mime, data))
+        return File(picture.data, picture.mime)
 
-    def of(self, query: Mapping[str, str], log: Log | None) -> tuple[Embedding, Matrix, Stamp]:
+    def of(self, run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding, Matrix, Stamp]:
         """Return an embedding with its vectors, and what changes when they do."""
-        embedding, root = named(query, log)
+        embedding, root = named(run, log, name)
         try:
             stamp = stamp_of(root, embedding)
             with self._lock:
@@ -266,15 +272,15 @@ def umap_projection(matrix: Matrix, axes: int) -> Projection:
     return Projection(places - places.mean(0), [], True)
 
 
-def named(query: Mapping[str, str], log: Log | None) -> tuple[Embedding, Path]:
-    """Return the embedding of a question, and the folder that all files lie in."""
-    run = run_of(query, log)
+def named(run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding, Path]:
+    """Return an embedding of a run, by default the last, and the folder that all files lie in."""
     assert log is not None
     try:
         found = embeddings_of(log, run.name)
     except EventFileError as error:
         raise Refusal(422, error.message, error.hint) from None
-    name = query.get("name", found[-1].name if found else "")
+    if name is None:
+        name = found[-1].name if found else ""
     for each in found:
         if each.name == name:
             return each, log.path.resolve()

@@ -4,12 +4,11 @@ import json
 
 import msgspec
 import pytest
-from starlette.datastructures import QueryParams
+from support.addresses import Addresses
 
 from stepscope.analyze.diff import Change, DiffSide
 from stepscope.serve.profiles.compare import MOST_ROWS, MOST_STEPS, compare, explained, outermost, thinned
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.reply import Refusal
 
 
@@ -133,11 +132,10 @@ TRACE = json.dumps(
 def test_the_endpoint_answers_and_refuses(tmp_path):
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(TRACE)
-    answers = ProfileAnswers(tmp_path, cache=False)
-    body, _ = answers.answer("diff", QueryParams("a=a.json&b=b.json"), [])
-    assert msgspec.json.decode(body)["step"]["verdict"] == "unclear"
-    for query, status in (("a=a.json&b=c.json", 404), ("a=a.json&b=b.json&steps_b=3", 400), ("a=a.json", 403),
+    addresses = Addresses(tmp_path)
+    assert addresses.json("profile/diff", "a=a.json&b=b.json")["step"]["verdict"] == "unclear"
+    for query, status in (("a=a.json&b=c.json", 404), ("a=a.json&b=b.json&steps_b=3", 400), ("a=a.json", 400),
                           ("a=../x&b=b.json", 403)):  # fmt: skip
         with pytest.raises(Refusal) as refusal:
-            answers.answer("diff", QueryParams(query), [])
+            addresses.ask("profile/diff", query)
         assert refusal.value.status == status

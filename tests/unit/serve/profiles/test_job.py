@@ -9,24 +9,18 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from starlette.datastructures import QueryParams
+from support.addresses import Addresses
 from support.recordings import recorded
 
 from stepscope.analyze.idle import REASONS
 from stepscope.job import load_ranks
-from stepscope.serve.profiles.job_types import GapsAnswer, JobAnswer, WaitsAnswer
 from stepscope.serve.profiles.outline import working_lanes
-from stepscope.serve.profiles.routes import ProfileAnswers
-from stepscope.serve.profiles.types import ProfileOutline
 from stepscope.serve.reply import Refusal
 from stepscope.trace import load_trace
 
 
 def asked(folder, path):
-    answers = ProfileAnswers(folder, cache=False)
-    body, media_type = answers.answer("ranks", QueryParams(f"path={path}"), [])
-    assert media_type == "application/json"
-    return msgspec.json.decode(body, type=JobAnswer)
+    return Addresses(folder).ask("profile/ranks", path=path)
 
 
 def test_profiles_say_what_the_command_says(tmp_path):
@@ -61,11 +55,10 @@ def test_one_rank_is_refused_with_what_to_do(tmp_path):
 
 def test_waits_lead_to_the_rank_that_came_last_on_one_clock(tmp_path):
     shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
-    answers = ProfileAnswers(tmp_path, cache=False)
+    addresses = Addresses(tmp_path)
 
     def waits(query):
-        body, _ = answers.answer("waits", QueryParams(f"path=dlrm&{query}"), [])
-        return msgspec.json.decode(body, type=WaitsAnswer)
+        return addresses.ask("profile/waits", f"path=dlrm&{query}")
 
     found = waits("most=5000")
     told = asked(tmp_path, "dlrm")
@@ -86,31 +79,27 @@ def test_waits_lead_to_the_rank_that_came_last_on_one_clock(tmp_path):
 
 def test_one_rank_waits_for_none(tmp_path):
     shutil.copy(recorded("traces/dlrm_8xv100") / "rank0.json.gz", tmp_path / "rank0.json.gz")
-    body, _ = ProfileAnswers(tmp_path, cache=False).answer("waits", QueryParams("path=rank0.json.gz"), [])
-    found = msgspec.json.decode(body, type=WaitsAnswer)
+    found = Addresses(tmp_path).ask("profile/waits", path="rank0.json.gz")
     assert (found.waits, found.total, found.total_ns, found.clocks) == ([], 0, 0, "")
 
 
 def test_gaps_of_devices_have_a_reason(tmp_path):
     shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
-    answers = ProfileAnswers(tmp_path, cache=False)
-    body, _ = answers.answer("gaps", QueryParams("path=dlrm&most=5000"), [])
-    found = msgspec.json.decode(body, type=GapsAnswer)
+    addresses = Addresses(tmp_path)
+    found = addresses.ask("profile/gaps", "path=dlrm&most=5000")
     assert {gap.rank for gap in found.gaps} == set(range(8))
     assert found.total == len(found.gaps) > 100
     assert {gap.reason for gap in found.gaps} <= set(REASONS)
     assert found.gaps == sorted(found.gaps, key=lambda gap: gap.start_ns)
-    body, _ = answers.answer("gaps", QueryParams("path=dlrm&most=1"), [])
-    [longest] = msgspec.json.decode(body, type=GapsAnswer).gaps
+    [longest] = addresses.ask("profile/gaps", "path=dlrm&most=1").gaps
     assert longest.duration_ns == max(gap.duration_ns for gap in found.gaps)
     with pytest.raises(Refusal):
-        answers.answer("gaps", QueryParams("path=dlrm&most=5001"), [])
+        addresses.ask("profile/gaps", "path=dlrm&most=5001")
 
 
 def test_threads_beside_the_training_are_told_apart(tmp_path):
     shutil.copytree(recorded("traces/dlrm_8xv100"), tmp_path / "dlrm")
-    body, _ = ProfileAnswers(tmp_path, cache=False).answer("outline", QueryParams("path=dlrm"), [])
-    lanes = msgspec.json.decode(body, type=ProfileOutline).lanes
+    lanes = Addresses(tmp_path).ask("outline", path="dlrm").lanes
     assert all(lane.working for lane in lanes if lane.device >= 0 or lane.stepping)
     trace = load_trace(tmp_path / "dlrm", cache=False)
     alone = replace(trace, launch=np.full_like(trace.launch, -1), forward=np.full_like(trace.forward, -1))

@@ -4,12 +4,11 @@ import json
 
 import msgspec
 import pytest
-from starlette.datastructures import QueryParams
+from support.addresses import Addresses
 
 from stepscope.serve.profiles.kernels import kernels
 from stepscope.serve.profiles.memory import LARGEST, memory
 from stepscope.serve.profiles.open_profiles import OpenProfile
-from stepscope.serve.profiles.routes import ProfileAnswers
 from stepscope.serve.profiles.tree import tree
 from stepscope.serve.reply import Refusal
 from stepscope.trace.tables import MemoryAction
@@ -95,8 +94,6 @@ def test_a_curve_of_few_points_keeps_extremes(profile):
     assert len(device.time_ns) == 2
     assert max(device.most_bytes) == 3500
     assert min(device.least_bytes) == 500
-    with pytest.raises(Refusal):
-        memory(profile, "", 0)
 
 
 def test_the_largest_are_the_largest_of_many(make):
@@ -155,14 +152,13 @@ def answers(tmp_path):
     (tmp_path / "broken.json").write_text("{}")
 
     def ask(name, query):
-        body, _ = ProfileAnswers(tmp_path, cache=False).answer(name, QueryParams(query), [])
-        return msgspec.json.decode(body)
+        return Addresses(tmp_path).json(name, query)
 
     return ask
 
 
 def test_history_puts_profiles_side_by_side(answers):
-    said = answers("history", "path=a.json&path=b.json&by=operators")
+    said = answers("profile/history", "path=a.json&path=b.json&by=operators")
     rows = {row["name"]: (row["median_ns"], row["change_ns"]) for row in said["rows"]}
     assert rows["aten::mm"] == ([2000, 7000], 5000)
     assert rows["only a.json"] == ([1000, None], -1000)
@@ -173,7 +169,7 @@ def test_history_puts_profiles_side_by_side(answers):
 
 
 def test_history_says_which_profile_cannot_be_read(answers):
-    said = answers("history", "path=a.json&path=broken.json")
+    said = answers("profile/history", "path=a.json&path=broken.json")
     assert [one["failure"] is None for one in said["captures"]] == [True, False]
     assert all(row["median_ns"][1] is None for row in said["rows"])
 
@@ -185,12 +181,13 @@ def test_history_says_which_profile_cannot_be_read(answers):
 )  # fmt: skip
 def test_history_that_cannot_be_is_refused(answers, query, status):
     with pytest.raises(Refusal) as refusal:
-        answers("history", query)
+        answers("profile/history", query)
     assert refusal.value.status == status
 
 
 def test_the_endpoints_answer(answers):
-    assert answers("kernels", "path=a.json")["on_device"] is False
-    with pytest.raises(Refusal):
-        answers("memory", "path=a.json")
+    assert answers("profile/kernels", "path=a.json")["on_device"] is False
+    for query in ("path=a.json", "path=a.json&points=0"):
+        with pytest.raises(Refusal):
+            answers("profile/memory", query)
     assert answers("view", "path=a.json&view=op&steps=")["windows"] == 1

@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 
-import msgspec
 import pytest
-from starlette.datastructures import QueryParams
+from support.addresses import Addresses
 from support.recordings import recorded
 
 from stepscope.analyze.step_tree import PARTS
-from stepscope.serve.profiles.routes import ProfileAnswers
-from stepscope.serve.profiles.types import DiffAnswer, ProfileSummary, TreeAnswer
 
 RESNET, DLRM = "resnet50_v100_workers0.json.gz", "dlrm"
 WHOLE = "max_depth=10000"
@@ -24,11 +21,10 @@ def ask(tmp_path_factory):
     log = tmp_path_factory.mktemp("log")
     shutil.copy(recorded(f"traces/kineto/{RESNET}"), log)
     shutil.copytree(recorded("traces/dlrm_8xv100"), log / DLRM)
-    answers = ProfileAnswers(log, cache=False)
+    addresses = Addresses(log)
 
-    def asked(name, kind, query):
-        body, _ = answers.answer(name, QueryParams(query), [])
-        return msgspec.json.decode(body, type=kind)
+    def asked(name, query):
+        return addresses.ask(name, query)
 
     return asked
 
@@ -37,12 +33,9 @@ def ask(tmp_path_factory):
 def views(ask, request):
     path = request.param
     return (
-        ask("profile", ProfileSummary, f"path={path}"),
-        {
-            name: ask("view", TreeAnswer, f"path={path}&view={name}&{WHOLE}")
-            for name in ("scope", "graph", "op")
-        },
-        ask("diff", DiffAnswer, f"a={path}&b={path}"),
+        ask("profile", f"path={path}"),
+        {name: ask("view", f"path={path}&view={name}&{WHOLE}") for name in ("scope", "graph", "op")},
+        ask("profile/diff", f"a={path}&b={path}"),
     )
 
 
@@ -93,8 +86,8 @@ def test_operators_are_the_same_nodes_with_the_same_times_in_the_list_and_in_the
 
 def test_operators_are_the_same_nodes_with_the_same_times_in_the_graph(ask):
     """A node has its kernels below it; what a step spends in loading is the loader's."""
-    graph = ask("view", TreeAnswer, f"path={RESNET}&view=graph&{WHOLE}")
-    operators = compared(ask("diff", DiffAnswer, f"a={RESNET}&b={RESNET}"), "operators")
+    graph = ask("view", f"path={RESNET}&view=graph&{WHOLE}")
+    operators = compared(ask("profile/diff", f"a={RESNET}&b={RESNET}"), "operators")
     found: dict[str, float] = defaultdict(float)
     above: list[str] = []
     for row, (name, ns) in zip(graph.rows, column(graph, "step_self_ns"), strict=True):
@@ -106,8 +99,8 @@ def test_operators_are_the_same_nodes_with_the_same_times_in_the_graph(ask):
 
 
 def test_modules_are_the_same_nodes_with_the_same_times_in_the_flame_graph_and_in_the_comparison(ask):
-    drawn = dict(column(ask("view", TreeAnswer, f"path={DLRM}&view=scope&{WHOLE}"), "step_total_ns"))
-    modules = compared(ask("diff", DiffAnswer, f"a={DLRM}&b={DLRM}"), "scopes")
+    drawn = dict(column(ask("view", f"path={DLRM}&view=scope&{WHOLE}"), "step_total_ns"))
+    modules = compared(ask("profile/diff", f"a={DLRM}&b={DLRM}"), "scopes")
     assert len(modules) > 20
     within = {name: ns for name, ns in modules.items() if name != "(no scope)"}
     assert {name: drawn[name] for name in within} == pytest.approx(within)
@@ -130,9 +123,9 @@ def test_boxes_of_a_flame_graph_lie_within_their_parent(views):
 
 
 def test_the_ranks_of_a_job_have_the_steps_that_each_of_them_has_alone(ask):
-    job = ask("profile", ProfileSummary, f"path={DLRM}")
+    job = ask("profile", f"path={DLRM}")
     assert len(job.steps) == 8
     for step in job.steps:
-        [alone] = ask("profile", ProfileSummary, f"path={DLRM}/rank{step.rank}.json.gz").steps
+        [alone] = ask("profile", f"path={DLRM}/rank{step.rank}.json.gz").steps
         assert (alone.number, alone.wall_ns) == (step.number, step.wall_ns)
         assert alone.parts_ns == step.parts_ns

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from PIL import Image
+from support.addresses import Addresses
 
 import stepscope as ss
 from stepscope.events import Event, EventWriter
@@ -46,12 +47,16 @@ def log(tmp_path_factory):
         yield log
 
 
+def typed(log, address, kind, query):
+    return msgspec.convert(Addresses(log=log).json(address, query), kind)
+
+
 def ask(log, **query):
-    return msgspec.json.decode(answers.record({"run": "run", **query}, log), type=RecordAnswer)
+    return typed(log, "record", RecordAnswer, {"run": "run", **query})
 
 
 def test_the_list_names_every_tag_with_its_kind(log):
-    found = msgspec.json.decode(answers.listing({"run": "run"}, log), type=RecordTags)
+    found = typed(log, "records", RecordTags, {"run": "run"})
     kinds = {each.tag: each.kind for each in found.tags}
     assert kinds.items() >= {
         "h": "histogram", "i": "image", "a": "audio", "t": "text", "tab": "text", "tab/table": "table",
@@ -84,7 +89,9 @@ def test_attempts_say_from_where_a_later_one_recorded_again(tmp_path):
             (1, 10, 6, 4), (2, 10, None, 0), (3, 10, None, 0)
         ]  # fmt: skip
         for attempt in (1, 2, 3):
-            blob = answers.blob({"run": "run", "tag": "i", "attempt": str(attempt), "at": "0"}, log)
+            blob = Addresses(log=log).ask(
+                "blob", {"run": "run", "tag": "i", "attempt": str(attempt), "at": "0"}
+            )
             assert Image.open(io.BytesIO(blob.data)).getpixel((0, 0))[0] == 50 * attempt
 
 
@@ -118,14 +125,14 @@ def test_each_kind_travels_in_its_own_form(log):
 
 
 def test_bytes_come_one_by_one(log):
-    blob = answers.blob({"run": "run", "tag": "i", "index": "1"}, log)
+    blob = Addresses(log=log).ask("blob", {"run": "run", "tag": "i", "index": "1"})
     assert Image.open(io.BytesIO(blob.data)).size == (5, 4)
-    numbers = answers.blob({"run": "run", "tag": "raw", "at": "0", "attempt": "1"}, log)
+    numbers = Addresses(log=log).ask("blob", {"run": "run", "tag": "raw", "at": "0", "attempt": "1"})
     assert np.frombuffer(numbers.data, "<f4").tolist() == [0, 1, 2, 3]
 
 
 def test_the_graph_with_what_its_nodes_took(log):
-    found = msgspec.json.decode(answers.graph_answer({"run": "run", "tag": "step 1"}, log), type=GraphAnswer)
+    found = typed(log, "graph", GraphAnswer, {"run": "run", "tag": "step 1"})
     assert [(node.name, node.inputs, node.shapes) for node in found.nodes] == [
         ("x", [], []),
         ("y", ["x"], [[2, -1]]),
@@ -134,7 +141,7 @@ def test_the_graph_with_what_its_nodes_took(log):
     assert found.tags == ["step 1", "a later step"]
     [cost] = found.costs
     assert (cost.name, cost.device, cost.duration_us, cost.memory_bytes) == ("y", "/device:CPU:0", 18, 64)
-    newest = msgspec.json.decode(answers.graph_answer({"run": "run"}, log), type=GraphAnswer)
+    newest = typed(log, "graph", GraphAnswer, {"run": "run"})
     assert (newest.costs[0].duration_us, newest.costs[0].memory_bytes) == (1, None)
 
 
@@ -150,35 +157,35 @@ def test_the_graph_of_tensorflow_is_read_where_it_stands_beside_a_meta_graph_and
         writer.close()
     with ss.open(tmp_path, cache=False) as log:
         for name in ("both", "meta"):
-            found = msgspec.json.decode(answers.graph_answer({"run": name}, log), type=GraphAnswer)
+            found = typed(log, "graph", GraphAnswer, {"run": name})
             assert [node.name for node in found.nodes] == ["x", "y"]
 
 
 @pytest.mark.parametrize(
-    ("answer", "query", "status"),
+    ("address", "query", "status"),
     [
-        (answers.listing, {}, 400),
-        (answers.listing, {"run": "none"}, 404),
-        (answers.record, {"run": "run"}, 400),
-        (answers.record, {"run": "run", "tag": "none"}, 404),
-        (answers.record, {"run": "run", "tag": "h", "limit": "-1"}, 400),
-        (answers.blob, {"run": "run", "tag": "t"}, 404),
-        (answers.blob, {"run": "run", "tag": "i", "at": "9"}, 400),
-        (answers.blob, {"run": "run", "tag": "i", "index": "2"}, 400),
-        (answers.blob, {"run": "run", "tag": "i", "writer": "nobody"}, 404),
-        (answers.graph_answer, {"run": "run", "tag": "none"}, 404),
+        ("records", {}, 400),
+        ("records", {"run": "none"}, 404),
+        ("record", {"run": "run"}, 400),
+        ("record", {"run": "run", "tag": "none"}, 404),
+        ("record", {"run": "run", "tag": "h", "limit": "-1"}, 400),
+        ("blob", {"run": "run", "tag": "t"}, 404),
+        ("blob", {"run": "run", "tag": "i", "at": "9"}, 400),
+        ("blob", {"run": "run", "tag": "i", "index": "2"}, 400),
+        ("blob", {"run": "run", "tag": "i", "writer": "nobody"}, 404),
+        ("graph", {"run": "run", "tag": "none"}, 404),
     ],
 )
-def test_what_is_not_there_is_refused(answer, query, status, log):
+def test_what_is_not_there_is_refused(address, query, status, log):
     with pytest.raises(Refusal) as refusal:
-        answer(query, log)
+        Addresses(log=log).ask(address, query)
     assert refusal.value.status == status
     assert refusal.value.hint
 
 
 def test_before_anything_is_read(log):
     with pytest.raises(Refusal, match="nothing has been read yet"):
-        answers.listing({"run": "run"}, None)
+        Addresses().ask("records", run="run")
 
 
 def test_a_value_that_changed_after_it_was_listed_says_so(log, tmp_path):
@@ -195,7 +202,7 @@ def test_a_value_that_changed_after_it_was_listed_says_so(log, tmp_path):
     path = written("bad", (1, 3))
     with ss.open(tmp_path, cache=False) as other:
         path.write_bytes(written("other", (2,)).read_bytes())
-        found = msgspec.json.decode(answers.record({"run": "bad", "tag": "h"}, other), type=RecordAnswer)
+        found = typed(other, "record", RecordAnswer, {"run": "bad", "tag": "h"})
     assert found.series[0].values[0].error == "a histogram has rows of 3, found a tensor of shape [2]"
 
 
@@ -208,8 +215,8 @@ def test_bytes_of_unknown_type_are_no_page(tmp_path):
     writer.event(Event(1.0, 0, summary=Summary([image.value("i", [b"<html><script>"], 1, 1)])))
     writer.close()
     with ss.open(tmp_path, cache=False) as other:
-        blob = answers.blob({"run": "odd", "tag": "i"}, other)
-    assert blob.mime == "application/octet-stream"
+        blob = Addresses(log=other).ask("blob", {"run": "odd", "tag": "i"})
+    assert blob.media_type == "application/octet-stream"
 
 
 def test_over_http(log, ask):
@@ -218,7 +225,7 @@ def test_over_http(log, ask):
 
     class Follower:
         def __init__(self):
-            self.log = log
+            self.log, self.log_dir, self.cache = log, log.path, False
 
     application = Application(Follower(), None)
     app = application.asgi(access=Access("127.0.0.1"), cookie="c")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 from PIL import Image
+from support.addresses import Addresses
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.mesh import metadata as mesh_metadata
 from tensorboard.plugins.mesh import plugin_data_pb2
@@ -15,10 +15,7 @@ from tensorboard.util import tensor_util
 
 import stepscope as ss
 from stepscope.serve.frame import array_of, unpack_as
-from stepscope.serve.records.answers import blob
-from stepscope.serve.records.curves import CurveAnswers
-from stepscope.serve.records.embeddings import EmbeddingAnswers
-from stepscope.serve.records.view_types import CurveAnswer, EmbeddingHeader, EmbeddingList, NeighbourList
+from stepscope.serve.records.view_types import EmbeddingHeader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:FutureWarning")
 
@@ -107,7 +104,7 @@ def log(request, tmp_path_factory):
 
 @pytest.mark.parametrize("tag", ["pr", "weighed"])
 def test_curves_are_those_that_were_counted(log, tag):
-    found = msgspec.json.decode(CurveAnswers().answer({"run": "run", "tag": tag}, log), type=CurveAnswer)
+    found = Addresses(log=log).ask("curve", run="run", tag=tag)
     assert (found.step, found.error, [each.step for each in found.steps]) == (5, None, [3, 5])
     shown = len(found.thresholds)
     assert found.thresholds == pytest.approx(np.linspace(0, 1, 50)[:shown])
@@ -129,7 +126,7 @@ def test_meshes_have_their_points_faces_and_colours(log):
         expected = PARTS[part]
         [series] = run.record(tag)
         np.testing.assert_array_equal(series[0], expected)
-        sent = blob({"run": "run", "tag": tag, "at": "0"}, log)
+        sent = Addresses(log=log).ask("blob", run="run", tag=tag, at="0")
         np.testing.assert_array_equal(
             np.frombuffer(sent.data, "<f4").reshape(expected.shape), expected.astype("f4")
         )
@@ -137,25 +134,23 @@ def test_meshes_have_their_points_faces_and_colours(log):
 
 def test_an_embedding_of_torch_has_its_points_labels_and_pictures(tmp_path):
     with_torch(tmp_path / "run")
-    answers, ask = EmbeddingAnswers(), {"run": "run"}
     with ss.open(tmp_path, cache=False) as log:
-        [facts] = msgspec.json.decode(answers.listing(ask, log), type=EmbeddingList).embeddings
+        addresses = Addresses(log=log)
+        [facts] = addresses.ask("embeddings", run="run").embeddings
         assert (facts.name, facts.sprite, facts.error) == ("e:00003", [8, 8], None)
-        header, body = unpack_as(answers.points(ask, log), EmbeddingHeader)
+        header, body = unpack_as(addresses.ask("embedding", run="run"), EmbeddingHeader)
         assert (header.points, header.dimensions, header.columns) == (9, 5, ["name", "odd"])
         assert header.labels == [[f"l{n}", str(n % 2)] for n in range(9)]
         places = array_of(body, header.places).reshape(-1, 3)
         variance = np.linalg.eigvalsh(np.cov(VECTORS.T, bias=True))[::-1][:3]
         np.testing.assert_allclose(places.var(0), variance, rtol=1e-3)
-        near = msgspec.json.decode(
-            answers.neighbours({**ask, "point": "4", "metric": "euclidean"}, log), type=NeighbourList
-        )
+        near = addresses.ask("neighbours", run="run", point="4", metric="euclidean")
         far = np.linalg.norm(VECTORS - VECTORS[4], axis=1)
         assert [each.point for each in near.neighbours] == np.argsort(far)[1:].tolist()
         np.testing.assert_allclose(
             [each.distance for each in near.neighbours], np.sort(far)[1:], rtol=1e-3, atol=1e-5
         )
-        sprite = answers.sprite(ask, log)
+        sprite = addresses.ask("sprite", run="run")
         (tmp_path / "sprite.png").write_bytes(sprite.data)
         shown = np.asarray(Image.open(tmp_path / "sprite.png"))[:8, :8, :3]
         np.testing.assert_allclose(shown, PICTURES[0].transpose(1, 2, 0) * 255, atol=1.01)

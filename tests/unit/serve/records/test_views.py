@@ -8,23 +8,18 @@ import sys
 import threading
 import types
 
-import msgspec
 import numpy as np
 import pytest
 from PIL import Image
+from support.addresses import Addresses
 
 import stepscope as ss
 from stepscope.events.kinds.pr_curve import curve_of
 from stepscope.serve.frame import array_of, unpack_as
-from stepscope.serve.records import embeddings, gradients
-from stepscope.serve.records.curves import CurveAnswers
+from stepscope.serve.records import embeddings
 from stepscope.serve.records.embeddings import EmbeddingAnswers
 from stepscope.serve.records.view_types import (
-    CurveAnswer,
     EmbeddingHeader,
-    EmbeddingList,
-    GradientNorms,
-    NeighbourList,
 )
 from stepscope.serve.reply import Refusal
 
@@ -52,8 +47,7 @@ def log(tmp_path_factory):
 
 def test_a_curve_is_that_of_the_step_or_the_last_before_it(log):
     def ask(**query):
-        found = CurveAnswers().answer({"run": "run", "tag": "pr", **query}, log)
-        return msgspec.json.decode(found, type=CurveAnswer)
+        return Addresses(log=log).ask("curve", {"run": "run", "tag": "pr", **query})
 
     found = ask(step="15")
     assert (found.step, found.total, [each.step for each in found.steps]) == (10, 3, [0, 10, 20])
@@ -72,12 +66,10 @@ def test_a_curve_goes_on_over_attempts(tmp_path):
             for step in (first, first + 10):
                 run.pr_curve("pr", LABELS, guesses, step, num_thresholds=11)
     with ss.open(tmp_path, cache=False) as log:
-        asked = CurveAnswers()
+        addresses = Addresses(log=log)
 
         def ask(**query):
-            return msgspec.json.decode(
-                asked.answer({"run": "run", "tag": "pr", **query}, log), type=CurveAnswer
-            )
+            return addresses.ask("curve", {"run": "run", "tag": "pr", **query})
 
         found = ask(step="5")
         assert [each.step for each in found.steps] == [0, 10, 20]
@@ -90,12 +82,12 @@ def test_a_curve_goes_on_over_attempts(tmp_path):
 
 def test_what_is_no_curve_is_refused(log):
     with pytest.raises(Refusal, match="is of kind image, not a curve"):
-        CurveAnswers().answer({"run": "run", "tag": "i"}, log)
+        Addresses(log=log).ask("curve", run="run", tag="i")
 
 
 def test_norms_are_the_newest_up_to_a_step(log):
     def ask(**query):
-        found = msgspec.json.decode(gradients.norms({"run": "run", **query}, log), type=GradientNorms)
+        found = Addresses(log=log).ask("gradient_norms", {"run": "run", **query})
         return {each.parameter: (each.step, each.norm) for each in found.norms}, found.steps
 
     assert ask() == ({"a.weight": (20, "NaN"), "b.bias": (10, 2.0)}, [0, 10, 20])
@@ -109,40 +101,40 @@ def test_norms_go_on_over_attempts(tmp_path):
                 run.scalar("gradients/a.weight/norm", norm, step)
     with ss.open(tmp_path, cache=False) as log:
         for step, norm in ((9, 1.0), (10, 3.0)):
-            found = gradients.norms({"run": "run", "step": str(step)}, log)
-            answer = msgspec.json.decode(found, type=GradientNorms)
+            answer = Addresses(log=log).ask("gradient_norms", run="run", step=str(step))
             assert ([each.norm for each in answer.norms], answer.steps) == ([norm], [0, 10, 20])
 
 
-def points(answers, log, **query):
-    header, body = unpack_as(answers.points({"run": "run", **query}, log), EmbeddingHeader)
+def points(addresses, **query):
+    frame = addresses.ask("embedding", {"run": "run", **query})
+    header, body = unpack_as(frame, EmbeddingHeader)
     return header, array_of(body, header.places).reshape(-1, 3)
 
 
 def test_points_come_with_their_labels(log):
-    header, places = points(EmbeddingAnswers(), log)
+    header, places = points(Addresses(log=log))
     assert (header.points, header.dimensions, header.exact, header.columns) == (40, 5, True, ["label"])
     assert header.labels[3] == ["3"]
     assert header.explained == sorted(header.explained, reverse=True)
     assert np.allclose(places.var(0), np.linalg.eigvalsh(np.cov(VECTORS.T, bias=True))[::-1][:3], rtol=1e-3)
-    assert (points(EmbeddingAnswers(), log, axes="2")[1][:, 2] == 0).all()
-    found = msgspec.json.decode(EmbeddingAnswers().listing({"run": "run"}, log), type=EmbeddingList)
+    assert (points(Addresses(log=log), axes="2")[1][:, 2] == 0).all()
+    found = Addresses(log=log).ask("embeddings", run="run")
     assert [(each.name, each.sprite) for each in found.embeddings] == [("e:00000007", [3, 2])]
-    none = msgspec.json.decode(EmbeddingAnswers().listing({"run": "other"}, log), type=EmbeddingList)
+    none = Addresses(log=log).ask("embeddings", run="other")
     assert none.embeddings == []
 
 
 def test_the_nearest_points_are_those_in_all_dimensions(log):
     query = {"run": "run", "point": "4", "metric": "euclidean", "count": "3"}
-    found = msgspec.json.decode(EmbeddingAnswers().neighbours(query, log), type=NeighbourList)
+    found = Addresses(log=log).ask("neighbours", query)
     far = np.linalg.norm(VECTORS - VECTORS[4], axis=1)
     assert [each.point for each in found.neighbours] == np.argsort(far)[1:4].tolist()
     assert found.neighbours[0].distance == pytest.approx(np.sort(far)[1], rel=1e-4)
 
 
 def test_pictures_are_those_of_the_sprite(log):
-    found = EmbeddingAnswers().sprite({"run": "run"}, log)
-    assert found.mime == "image/png"
+    found = Addresses(log=log).ask("sprite", run="run")
+    assert found.media_type == "image/png"
     sheet = Image.open(io.BytesIO(found.data))
     side = math.ceil(math.sqrt(40))
     assert sheet.size == (3 * side, 2 * side), "a square of points, each 3 wide and 2 high"
@@ -161,18 +153,16 @@ def test_pictures_are_those_of_the_sprite(log):
     ],
 )
 def test_other_questions_are_refused(log, query, status):
-    answers = EmbeddingAnswers()
+    address = "neighbours" if query.keys() & {"point", "metric"} else "embedding"
     with pytest.raises(Refusal) as refusal:
-        (answers.neighbours if query.keys() & {"point", "metric"} else answers.points)(
-            {"run": "run", **query}, log
-        )
+        Addresses(log=log).ask(address, {"run": "run", **query})
     assert refusal.value.status == status
 
 
 def test_without_umap_its_button_is_told_how(log, monkeypatch):
     monkeypatch.setattr(embeddings, "has_umap", lambda: False)
     with pytest.raises(Refusal, match="umap-learn is not installed") as refusal:
-        EmbeddingAnswers().points({"run": "run", "method": "umap"}, log)
+        Addresses(log=log).ask("embedding", run="run", method="umap")
     assert refusal.value.hint == "pip install umap-learn"
 
 
@@ -192,17 +182,17 @@ def grouped(tmp_path_factory):
 @pytest.mark.parametrize("axes", ["2", "3"])
 def test_umap_itself_keeps_groups_together(grouped, axes):
     pytest.importorskip("umap", exc_type=ImportError)
-    answers = EmbeddingAnswers()
-    facts = msgspec.json.decode(answers.listing({"run": "run"}, grouped), type=EmbeddingList)
+    addresses = Addresses(log=grouped)
+    facts = addresses.ask("embeddings", run="run")
     assert facts.umap
     named = next(each.name for each in facts.embeddings if "groups" in each.name)
     ask = {"method": "umap", "axes": axes, "name": named}
-    header, places = points(answers, grouped, **ask)
+    header, places = points(addresses, **ask)
     assert header.waiting_seconds is not None
     for work in threading.enumerate():
         if work.name == "stepscope-umap":
             work.join(120)
-    header, places = points(answers, grouped, **ask)
+    header, places = points(addresses, **ask)
     assert (header.waiting_seconds, header.points, header.dimensions) == (None, 60, 8)
     assert np.isfinite(places).all()
     assert (places[:, 2] == 0).all() == (axes == "2")
@@ -213,11 +203,11 @@ def test_umap_itself_keeps_groups_together(grouped, axes):
 
 def test_umap_of_too_few_points_is_refused(grouped, monkeypatch):
     monkeypatch.setattr(embeddings, "has_umap", lambda: True)
-    answers = EmbeddingAnswers()
-    facts = msgspec.json.decode(answers.listing({"run": "run"}, grouped), type=EmbeddingList)
+    addresses = Addresses(log=grouped)
+    facts = addresses.ask("embeddings", run="run")
     named = next(each.name for each in facts.embeddings if "few" in each.name)
     with pytest.raises(Refusal, match="UMAP needs at least 5 points for 3 dimensions, found 4") as refusal:
-        points(answers, grouped, method="umap", axes="3", name=named)
+        points(addresses, method="umap", axes="3", name=named)
     assert (refusal.value.status, refusal.value.hint) == (422, "PCA shows fewer")
 
 
@@ -238,8 +228,9 @@ def test_umap_is_computed_beside_the_answers(log, monkeypatch, fails):
     monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=Umap))
     monkeypatch.setattr(embeddings, "has_umap", lambda: True)
     now = iter(range(1000))
-    answers = EmbeddingAnswers(lambda: float(next(now)))
-    header, places = points(answers, log, method="umap", axes="2")
+    addresses = Addresses(log=log)
+    addresses.backend.part(EmbeddingAnswers)._clock = lambda: float(next(now))
+    header, places = points(addresses, method="umap", axes="2")
     assert header.waiting_seconds == 1
     assert len(places) == 0
     [work] = [thread for thread in threading.enumerate() if thread.name == "stepscope-umap"]
@@ -247,10 +238,10 @@ def test_umap_is_computed_beside_the_answers(log, monkeypatch, fails):
     work.join(20)
     if fails:
         with pytest.raises(Refusal, match="UMAP failed: too few"):
-            points(answers, log, method="umap", axes="2")
+            points(addresses, method="umap", axes="2")
         return
     for _ in range(2):
-        header, places = points(answers, log, method="umap", axes="2")
+        header, places = points(addresses, method="umap", axes="2")
         assert header.waiting_seconds is None
         assert np.allclose(places[:, :2], VECTORS[:, :2] - VECTORS[:, :2].mean(0), atol=1e-5)
     assert asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 0, "n_jobs": 1}]
