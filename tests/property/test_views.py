@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.analyze.options import ViewOptions, matches
-from stepscope.analyze.views.choose import choose
+from stepscope.analyze.views.choose import choose, terms_of_trace
 from stepscope.analyze.views.tree import Tree, below_added, depths
 
 
@@ -100,7 +100,5 @@ def slowly(tree: Tree, options: ViewOptions) -> list[tuple[str, int]]:
 
 @given(forests(), options)
 def test_the_selection_is_tfprofs(tree: Tree, options: ViewOptions) -> None:
-    chosen, order, indents = choose(tree, options, windows=1, flat=False)
-    assert [(chosen.names[node], indent) for node, indent in zip(order, indents, strict=True)] == slowly(
-        tree, options
-    )
+    chosen = choose(tree, options, terms_of_trace(1))
+    assert [(line.name, line.depth) for line in chosen.lines] == slowly(tree, options)

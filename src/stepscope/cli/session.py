@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions, is_option, near, parse_output, parse_words
 from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepscope.analyze.views import Answer
 
 COMMANDS = {
     "scope": "time, memory and more by module or name scope",
@@ -60,30 +63,25 @@ class ProfileSession:
             raise UsageError(
                 f"{name} takes only options, not {extra[0]!r}", hint="lists are joined by commas"
             )
+        answer: Answer
         profile = self.source.profile if name in VIEWS else None
         if profile is not None:
             from stepscope.analyze.tfprof import profile as ask
-            from stepscope.analyze.tfprof.report import as_dict
 
-            report = ask(name, profile, options)
-            return self._put(options, report.text, lambda: as_dict(report), report)
-        from stepscope.analyze.views import view as look
+            answer = ask(name, profile, options)
+        else:
+            from stepscope.analyze.views import view as look
 
-        answer = look(name, self.source.trace, options)
-        return self._put(options, answer.text, answer.as_dict, answer)
-
-    def _put(self, options: ViewOptions, text: str, data: Callable[[], Any], shown: Any) -> Output:
+            answer = look(name, self.source.trace, options)
         kind, path = parse_output(options.output)
-        if kind == "stdout":
-            return Output(text, data())
-        if kind == "none":
-            return Output("", data())
+        if kind in ("stdout", "none"):
+            return Output(answer.text if kind == "stdout" else "", answer.as_dict())
         if kind == "file":
-            write_text(path, text)
+            write_text(path, answer.text)
         elif kind == "pprof":
             from stepscope.export.pprof import write_pprof
 
-            write_pprof(shown, path)
+            write_pprof(answer, path)
         else:
             return self.timeline([path])
         return Output("", {"written": path}, (f"written to {path}",))

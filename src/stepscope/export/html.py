@@ -211,39 +211,39 @@ def _profile_steps(profile: Profile) -> str:
 
 def _profile_tree(profile: Profile, name: str) -> str:
     from stepscope.analyze.tfprof import profile as ask
-    from stepscope.analyze.tfprof.columns import preorder
-    from stepscope.analyze.tfprof.stats import ACCELERATOR, CPU, MICROS
 
-    root = ask(name, profile, ViewOptions(order_by="micros", max_depth=30, min_micros=1)).root
-    whole = root.total[MICROS] or 1
+    shown = ask(name, profile, ViewOptions(order_by="micros", max_depth=30, min_micros=1))
+    total = shown.total
+    whole = int(total["micros"][0]) or 1
     branches = [
         page.PageRow(
-            row.indent // 2,
-            row.total[MICROS] / whole,
-            [text.time(row.total[metric] * 1000) for metric in (ACCELERATOR, CPU)],
-            row.name,
+            line.depth,
+            int(total["micros"][line.node]) / whole,
+            [text.time(int(total[name][line.node]) * 1000) for name in ("accelerator_micros", "cpu_micros")],
+            line.name,
         )
-        for row in preorder(root)
+        for line in shown.lines
     ]
     return page.tree(["accelerator", "cpu"], branches[:_MOST_LINES])
 
 
 def _profile_ops(profile: Profile) -> str:
     from stepscope.analyze.tfprof import profile as ask
-    from stepscope.analyze.tfprof.stats import ACCELERATOR, BYTES, CPU, FLOPS, MICROS
 
-    root = ask("op", profile, ViewOptions(order_by="micros", max_depth=_MOST_ROWS - 1, min_micros=1)).root
-    whole = root.total[MICROS] or 1
-    rows = [
-        [
-            text.time(row.own[ACCELERATOR] * 1000),
-            text.time(row.own[CPU] * 1000),
-            text.share(row.own[MICROS] / whole),
-            text.size(row.own[BYTES]),
-            text.flops(row.own[FLOPS]),
-            f"{len(row.nodes):,}",
-            row.name,
-        ]
-        for row in root.children
-    ]
+    shown = ask("op", profile, ViewOptions(order_by="micros", max_depth=_MOST_ROWS - 1, min_micros=1))
+    whole = int(shown.total["micros"][0]) or 1
+    rows = []
+    for at, line in enumerate(shown.lines):
+        own = {name: int(values[line.node]) for name, values in shown.own.items()}
+        rows.append(
+            [
+                text.time(own["accelerator_micros"] * 1000),
+                text.time(own["cpu_micros"] * 1000),
+                text.share(own["micros"] / whole),
+                text.size(own["bytes"]),
+                text.flops(own["float_ops"]),
+                f"{len(shown.counted(at)):,}",
+                line.name,
+            ]
+        )
     return page.table(["accelerator", "cpu", "share", "requested", "FLOPs", "nodes", "operation"], rows)

@@ -19,7 +19,6 @@ from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_text
 
 if TYPE_CHECKING:
-    from stepscope.analyze.tfprof import TfprofReport
     from stepscope.analyze.views import Answer
 
 _UNITS = {
@@ -54,14 +53,17 @@ class StackSample:
     values: tuple[int, ...]
 
 
-def write_pprof(shown: TfprofReport | Answer, path: str | os.PathLike[str]) -> None:
+def write_pprof(shown: Answer, path: str | os.PathLike[str]) -> None:
     """Write the nodes that a view shows.
 
     Raises:
         UsageError: Nothing selected is a number, or the file cannot be written.
     """
-    kinds, samples, comments = _of(shown)
-    content = gzip.compress(encode(kinds, samples, comments=comments), mtime=0)
+    kinds, samples = _samples(shown)
+    comment = f"stepscope {shown.view} view, {shown.label}"
+    if shown.source == "tfprof":
+        comment = f"tfprof {shown.view} view"
+    content = gzip.compress(encode(kinds, samples, comments=[comment]), mtime=0)
     try:
         Path(path).write_bytes(content)
     except OSError as error:
@@ -72,60 +74,42 @@ def write_pprof(shown: TfprofReport | Answer, path: str | os.PathLike[str]) -> N
         ) from None
 
 
-def _of(shown: TfprofReport | Answer) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
-    from stepscope.analyze.tfprof import TfprofReport
-
-    if isinstance(shown, TfprofReport):
-        return _of_report(shown)
-    return _of_answer(shown)
-
-
-def _of_report(report: TfprofReport) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
-    from stepscope.analyze.tfprof.stats import METRICS, ViewRow
-
-    selected = [name for name in report.options.select if name in _UNITS]
-    if not selected:
-        raise UsageError(
-            f"pprof needs a number, not {', '.join(report.options.select) or 'nothing'}",
-            hint=f"-select {','.join(list(_UNITS)[:3])}",
-        )
-    metrics = [METRICS.index(name) for name in selected]
-    samples = []
-    stack: list[tuple[ViewRow, tuple[StackEntry, ...]]] = [
-        (row, ()) for row in reversed(report.root.children)
-    ]
-    while stack:
-        row, above = stack.pop()
-        here = (_place(row.name), *above)
+def _samples(shown: Answer) -> tuple[list[tuple[str, str]], list[StackSample]]:
+    """Return what each value is, and one sample for each line of a view."""
+    total, nodes = shown.tree.total, [line.node for line in shown.lines]
+    if tfprof := shown.source == "tfprof":
+        selected = [name for name in shown.options.select if name in _UNITS]
+        if not selected:
+            raise UsageError(
+                f"pprof needs a number, not {', '.join(shown.options.select) or 'nothing'}",
+                hint=f"-select {','.join(list(_UNITS)[:3])}",
+            )
+        kinds = [("count", "count"), *((name, _UNITS[name]) for name in selected)]
         # The op view's totals are running sums, not sums of what is below.
-        whole = row.own if report.view == "op" else row.total
-        rest = [whole[metric] - sum(child.total[metric] for child in row.children) for metric in metrics]
-        samples.append(StackSample(here, (1, *rest)))
-        stack += [(child, here) for child in reversed(row.children)]
-    kinds = [("count", "count"), *((name, _UNITS[name]) for name in selected)]
-    return kinds, samples, [f"tfprof {report.view} view"]
-
-
-def _of_answer(answer: Answer) -> tuple[list[tuple[str, str]], list[StackSample], list[str]]:
-    total = answer.tree.total
-    measures = [name for name in _MEASURES if name in total and total[name].any()]
-    nodes = [line.node for line in answer.lines]
-    rest = {name: [total[name][node] / answer.windows for node in nodes] for name in ["calls", *measures]}
+        of = shown.tree.own if shown.view == "op" else total
+        rest = [of[name][nodes].tolist() for name in selected]
+    else:
+        measures = [name for name in _MEASURES if name in total and total[name].any()]
+        kinds = [("calls", "count"), *((name.removesuffix("_ns"), _MEASURES[name]) for name in measures)]
+        rest = [(total[name][nodes] / shown.windows).tolist() for name in ("calls", *measures)]
     stacks: list[tuple[StackEntry, ...]] = []
     above: list[int] = []
-    for index, line in enumerate(answer.lines):
+    for index, line in enumerate(shown.lines):
         del above[line.depth :]
         if above:
-            for values in rest.values():
+            for values in rest:
                 values[above[-1]] -= values[index]  # still whole: parents come before their children
-        stacks.append((_place(line.name), *(stacks[above[-1]] if above else ())))
+        rooted = tfprof and shown.view != "op" and line.depth == 0
+        stacks.append(() if rooted else (_place(line.name), *(stacks[above[-1]] if above else ())))
         above.append(index)
-    samples = [
-        StackSample(stack, tuple(max(round(rest[name][index]), 0) for name in ["calls", *measures]))
-        for index, stack in enumerate(stacks)
+    if tfprof:
+        return kinds, [
+            StackSample(stack, (1, *values)) for stack, *values in zip(stacks, *rest, strict=True) if stack
+        ]
+    return kinds, [
+        StackSample(stack, tuple(max(round(value), 0) for value in values))
+        for stack, *values in zip(stacks, *rest, strict=True)
     ]
-    kinds = [("calls", "count"), *((name.removesuffix("_ns"), _MEASURES[name]) for name in measures)]
-    return kinds, samples, [f"stepscope {answer.view} view, {answer.label}"]
 
 
 def _place(name: str) -> StackEntry:

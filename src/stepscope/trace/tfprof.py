@@ -11,8 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy.typing as npt
 
 from stepscope.errors import TraceError
 from stepscope.trace.schema import message, text
@@ -84,18 +87,11 @@ class ProfileNode:
     data_format: str | None = None
     stack: list[Frame] = field(default_factory=list)
     executions: dict[int, Execution] = field(default_factory=dict)
-    numbers: dict[int, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
-    """Results that views derive from the above, by step."""
 
     @property
     def parameters(self) -> int:
         """Product of the ``shape`` attribute; 0 if there is none or a dimension is unknown."""
-        if not self.shape or any(size < 0 for size in self.shape):
-            return 0
-        product = 1
-        for size in self.shape:
-            product *= size
-        return product
+        return prod(self.shape) if self.shape and min(self.shape) >= 0 else 0
 
 
 @dataclass(slots=True)
@@ -110,6 +106,8 @@ class Profile:
     has_stacks: bool = False
     misses_accelerator_stream: bool = False
     covered: set[str] = field(default_factory=set)
+    numbers: dict[int, npt.NDArray[Any]] = field(default_factory=dict, compare=False, repr=False)
+    """Results that views derive from the nodes, by step."""
 
     def input_shapes(self, node: ProfileNode) -> dict[int, list[int]]:
         """Shape per input index; an empty list if it is not known."""

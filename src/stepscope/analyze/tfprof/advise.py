@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.tfprof.code import code_view
-from stepscope.analyze.tfprof.columns import micros
-from stepscope.analyze.tfprof.op import op_view
-from stepscope.analyze.tfprof.scope import scope_view
-from stepscope.analyze.tfprof.stats import ACCELERATOR, CPU, MICROS, ViewRow
+from stepscope.analyze.tfprof.report import micros
+from stepscope.analyze.tfprof.report import profile as ask
+from stepscope.analyze.views.tree import Numbers
 from stepscope.trace.tfprof import Profile, in_byte_order
 
 UTILIZATION, OPERATION, EXPENSIVE = (
@@ -101,44 +99,60 @@ def expensive_reports(profile: Profile) -> list[str]:
 
 
 def _top_operations(profile: Profile) -> str | None:
-    root = op_view(profile, ViewOptions(max_depth=3, min_micros=1, order_by="micros"))
-    if not root.children:
-        return None
-    return "\n".join(
-        f"top {rank} operation type: {row.name}, {_times(row.own)} "
-        f"({100.0 * row.own[MICROS] / (root.total[MICROS] + 1e-10):.2f}%)"
-        for rank, row in enumerate(root.children[:_TOP], 1)
+    report = ask("op", profile, ViewOptions(max_depth=3, min_micros=1, order_by="micros"))
+    whole = report.total["micros"][0]
+    return (
+        "\n".join(
+            f"top {rank} operation type: {line.name}, {_times(report.own, line.node)} "
+            f"({100.0 * report.own['micros'][line.node] / (whole + 1e-10):.2f}%)"
+            for rank, line in enumerate(report.lines[:_TOP], 1)
+        )
+        or None
     )
 
 
 def _top_scopes(profile: Profile) -> str | None:
-    root = scope_view(profile, ViewOptions(max_depth=100, min_micros=100, order_by="micros"))
-    if not root.children:
-        return None
+    report = ask("scope", profile, ViewOptions(max_depth=100, min_micros=100, order_by="micros"))
+    top = [line for line in report.lines if line.depth == 1][:_TOP]
     # The scope's own times, although it was chosen by its total: so does tfprof.
-    return "\n".join(
-        f"top {rank} graph node: {row.name}, {_times(row.own)}"
-        for rank, row in enumerate(root.children[:_TOP], 1)
+    return (
+        "\n".join(
+            f"top {rank} graph node: {line.name}, {_times(report.own, line.node)}"
+            for rank, line in enumerate(top, 1)
+        )
+        or None
     )
 
 
 def _top_lines(profile: Profile) -> str | None:
-    row = code_view(profile, ViewOptions(max_depth=100, min_micros=1, order_by="micros"))
-    while len(row.children) == 1:
-        row = row.children[0]
-    return "\n".join(_lines(row, 0)) if row.children else None
+    report = ask("code", profile, ViewOptions(max_depth=100, min_micros=1, order_by="micros"))
+    below: list[list[int]] = [[] for _ in report.lines]
+    above: list[int] = []
+    for at, line in enumerate(report.lines):
+        del above[line.depth :]
+        if above:
+            below[above[-1]].append(at)
+        above.append(at)
+
+    def lines(at: int, depth: int) -> list[str]:
+        if len(below[at]) <= 1 or depth > _CODE_DEPTH:
+            return []
+        shown = []
+        for child in below[at][:_TOP]:
+            line = report.lines[child]
+            if report.total["micros"][line.node] >= _CODE_LEAST_MICROS:
+                times = _times(report.total, line.node)
+                shown += [f"{' ' * 2 * depth}{line.name}, {times}", *lines(child, depth + 1)]
+        return shown
+
+    top = 0
+    while len(below[top]) == 1:
+        top = below[top][0]
+    return "\n".join(lines(top, 0)) if below[top] else None
 
 
-def _lines(row: ViewRow, depth: int) -> list[str]:
-    if len(row.children) <= 1 or depth > _CODE_DEPTH:
-        return []
-    lines = []
-    for child in row.children[:_TOP]:
-        if child.total[MICROS] >= _CODE_LEAST_MICROS:
-            lines += [f"{' ' * 2 * depth}{child.name}, {_times(child.total)}", *_lines(child, depth + 1)]
-    return lines
-
-
-def _times(values: Sequence[int]) -> str:
-    cpu, accelerator, total = (values[metric] for metric in (CPU, ACCELERATOR, MICROS))
-    return f"cpu: {micros(cpu)}, accelerator: {micros(accelerator)}, total: {micros(total)}"
+def _times(values: Mapping[str, Numbers], node: int) -> str:
+    cpu, accelerator, total = (
+        micros(int(values[metric][node])) for metric in ("cpu_micros", "accelerator_micros", "micros")
+    )
+    return f"cpu: {cpu}, accelerator: {accelerator}, total: {total}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from stepscope import text
 from stepscope.analyze.flops import credited
 from stepscope.analyze.options import ViewOptions, matches, near
 from stepscope.analyze.views.build import BUILDERS, FLAT
-from stepscope.analyze.views.choose import choose
+from stepscope.analyze.views.choose import AnswerLine as AnswerLine
+from stepscope.analyze.views.choose import choose, summed, terms_of_trace
 from stepscope.analyze.views.measure import Bools, Measures, measure, names_of, owners
 from stepscope.analyze.views.memory import MEASURES as MEMORY
 from stepscope.analyze.views.memory import with_memory
-from stepscope.analyze.views.tree import Floats, Tree
+from stepscope.analyze.views.tree import Floats, Numbers, Tree
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
@@ -30,17 +31,8 @@ class AnswerColumn:
 
     key: str
     head: str
-    values: Floats
+    values: Numbers
     text: Callable[[float], str]
-
-
-@dataclass(frozen=True)
-class AnswerLine:
-    """One shown node: its name and its depth on the page."""
-
-    name: str
-    depth: int
-    node: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +48,7 @@ class Answer:
         columns: The numbers of the lines.
         notes: What was not recorded, or does not apply.
         tree: All nodes; ``lines`` refer to them.
+        words: Columns of words by their heads, in the order of the lines.
     """
 
     view: str
@@ -66,6 +59,8 @@ class Answer:
     columns: list[AnswerColumn]
     notes: list[str]
     tree: Tree
+    words: dict[str, list[str]] = field(default_factory=dict, kw_only=True)
+    source: ClassVar[Literal["trace", "tfprof"]] = "trace"
 
     @property
     def text(self) -> str:
@@ -136,9 +131,11 @@ def view(
     tree = BUILDERS[name](trace, measures, _accounted(trace, measures, options))
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
-    tree, order, indents = choose(tree, options, windows=measures.windows, flat=name in FLAT)
-    lines = [AnswerLine(tree.names[node], indent, node) for node, indent in zip(order, indents, strict=True)]
-    columns = _columns(name, tree, np.array(order), options, measures)
+    # A node in which nothing was recorded is not an answer to anything.
+    able = summed(tree, ("calls", "device_ns", "host_ns", "step_ns")) > 0
+    terms = terms_of_trace(measures.windows)
+    chosen = choose(tree, options, terms, able=able, flat=name in FLAT)
+    lines, columns = chosen.lines, _columns(name, chosen.tree, np.array(chosen.nodes), options, measures)
     return Answer(
         name,
         options,
@@ -147,7 +144,7 @@ def view(
         lines,
         columns,
         _notes(trace, measures, options),
-        tree,
+        chosen.tree,
     )
 
 

@@ -1,91 +1,122 @@
-"""Selection of the nodes of a tree that are shown, their order and totals: tfprof's, vectorised."""
+"""Selection of the nodes of a tree that are shown, their order and totals, by tfprof's options."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from stepscope.analyze.options import ViewOptions, matches
 from stepscope.analyze.views.measure import Bools, Ints
-from stepscope.analyze.views.tree import Floats, Tree, below_added
+from stepscope.analyze.views.tree import Floats, Numbers, Tree, below_added
+from stepscope.kernels import tree as forest
 
-_LEAST = {
-    "min_micros": ("device_ns", "host_ns"),
-    "min_accelerator_micros": ("device_ns",),
-    "min_cpu_micros": ("host_ns",),
-    "min_float_ops": ("flops",),
-    "min_occurrence": ("calls",),
-    "min_bytes": ("bytes",),
-    "min_peak_bytes": ("peak_bytes",),
-    "min_residual_bytes": ("residual_bytes",),
-}
-_LEVELS = ("min_peak_bytes", "min_residual_bytes")
-"""Compared with a level, not with a mean per step."""
+_LEAST = (
+    "bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros",
+    "params", "float_ops", "occurrence",
+)  # fmt: skip
+"""What the ``min_`` options are named after."""
 
-_ORDER = {
-    "micros": ("step_ns",),
-    "accelerator_micros": ("device_ns",),
-    "cpu_micros": ("host_ns",),
-    "float_ops": ("flops",),
-    "occurrence": ("calls",),
-    "bytes": ("bytes", "moved_bytes"),
-    "peak_bytes": ("peak_bytes",),
-    "residual_bytes": ("residual_bytes",),
-}
+Values = Callable[[Tree, str], "Numbers | None"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How the options apply to a tree; both functions take it and a metric in tfprof's spelling.
+
+    Attributes:
+        least: Returns what a ``min_`` option is compared with, in its unit; None if the option hides nothing.
+        order: Returns what siblings are sorted by, greatest first; None for their names. Equal ones keep the
+            order of their numbers.
+        trims_matches: A match of ``trim_name_regexes`` goes with all below it, instead of staying.
+    """
+
+    least: Values
+    order: Values
+    trims_matches: bool = False
+
+
+@dataclass(frozen=True)
+class AnswerLine:
+    """One shown node: its name and its depth on the page."""
+
+    name: str
+    depth: int
+    node: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is shown: the lines, the root first, and the tree, whose totals may count only what is shown."""
+
+    tree: Tree
+    lines: list[AnswerLine]
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes of the lines."""
+        return [line.node for line in self.lines]
 
 
 def choose(
-    tree: Tree, options: ViewOptions, *, windows: int, flat: bool
-) -> tuple[Tree, list[int], list[int]]:
+    tree: Tree, options: ViewOptions, terms: Terms, *, able: Bools | None = None, flat: bool = False
+) -> Chosen:
     """Choose what to show.
 
     Args:
         tree: Everything.
         options: tfprof's.
-        windows: What the sums of the tree are divided by to compare them with the ``min_`` options.
+        terms: How they apply to the tree.
+        able: Nodes that can be shown at all, if not all can.
         flat: Cut the list after ``max_depth + 1`` rows, as the op view does, instead of by depth.
-
-    Returns:
-        The tree, its totals recounted where ``account_displayed_op_only`` asks for it; the shown nodes in the
-        order of the lines, the root first; and their depths on the page, the root's being 0.
     """
-    shown = _shown(tree, options, windows, flat=flat)
-    parent = _shown_parents(tree, shown)
+    shown = _shown(tree, options, terms, flat=flat)
+    if able is not None:
+        shown &= able
+        shown[0] = True
+    parent = _nearest(tree, shown)[np.maximum(tree.parent, 0)]
     if options.account_displayed_op_only:
         tree = _recounted(tree, shown, parent)
-    rank = _rank(tree, options)
-    children: dict[int, list[int]] = {}
+    values = None if options.order_by == "name" else terms.order(tree, options.order_by)
     nodes = np.flatnonzero(shown)[1:]
-    nodes = nodes[np.argsort(rank[nodes], kind="stable")]
+    if values is None:
+        nodes = np.array(sorted(nodes.tolist(), key=lambda node: name_key(tree.names[node])), np.int64)
+    else:
+        nodes = nodes[np.argsort(-values[nodes], kind="stable")]
+    children: dict[int, list[int]] = {}
     for node, above in zip(nodes.tolist(), parent[nodes].tolist(), strict=True):
         children.setdefault(above, []).append(node)
     if flat:
-        children[0] = _cut(tree, children.get(0, []), options)
-    order, indents, stack = [], [], [(0, 0)]
+        children[0] = cut(tree.names, children.get(0, []), options)
+    lines, stack = [], [(0, 0)]
     while stack:
-        node, indent = stack.pop()
-        order.append(node)
-        indents.append(indent)
-        stack += [(child, indent + 1) for child in reversed(children.get(node, ()))]
-    return tree, order, indents
+        node, depth = stack.pop()
+        lines.append(AnswerLine(tree.names[node], depth, node))
+        stack += [(child, depth + 1) for child in reversed(children.get(node, ()))]
+    return Chosen(tree, lines)
 
 
-def _shown(tree: Tree, options: ViewOptions, windows: int, *, flat: bool) -> Bools:
+def name_key(name: str) -> bytes:
+    """Return a key that sorts names as C++ compares strings."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def is_named(name: str, options: ViewOptions) -> bool:
+    """Return whether the name is one to show."""
+    return matches(name, options.show_name_regexes) and not matches(name, options.hide_name_regexes)
+
+
+def _shown(tree: Tree, options: ViewOptions, terms: Terms, *, flat: bool) -> Bools:
     shown = np.ones(len(tree), bool)
     if not flat:
         depth = _started(tree, options)
-        shown &= (depth > 0) & (depth <= options.max_depth) & ~_trimmed(tree, depth, options)
-    for name, measures in _LEAST.items():
-        least = getattr(options, name)
-        if least > 0:
-            scale = 1000.0 * windows if name.endswith("micros") else float(windows)
-            if name in _LEVELS:
-                scale = 1.0
-            shown &= _sum(tree.total, measures, len(tree)) >= least * scale
-    # A node in which nothing was recorded is not an answer to anything.
-    shown &= _sum(tree.total, ("calls", "device_ns", "host_ns", "step_ns"), len(tree)) > 0
+        trimmed = _trimmed(tree, depth, options, matches_too=terms.trims_matches)
+        shown &= (depth > 0) & (depth <= options.max_depth) & ~trimmed
+    for metric in _LEAST:
+        values = terms.least(tree, metric)
+        if values is not None:
+            shown &= values >= getattr(options, f"min_{metric}")
     if options.show_name_regexes != (".*",):
         shown &= _matched(tree.names, options.show_name_regexes)
     if options.hide_name_regexes:
@@ -101,29 +132,30 @@ def _started(tree: Tree, options: ViewOptions) -> Ints:
     """
     if options.start_name_regexes == (".*",):
         return tree.depth
-    first = np.where(_matched(tree.names, options.start_name_regexes), 2, 0)
-    depth = np.zeros(len(tree), np.int32)
-    for nodes in _levels(tree):
-        above = depth[tree.parent[nodes]]
-        depth[nodes] = np.where(above > 0, above + 1, first[nodes])
+    first = np.empty(len(tree), np.uint8)
+    label = np.where(_matched(tree.names, options.start_name_regexes), 0, -1).astype(np.int32)
+    label[0] = -1
+    forest.outermost(np.ascontiguousarray(tree.parent, np.int32), label, first)
+    start = _nearest(tree, first)
+    depth = np.where(start >= 0, tree.depth - tree.depth[start] + 2, 0)
     depth[0] = 1
     return depth
 
 
-def _trimmed(tree: Tree, depth: Ints, options: ViewOptions) -> Bools:
+def _trimmed(tree: Tree, depth: Ints, options: ViewOptions, *, matches_too: bool) -> Bools:
     """Mark what lies below a match of ``trim_name_regexes`` that is itself at or below a start."""
-    trimmed = np.zeros(len(tree), bool)
-    if options.trim_name_regexes:
-        marked = _matched(tree.names, options.trim_name_regexes) & (depth > 0)
-        for nodes in _levels(tree):
-            trimmed[nodes] = (trimmed | marked)[tree.parent[nodes]]
-    return trimmed
+    if not options.trim_name_regexes:
+        return np.zeros(len(tree), bool)
+    marked = _matched(tree.names, options.trim_name_regexes) & (depth > 0)
+    nearest = _nearest(tree, marked)
+    return (nearest if matches_too else nearest[np.maximum(tree.parent, 0)]) >= 0
 
 
-def _levels(tree: Tree) -> list[Ints]:
-    """Return the nodes of each depth below the root, uppermost first."""
-    deepest = int(tree.depth.max(initial=1))
-    return [np.flatnonzero(tree.depth == depth) for depth in range(2, deepest + 1)]
+def _nearest(tree: Tree, wanted: Bools | Ints) -> Ints:
+    """Return the nearest wanted node among each one and its ancestors, -1 if there is none."""
+    found = np.empty(len(tree), np.int32)
+    forest.nearest(np.ascontiguousarray(tree.parent, np.int32), wanted.astype(np.uint8), found)
+    return found
 
 
 def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:
@@ -134,49 +166,70 @@ def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:
     return np.fromiter((known[name] for name in names), bool, len(names))
 
 
-def _shown_parents(tree: Tree, shown: Bools) -> Ints:
-    """Return each node's nearest shown ancestor."""
-    parent = np.maximum(tree.parent, 0)
-    for nodes in _levels(tree):
-        hidden = nodes[~shown[parent[nodes]]]
-        parent[hidden] = parent[parent[hidden]]
-    return parent
-
-
 def _recounted(tree: Tree, shown: Bools, parent: Ints) -> Tree:
     above = parent.copy()
     above[0] = -1
-    total = {name: below_added(np.where(shown, values, 0.0), above) for name, values in tree.own.items()}
+    total = {name: below_added(np.where(shown, values, 0), above) for name, values in tree.own.items()}
     return replace(tree, total=total, spread={})
 
 
-def _rank(tree: Tree, options: ViewOptions) -> Ints:
-    by_name = np.argsort(np.argsort(np.array(tree.names, dtype=object), kind="stable"), kind="stable")
-    if options.order_by not in _ORDER:
-        return by_name
-    values = _sum(tree.total, _ORDER[options.order_by], len(tree))
-    # Nodes without time in the step, or without any steps, are distinguished by their time elsewhere.
-    spent = _sum(tree.total, ("device_ns", "host_ns"), len(tree)) if options.order_by == "micros" else values
-    return np.argsort(np.lexsort((by_name, -spent, -values)), kind="stable")
-
-
-def _sum(columns: dict[str, Floats], names: Sequence[str], size: int) -> Floats:
-    values = np.zeros(size)
-    for name in names:
-        values = values + columns.get(name, 0.0)
-    return values
-
-
-def _cut(tree: Tree, nodes: list[int], options: ViewOptions) -> list[int]:
+def cut(names: Sequence[str], nodes: list[int], options: ViewOptions) -> list[int]:
+    """Return the part of a list from its start to ``max_depth + 1`` rows later or the first trimmed one."""
     start = 0
     if options.start_name_regexes not in ((), (".*",)):
         start = next(
-            (i for i, node in enumerate(nodes) if matches(tree.names[node], options.start_name_regexes)),
+            (i for i, node in enumerate(nodes) if matches(names[node], options.start_name_regexes)),
             len(nodes),
         )
-    nodes = nodes[start : start + options.max_depth + 1]
+    nodes = nodes[start : max(start, start + options.max_depth + 1)]
     end = next(
-        (i for i, node in enumerate(nodes) if matches(tree.names[node], options.trim_name_regexes)),
-        len(nodes),
+        (i for i, node in enumerate(nodes) if matches(names[node], options.trim_name_regexes)), len(nodes)
     )
     return nodes[:end]
+
+
+# --- traces -------------------------------------------------------------------------------------------
+
+_COMPARED = {
+    "micros": ("device_ns", "host_ns"),
+    "accelerator_micros": ("device_ns",),
+    "cpu_micros": ("host_ns",),
+    "float_ops": ("flops",),
+    "occurrence": ("calls",),
+    "bytes": ("bytes",),
+    "peak_bytes": ("peak_bytes",),
+    "residual_bytes": ("residual_bytes",),
+}
+_SORTED = {**_COMPARED, "micros": ("step_ns",), "bytes": ("bytes", "moved_bytes")}
+_LEVELS = ("peak_bytes", "residual_bytes")
+"""Levels, not means per step."""
+
+
+def terms_of_trace(windows: int) -> Terms:
+    """Return the terms of the views of a trace, whose sums are divided by the number of windows."""
+
+    def least(tree: Tree, metric: str) -> Floats | None:
+        if metric not in _COMPARED:
+            return None
+        scale = 1.0 if metric in _LEVELS else 1000.0 * windows if "micros" in metric else float(windows)
+        return summed(tree, _COMPARED[metric]) / scale
+
+    def order(tree: Tree, metric: str) -> Ints | None:
+        if metric not in _SORTED:
+            return None
+        values = summed(tree, _SORTED[metric])
+        # Nodes without time in the step, or without any steps, are distinguished by their time elsewhere.
+        spent = summed(tree, _COMPARED["micros"]) if metric == "micros" else values
+        by_name = np.argsort(np.argsort(np.array(tree.names, dtype=object), kind="stable"), kind="stable")
+        rank = np.argsort(np.lexsort((by_name, -spent, -values)), kind="stable")
+        return np.asarray(-rank)
+
+    return Terms(least, order)
+
+
+def summed(tree: Tree, names: Sequence[str]) -> Floats:
+    """Return the sum of some totals of each node; a column that is not there counts as nothing."""
+    values = np.zeros(len(tree))
+    for name in names:
+        values = values + tree.total.get(name, 0.0)
+    return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 
 from stepscope.analyze.views.measure import Ints
@@ -35,10 +37,26 @@ def dataflow(trace: Trace) -> tuple[Ints, Ints, list[str]]:
         if consumer != producer:
             feeds[consumer].append(producer)
             fed.add(producer)
+    below = {number: sorted(feeds[number], key=lambda other: names[other]) for number in ordered}
+    # What is only reachable through a cycle has no root of its own; it starts one at the end.
+    order, parent = walk(below, [*(number for number in ordered if number not in fed), *ordered])
+    table = np.full(int(present.max()) + 1, -1, np.int32)
+    table[order] = np.arange(1, len(parent))
+    return table[key], np.array(parent, np.int32), [names[number] for number in order]
+
+
+def walk(
+    below: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], starts: Iterable[int]
+) -> tuple[list[int], list[int]]:
+    """Turn a graph into a tree: each number stands once, where a depth-first walk from the starts reaches it.
+
+    Returns:
+        The numbers in the order of the walk, which are the nodes 1, 2, … of the tree; and the parent of each
+        node, the root's being -1.
+    """
     place: dict[int, int] = {}
     parent = [-1]
-    # What is only reachable through a cycle has no root of its own; it starts one at the end.
-    for start in [*(number for number in ordered if number not in fed), *ordered]:
+    for start in starts:
         stack = [(start, 0)]
         while stack:
             number, above = stack.pop()
@@ -46,8 +64,5 @@ def dataflow(trace: Trace) -> tuple[Ints, Ints, list[str]]:
                 continue
             place[number] = len(parent)
             parent.append(above)
-            below = sorted(feeds[number], key=lambda other: names[other], reverse=True)
-            stack += [(other, place[number]) for other in below]
-    table = np.full(int(present.max()) + 1, -1, np.int32)
-    table[list(place)] = list(place.values())
-    return table[key], np.array(parent, np.int32), [names[number] for number in place]
+            stack += [(other, place[number]) for other in reversed(below[number])]
+    return list(place), parent

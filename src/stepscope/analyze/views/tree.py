@@ -15,6 +15,7 @@ from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace, among
 
 Floats = npt.NDArray[np.floating[Any]]
+Numbers = npt.NDArray[Any]
 
 _FRAMES = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.ANNOTATION, Kind.OTHER)
 _MOST_CELLS = 50_000_000
@@ -39,8 +40,8 @@ class Tree:
     names: Sequence[str]
     parent: Ints
     depth: Ints
-    own: dict[str, Floats]
-    total: dict[str, Floats]
+    own: dict[str, Numbers]
+    total: dict[str, Numbers]
     spread: dict[str, Floats] = field(default_factory=dict)
     node: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     part: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -51,30 +52,23 @@ class Tree:
 
 def depths(parent: Ints) -> Ints:
     """Return each node's depth, the root's being 1."""
-    depth = np.ones(len(parent), np.int32)
-    nodes = np.flatnonzero(parent == 0)
-    level = 2
-    while len(nodes):
-        depth[nodes] = level
-        inside = np.zeros(len(parent), bool)
-        inside[nodes] = True
-        nodes = np.flatnonzero((parent > 0) & inside[np.maximum(parent, 0)])
-        level += 1
-    return depth
+    depth = np.empty(len(parent), np.int32)
+    tree.depths(np.ascontiguousarray(parent, np.int32), depth)
+    return depth + 1
 
 
-def below_added(own: Floats, parent: Ints) -> Floats:
+def below_added(own: Numbers, parent: Ints) -> Numbers:
     """Add to each node what is below it.
 
     Args:
-        own: f8[n] or f8[n, windows], whole numbers.
+        own: Of each node, or [n, windows] of each window too; whole numbers.
         parent: i4[n], each smaller than its own place.
     """
     above = np.ascontiguousarray(parent, np.int32)
     if own.ndim == 1:
         total = own.astype(np.int64)
         tree.accumulate(above, total)
-        return total.astype(np.float64)
+        return total.astype(own.dtype, copy=False)
     return np.stack([below_added(own[:, column], above) for column in range(own.shape[1])], axis=1)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
+from stepscope import text
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.step_tree import PARTS
+from stepscope.analyze.tfprof import profile as ask
+from stepscope.analyze.views import Answer
 from stepscope.analyze.views import view as view_of
 from stepscope.analyze.views.tree import Tree
+from stepscope.errors import UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
-from stepscope.serve.profiles.tfprof_tree import of_tfprof
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit
 from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.routes import get
@@ -20,6 +24,10 @@ from stepscope.serve.routes import get
 NO_OPTIONS: Mapping[str, str] = {}
 REFUSED = {"output"}
 """Options that write files, which a page does not offer."""
+UNITS: dict[Callable[[float], str], Unit] = {
+    text.time: "ns", text.share: "ratio", text.size: "bytes", text.quantity: "count", text.flops: "flop",
+    text.flop_rate: "flop/s", text.byte_rate: "B/s",
+}  # fmt: skip
 OP_ROWS = 10_000
 """In the op view -max_depth is a number of rows; a page has room for more than a terminal."""
 
@@ -48,9 +56,14 @@ def tree(
     with refusing():
         changed = ViewOptions().changed(asked(view, options))
         if view in VIEWS and profile.tfprof is not None:
-            return of_tfprof(profile, view, changed, steps, command(profile.path, view, options, ""))
-        answer = view_of(view, profile.chosen(steps), changed)
-    columns = [TreeColumn(column.key, column.head, unit(column.key)) for column in answer.columns]
+            chosen = ["-step", str(one_step(steps))] if steps else []
+            if steps:
+                changed = replace(changed, step=one_step(steps))
+            answer: Answer = ask(view, profile.tfprof, changed)
+        else:
+            chosen = ["--steps", steps] if steps else []
+            answer = view_of(view, profile.chosen(steps), changed)
+    columns = [TreeColumn(column.key, column.head, UNITS[column.text]) for column in answer.columns]
     values = [column.values for column in answer.columns]
     return TreeAnswer(
         view=view,
@@ -63,15 +76,26 @@ def tree(
                 name=line.name,
                 depth=line.depth,
                 values=[number(float(column[at])) for column in values],
-                words=[],
+                words=[cells[at] for cells in answer.words.values()],
                 part=part_of(answer.tree, line.node),
             )
             for at, line in enumerate(answer.lines)
         ],
-        command=command(profile.path, view, options, steps),
-        source="trace",
-        words=[],
+        command=command(profile.path, view, options, chosen),
+        source=answer.source,
+        words=list(answer.words),
     )
+
+
+def one_step(steps: str) -> int:
+    """Return the step that was chosen of tfprof's own data, which knows one, or the mean of all.
+
+    Raises:
+        UsageError: Several were chosen.
+    """
+    if not steps.isdecimal():
+        raise UsageError(f"steps {steps} of tfprof's own data", hint="choose one step, or all")
+    return int(steps)
 
 
 def part_of(tree: Tree, node: int) -> str | None:
@@ -86,22 +110,12 @@ def asked(name: str, given: Mapping[str, str]) -> dict[str, str]:
     return {**own, **given}
 
 
-def unit(key: str) -> Unit:
-    """Return the unit of a column."""
-    for end, name in (("flops_per_second", "flop/s"), ("bytes_per_second", "B/s"), ("_ns", "ns"),
-                      ("_ratio", "ratio"), ("bytes", "bytes"), ("flops", "flop")):  # fmt: skip
-        if key.endswith(end):
-            return name  # type: ignore[return-value]
-    return "count"
-
-
 def number(value: float) -> float | None:
     """Return a number as JSON carries it."""
     return None if math.isnan(value) else value
 
 
-def command(path: str, name: str, given: Mapping[str, str], steps: str) -> str:
+def command(path: str, name: str, given: Mapping[str, str], chosen: list[str]) -> str:
     """Return the same in a terminal, in the log directory."""
     words = [word for key, value in asked(name, given).items() for word in (f"-{key}", value)]
-    chosen = ["--steps", steps] if steps else []
     return shlex.join(["stepscope", "profile", name, path, *words, *chosen])
