@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from stepscope.cli import health
-from stepscope.cli.arguments import add_cache
+from stepscope.cli.arguments import add_cache, add_verbose
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import TraceError, UsageError
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
     )
+    add_verbose(parser)
     add_cache(parser, "keep what was read in a cache (default: yes)")
     parser.add_argument(
         "--profile", action="store_true", help="judge the profile even if there are event files beside it"
@@ -43,18 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
         put(health.advise_log(log, arguments), as_json=arguments.json)
         return 0
     source = open_source(arguments.path, cache=arguments.cache)
-    put(advise_source(source, lines=arguments.lines), as_json=arguments.json)
+    put(advise_source(source, lines=arguments.lines, verbose=arguments.verbose), as_json=arguments.json)
     if arguments.html:
         write_report(source, arguments.html)
     return 0
 
 
-def advise_source(source: ProfileSource, *, lines: bool = False) -> Output:
+def advise_source(source: ProfileSource, *, lines: bool = False, verbose: bool = True) -> Output:
     """Apply every rule to a profile.
 
     Args:
         source: The profile.
         lines: Whether to list the lines that the training thread ran, too.
+        verbose: Whether to print evidence and thresholds.
 
     Raises:
         TraceError: The profile cannot be read.
@@ -65,7 +67,7 @@ def advise_source(source: ProfileSource, *, lines: bool = False) -> Output:
     facts = facts_of(source)
     advice = advise(facts)
     notes = tuple(f"note: {note}" for note in losses(facts.trace)) if facts.trace is not None else ()
-    text, answer = advice.text, advice.as_dict()
+    text, answer = advice.text if verbose else advice.brief, advice.as_dict()
     if lines:
         from stepscope.analyze.advise.lines import lines_of, lines_text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+MORE = "also print evidence, thresholds, and what could not be judged"
 KEPT = "keep what was read in a cache, for the next time (default: yes)"
 
 
@@ -15,3 +16,13 @@ def add_cache(parser: argparse.ArgumentParser, what: str = KEPT) -> None:
         what: What is kept, for the help.
     """
     parser.add_argument("--cache", action=argparse.BooleanOptionalAction, default=True, help=what)
+
+
+def add_verbose(parser: argparse.ArgumentParser, what: str = MORE) -> None:
+    """Declare ``-v``.
+
+    Args:
+        parser: Of the command.
+        what: What is added, for the help.
+    """
+    parser.add_argument("-v", "--verbose", action="store_true", help=what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,16 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
     with log:
         wanted = wanted_runs(log, arguments)
         reports = [report_of(log, run, attempt=arguments.attempt, rules=rules, roles=roles) for run in wanted]
-    return Output("\n".join(report.text for report in reports), facts_of(reports))
+    texts = [
+        report.text(see="" if arguments.verbose else evidence_of(arguments.path, report.run))
+        for report in reports
+    ]
+    return Output("\n".join(texts), facts_of(reports))
+
+
+def evidence_of(path: str, run: str) -> str:
+    """Return the command that shows the evidence for the findings of a run."""
+    return f"stepscope advise {shlex.quote(str(path))} --run {shlex.quote(run)} -v"
 
 
 def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:

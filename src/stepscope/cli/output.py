@@ -1,18 +1,34 @@
-"""The output of a command: text for people or JSON, columns, sizes, and no foreign control characters."""
+"""The output of a command: text for people or JSON, columns, colours, and no foreign control characters."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
 _IN_TEXT = re.compile(f"[{_CONTROL}]")
 _IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 _IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
+_COLOURS = {
+    **dict.fromkeys(("high", "failed"), "1;31"),
+    **dict.fromkeys(("medium", "stalled", "stopped"), "33"),
+    **dict.fromkeys(("low", "running"), "36"),
+    "finished": "32",
+    **dict.fromkeys(("info", "ended"), "2"),
+}
+"""Codes of severities and of states of a run; both are also told in words."""
+_PAINTED = re.compile(
+    r"^(?P<severity>high|medium|low|info)(?=[: ])"
+    r"|(?<=  )(?P<state>failed|stalled|stopped|running|finished|ended)(?=  )"
+    r"|^ {7}(?P<label>do|see|costs|because|evidence|threshold|withdrawn when)(?=: )"
+    r"|^(?P<head>[A-Z]{3,}(?: +[A-Z]+)+)$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ def put(output: Output, *, as_json: bool) -> None:
     else:
         # Names may hold bytes that are not text; they leave as they came.
         sys.stdout.flush()
-        sys.stdout.buffer.write(shown(output.text).encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.write(painted(shown(output.text)).encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
     for note in output.notes:
         complain(note)
@@ -59,9 +75,24 @@ def shown(text: str) -> str:
     return _IN_TEXT.sub(_escaped, text)
 
 
+def has_colours(stream: IO[str]) -> bool:
+    """Return whether a stream is a terminal that shows colours, and nobody has asked for none."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str) -> str:
+    """Return a text for standard output with its severities, states, labels and heads in colour."""
+    return _PAINTED.sub(_coloured, text) if has_colours(sys.stdout) else text
+
+
+def _coloured(match: re.Match[str]) -> str:
+    code = {"label": "1", "head": "2"}.get(match.lastgroup or "") or _COLOURS[match[0]]
+    return f"\x1b[{code}m{match[0]}\x1b[0m"
+
+
 def say(text: object) -> None:
     """Print lines that may contain foreign names."""
-    print("\n".join(map(printable, str(text).split("\n"))))
+    print(painted("\n".join(map(printable, str(text).split("\n")))))
 
 
 def complain(text: object) -> None:

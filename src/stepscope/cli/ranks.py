@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import sys
 from time import monotonic
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.cli.arguments import add_cache
+from stepscope.cli.arguments import add_cache, add_verbose
 from stepscope.cli.output import complain, json_text, say
 from stepscope.text import byte_rate, duration, quantity, share, size, time
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a run, a folder of the ranks' profiles, or of their flight-recorder dumps",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_verbose(parser, "print all tables: stages, waiting, bandwidths, what if")
     add_cache(parser, "keep the profiles' columns in cache files")
     parser.add_argument(
         "--workers",
@@ -94,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text(job.data()))
         return 0
-    say("\n".join(text_of(job)))
+    say("\n".join(text_of(job) if arguments.verbose else brief(job, arguments.path)))
     for note in job.notes:
         complain(note)
     return 0
@@ -156,8 +158,23 @@ class ProgressLine:
             self._stream.flush()
 
 
+def brief(job: Job, path: str) -> list[str]:
+    """Return the answer in at most four lines: what, which ranks left nothing, what to do, what shows it."""
+    from stepscope.analyze.health.slow_rank import slow_ranks
+    from stepscope.analyze.ranks.hangs import listed
+
+    lines = [verdict(job)]
+    lines += [f"       not recorded: {listed(job.missing)}"] if job.missing else []
+    if job.accounts and job.hang is None and not job.stuck:
+        findings, _ = slow_ranks(job.accounts, hosts=job.hosts, walls={})
+        if findings:
+            worst = max(findings, key=lambda finding: finding.values.get("gpu_seconds_lost", 0.0))
+            lines.append(f"       do: {worst.action}")
+    return [*lines, f"       see: stepscope ranks {shlex.quote(str(path))} -v"]
+
+
 def text_of(job: Job) -> list[str]:
-    """Return the answer for people, the most important first."""
+    """Return the answer for people with all tables, the most important first."""
     from stepscope.analyze.ranks.hangs import listed
 
     lines = [verdict(job), ""]

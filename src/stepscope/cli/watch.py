@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli import health
+from stepscope.cli.arguments import add_verbose
 from stepscope.cli.ls import check_readable
 from stepscope.cli.output import json_text, say
 from stepscope.errors import NoEventFilesError, UsageError
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also judge by a condition of severity high, such as 'ema(train/loss, 50) > 3'; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    add_verbose(parser, "also print the evidence and thresholds of findings")
     parser.add_argument("--once", action="store_true", help="judge what is there now, then exit")
     parser.add_argument(
         "--interval", type=float, default=5.0, metavar="SECS", help="seconds between two checks (default: 5)"
@@ -195,9 +197,18 @@ class RunsWatcher:
         name = (run.name, finding.rule, finding.tag, finding.layer, finding.rank, finding.step)
         if name not in self._told:
             self._told.add(name)
-            text = f"{finding.severity}: {run.name}: {finding.rule}: {finding.summary}"
+            text = "\n".join(self._lines(run, finding))
             self.tell({"event": "finding", "log_run": run.name, **finding.as_dict()}, text)
         return SEVERITIES.index(finding.severity) <= self._worst
+
+    def _lines(self, run: StoredRun, finding: Finding) -> list[str]:
+        from stepscope.analyze.health.report import brief_lines, lines_of
+
+        if self._arguments.verbose:
+            lines = lines_of(finding.rule, [finding], 0)
+        else:
+            lines = brief_lines([finding], 0, health.evidence_of(self._arguments.path, run.name))
+        return [f"{finding.severity}: {run.name}: {finding.rule}: {finding.summary}", *lines[1:]]
 
     def tell(self, facts: dict[str, Any], text: str) -> None:
         """Print one event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -39,9 +40,24 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
     assert "good, attempt 1: nothing found;" in out
     assert "high   nonfinite-loss: the loss is NaN at step 2" in out
     assert "do: load a checkpoint" in out
+    assert "could not tell: " not in out
+    _, out, _ = advise(capsys, runs, "--no-cache", "-v")
     assert out.count("could not tell: ") == 2
     assert "       not recorded: nonfinite-gradient" in out
     assert "to be judged more, record ss.GradientHook(), ss.ActivationHook(), ss.SystemHook()" in out
+
+
+def test_a_finding_takes_four_lines_and_the_last_shows_its_evidence(runs, capsys):
+    _, out, _ = advise(capsys, runs, "--run", "bad", "--no-cache")
+    headline, *lines = out.splitlines()
+    assert "1 high" in headline
+    assert len(lines) == 4
+    assert lines[1].strip() == "train/loss, since step 2, still open"
+    command = lines[3].strip().removeprefix("see: stepscope ")
+    assert main(shlex.split(command)) == 0
+    shown = capsys.readouterr().out
+    assert "threshold: opens 1, calm 100" in shown
+    assert "last finite" in shown
 
 
 class Silent(ss.GradientHook):
@@ -66,10 +82,10 @@ def test_what_the_run_has_is_not_advised(tmp_path, capsys):
             run.scalar("train/learning_rate", 1e-3)
             run.scalar("activations/a/dead_ratio", 0.0)
             run.scalar("eval/loss", 1.0 / (1 + step))
-    _, out, _ = advise(capsys, tmp_path / "bare", "--no-cache")
+    _, out, _ = advise(capsys, tmp_path / "bare", "--no-cache", "-v")
     hooks = "ss.GradientHook(), ss.ActivationHook(), ss.SystemHook(), run.steps(loader)"
     assert f"record {hooks}, an evaluation loss, as eval/loss, the learning rate;" in out
-    _, out, _ = advise(capsys, tmp_path / "full", "--no-cache")
+    _, out, _ = advise(capsys, tmp_path / "full", "--no-cache", "-v")
     assert "could not tell: " in out
     assert "to be judged more" not in out
     assert "in the run, but nothing of it was recorded: GradientHook" in out

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from support.programs import CLI, Program
 
+from stepscope.cli import output
 from stepscope.events import EventWriter
 
 RUN, TAG = "\x1b[2Jrun\x9b31m", "\x1b]0;title\x07loss\u202e"
@@ -97,3 +100,44 @@ def test_a_pipe_gets_what_was_recorded(hostile, tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, cwd=hostile, env=environment, check=True)
     assert f"{RUN},{TAG}," in done.stdout.decode()
+
+
+TEXT = """\
+gpt, attempt 1: 1 high
+high   loss-spike: it rose
+       do: look at the data
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "variables", "coloured"),
+    [
+        (Terminal(), {"TERM": "xterm"}, True),
+        (io.StringIO(), {"TERM": "xterm"}, False),
+        (Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (Terminal(), {"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_are_for_terminals_alone(stream, variables, coloured, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream)
+    text = output.painted(TEXT)
+    assert ("\x1b[1;31mhigh\x1b[0m   loss-spike" in text) == coloured
+    assert (text == TEXT) != coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", text) == TEXT
+
+
+def test_states_are_coloured_in_their_column_alone(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = output.painted("RUN     STATE    STEP\nfailed  stalled     1  tag failed-steps 3")
+    assert text.splitlines()[1].count("\x1b[") == 2
+    assert "\x1b[33mstalled\x1b[0m" in text

@@ -63,10 +63,18 @@ def ask(capsys, *words):
 
 
 def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
-    text = ask(capsys, telemetry())
+    text = ask(capsys, telemetry(), "-v")
     assert text.startswith("rank 2 on node holds 3 others up in data since step 40: ")
     assert "LEADER" in text
     assert text.splitlines()[4].split()[0] == "data"
+
+
+def test_without_v_the_answer_takes_four_lines_at_most(telemetry, capsys):
+    place = telemetry()
+    lines = ask(capsys, place).splitlines()
+    assert lines[0].startswith("rank 2 on node holds 3 others up in data since step 40: ")
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["do", "see"]
+    assert lines[-1].endswith(f"stepscope ranks {place} -v")
 
 
 def notes_of(capsys, *words):

@@ -86,8 +86,8 @@ def test_a_running_run_has_a_forecast(tmp_path):
     run.close()
     found = report.forecast["train/loss"]
     assert abs(found.value - (2 + 5 * 4000**-0.5)) < found.half
-    assert "forecast: train/loss will end at 2.0" in report.text
-    assert "had reached this" not in report.text
+    assert "forecast: train/loss will end at 2.0" in report.text()
+    assert "had reached this" not in report.text()
     assert report.as_dict()["forecast"]["train/loss"]["step"] == 3999
     with store.open(tmp_path, cache=False) as log:
         assert report_of(log, log.run("a")).forecast == {}  # it is over

@@ -177,7 +177,7 @@ def test_the_slow_rank_is_a_finding_of_the_runs_health(slow_log):
     [found] = [each for each in report.verdict.findings if each.tag == "ranks/stages"]
     assert (found.rule, found.rank, found.since_step, found.severity) == ("slow-rank", 2, 40, "high")
     assert "rank 2 on node holds 3 others up in data since step 40: 49.98 ms" in found.summary
-    assert found.action in report.text
+    assert found.action in report.text()
     off = report_of(slow_log, slow_log.run("job"), rules={"slow-rank": False}).verdict
     assert not [each for each in off.findings if each.rule == "slow-rank"]
     assert "slow-rank" not in off.passed

@@ -100,8 +100,13 @@ class Advice:
         }
 
     @property
+    def brief(self) -> str:
+        """The advice for people, at most four lines a finding."""
+        return "\n".join([self.verdict, "", *(line for one in self.findings for line in _brief(one))]) + "\n"
+
+    @property
     def text(self) -> str:
-        """The advice for people."""
+        """The advice for people, with its evidence."""
         lines = [self.verdict, ""]
         for finding in self.findings:
             lines += _lines(finding)
@@ -116,6 +121,13 @@ def _together(abstained: list[Abstention]) -> str:
     for one in abstained:
         rules.setdefault(one.missing, []).append(one.rule)
     return "; ".join(f"{', '.join(names)} ({missing})" for missing, names in rules.items())
+
+
+def _brief(finding: Finding) -> list[str]:
+    lines = [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
+    lines += [f"       costs: {finding.gain_text}"] if finding.gain_text else []
+    lines += [f"       do: {finding.action}"]
+    return lines + ([f"       see: {finding.command}"] if finding.command else [])
 
 
 def _lines(finding: Finding) -> list[str]:

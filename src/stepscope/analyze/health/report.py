@@ -118,18 +118,23 @@ class HealthReport:
             },
         }
 
-    @property
-    def text(self) -> str:
-        """The verdict as text: findings of one rule together."""
+    def text(self, *, see: str = "") -> str:
+        """Return the verdict for people: findings of one rule together.
+
+        Args:
+            see: The command that shows the evidence. If given, a finding has at most four lines, and rules
+                that could not judge are left out.
+        """
         verdict = self.verdict
         lines = [f"{self.run}, attempt {self.attempt}: {headline(verdict)}"]
         order = {rule: at for at, rule in enumerate(dict.fromkeys(each.rule for each in verdict.findings))}
         findings = sorted(verdict.findings, key=lambda each: order[each.rule])
         for rule, group in groupby(findings, key=lambda each: each.rule):
-            lines += lines_of(rule, list(group), verdict.more.get(rule, 0))
+            places, more = list(group), verdict.more.get(rule, 0)
+            lines += brief_lines(places, more, see) if see else lines_of(rule, places, more)
         lines += [f"forecast: {each.text(tag)}" for tag, each in self.forecast.items()]
         lines += [self.batch_size.text] if self.batch_size else []
-        lines += lines_of_lacking(verdict.abstained, self.recorded, self.hooks)
+        lines += () if see else lines_of_lacking(verdict.abstained, self.recorded, self.hooks)
         return "\n".join(lines) + "\n"
 
 
@@ -142,6 +147,25 @@ def headline(verdict: Verdict) -> str:
     told = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
     return f"{told or 'nothing found'}; {checks}"
+
+
+def brief_lines(findings: Sequence[Finding], more: int, see: str) -> list[str]:
+    """Return the findings of one rule in four lines: what, since when and where, what to do, what shows it.
+
+    Args:
+        findings: At least one.
+        more: How many more of the rule there are.
+        see: The command that shows the evidence.
+    """
+    first = findings[0]
+    others = len(findings) - 1 + more
+    also = f"; and {others:,} more" if others else f"; also in {len(first.also)} more" if first.also else ""
+    return [
+        f"{first.severity:<7}{first.rule}: {first.summary}",
+        f"       {place(first, numbers=False)}{also}",
+        f"       do: {first.action}",
+        f"       see: {see}",
+    ]
 
 
 def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
@@ -162,10 +186,11 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
     return [*lines, f"       do: {first.action}", *(f"       {line}" for line in first.rewind)]
 
 
-def place(finding: Finding) -> str:
-    """Return where a finding was seen, with its numbers."""
+def place(finding: Finding, *, numbers: bool = True) -> str:
+    """Return since when and where a finding holds, and its numbers."""
     values = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in finding.values.items())
     until = "still open" if finding.closed_step is None else f"over by step {finding.closed_step:,}"
     rank = "" if finding.rank is None else f", rank {finding.rank}"
     run = f"{finding.run}: " if finding.run else ""
-    return f"{run}{finding.tag}{rank}, since step {finding.since:,}, {until}: {values}"
+    where = f"{run}{finding.tag}{rank}, since step {finding.since:,}, {until}"
+    return f"{where}: {values}" if numbers and values else where
