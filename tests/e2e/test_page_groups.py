@@ -110,7 +110,7 @@ def test_a_chart_is_made_by_keyboard_and_a_mistake_is_shown(seeds, watch):
     page.keyboard.press("c")
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
-    page.keyboard.type("ema(train/loss, 0.5) + * 2")
+    page.keyboard.type("ema(train/loss, 5) + * 2")
     dialog.locator("mark").wait_for()
     assert dialog.locator("mark").inner_text() == "*"
     assert dialog.get_by_role("button", name="Add chart").is_disabled()

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
+from stepscope.expression import Node, parse_condition, tags_of
 from stepscope.health.batch import StreamBatch
+from stepscope.health.conditions import ConditionFollower
 from stepscope.health.finding import SEVERITIES, Severity
-from stepscope.health.formula import OperatorNode, SeriesFollower, evaluate, parse, readings
 from stepscope.health.gate import AlarmGate
 from stepscope.health.ring import Ring
 from stepscope.health.rule import At, Rule, thresholds
@@ -58,7 +59,7 @@ class Alert:
                 f"keep={self.keep}, calm={self.calm}: at least 1", hint="Alert(…, keep=100, calm=10)"
             )
         if isinstance(self.when, str):
-            parse(self.when)
+            parse_condition(self.when)
             if self.tags:
                 raise UsageError("a condition names its own tags", hint="leave out tags=")
         elif not callable(self.when) or isinstance(self.tags, str) or not self.tags:
@@ -93,9 +94,9 @@ class Own(Rule):
         self.id = self.title = alert.title  # type: ignore[misc]
         self.severity = alert.severity  # type: ignore[misc]
         self.action = alert.action or Own.action  # type: ignore[misc]
-        self._tree = parse(alert.when) if isinstance(alert.when, str) else None
-        read = () if self._tree is None else readings(self._tree)
-        self.tags = frozenset(alert.tags) if self._tree is None else frozenset(each.tag for each in read)
+        self._tree = parse_condition(alert.when) if isinstance(alert.when, str) else None
+        tags = alert.tags if self._tree is None else [tag.name for tag in tags_of(self._tree)]
+        self.tags = frozenset(tags)
         self._places: dict[tuple[str, int | None], _Place] = {}
         self.failure = ""
         """The error that the user's function raised; it is not called again."""
@@ -157,9 +158,9 @@ class _Place:
         home: The series under which it was reported.
     """
 
-    def __init__(self, alert: Alert, tree: OperatorNode | None, tags: frozenset[str]) -> None:
-        self._alert, self._tree = alert, tree
-        self._readings = {} if tree is None else {each: SeriesFollower(each) for each in readings(tree)}
+    def __init__(self, alert: Alert, tree: Node | None, tags: frozenset[str]) -> None:
+        self._alert = alert
+        self._condition = None if tree is None else ConditionFollower(tree)
         self._rings = {tag: Ring(alert.keep) for tag in tags} if tree is None else {}
         self.gate = AlarmGate(closes=alert.calm)
         self.at: At | None = None
@@ -168,23 +169,22 @@ class _Place:
     def see(self, at: At, value: float) -> None:
         """Take a point."""
         self.at = at
-        for reading, follower in self._readings.items():
-            if reading.tag == at.stream.tag:
-                follower.see(at.step, value)
+        if self._condition is not None:
+            self._condition.see(at.stream.tag, at.step, at.wall, value)
         ring = self._rings.get(at.stream.tag)
         if ring is not None:
             ring.push(np.array([value]))
 
     def told(self) -> Told:
         """Return whether it holds; None if that is not known yet."""
-        if self._tree is None:
+        if self._condition is None:
             known = {tag: ring.values.copy() for tag, ring in self._rings.items()}
             assert callable(self._alert.when)
             return self._alert.when(known) or False if all(map(len, known.values())) else None
-        found = evaluate(self._tree, {reading: each.value for reading, each in self._readings.items()})
-        if found != found:
+        holds = self._condition.settle()
+        if holds != holds:
             return None
-        return self._sentence if found else False
+        return self._sentence if holds else False
 
     @property
     def _sentence(self) -> str:
@@ -194,9 +194,9 @@ class _Place:
     @property
     def values(self) -> dict[str, float]:
         """The readings, by their text."""
-        if self._tree is None:
+        if self._condition is None:
             return {tag: float(ring.values[-1]) for tag, ring in self._rings.items()}
-        return {str(reading): each.value for reading, each in self._readings.items()}
+        return self._condition.readings
 
 
 def alert_of(given: str | Alert) -> Alert:

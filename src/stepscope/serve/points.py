@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from stepscope.errors import ExpressionError
 from stepscope.export.spreadsheet import guarded
+from stepscope.expression import parse, tags_of
 from stepscope.serve.encode import encoded
 from stepscope.serve.lines import mistake, other_series
 from stepscope.serve.reply import File, Refusal, refusing
@@ -21,7 +22,6 @@ from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
 from stepscope.store import Log
 from stepscope.store.across import across
 from stepscope.store.derive import derive
-from stepscope.store.expression import parse, tags_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.errors import UnknownTagError
+from stepscope.expression import Node, Tag, parse, plain_tags, tags_of
 from stepscope.store.evaluate import column_of, evaluate
-from stepscope.store.expression import Call, Node, Tag, parse, tags_of
 from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.series import Series
 
@@ -51,7 +51,7 @@ def derive(run: StoredRun, text: str) -> Derived:
     node = parse(text)
     names = tags_of(node)
     found = {tag.name: _lookup(run, tag) for tag in names}
-    held = found.keys() - _plain(node)
+    held = found.keys() - plain_tags(node)
     lead = next((tag.name for tag in names if tag.name not in held), names[0].name)
     series = [each for tag in found for each in found[tag]]
     key = text, run.name, tuple(each.points.serial for each in series)
@@ -67,15 +67,6 @@ def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
         if head and not tag.quoted and last.isdecimal():
             raise UnknownTagError(error.message, hint=f"for a division write {head} / {last}") from None
         raise
-
-
-def _plain(node: Node) -> set[str]:
-    """Return the tags that occur anywhere outside ``hold``."""
-    if isinstance(node, Tag):
-        return set() if node.axis else {node.name}
-    if isinstance(node, Call) and node.name != "hold":
-        return set().union(*(_plain(argument) for argument in node.arguments))
-    return set()
 
 
 def _derived(

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
+from stepscope.expression import OPERATORS, Node, Number, Tag, Window
 from stepscope.kernels import smooth
-from stepscope.store.expression import Node, Number, Tag
 from stepscope.store.series import Series
 
 Floats = NDArray[np.float64]
@@ -83,20 +83,14 @@ def _value(node: Node, columns: dict[str, SteppedValues], start: float) -> Value
         return node.value
     if isinstance(node, Tag):
         return AxisValues(node.name) if node.axis else columns[node.name]
+    if isinstance(node, Window):
+        series = _value(node.argument, columns, start)
+        assert isinstance(series, SteppedValues)  # the parser refuses a window of no tag
+        return along(node, series)
     arguments = [_value(argument, columns, start) for argument in node.arguments]
-    if node.name in PLAIN:
-        return _elementwise(PLAIN[node.name], arguments, start)
     if node.name == "hold":
         return replace(arguments[0], held=True) if isinstance(arguments[0], SteppedValues) else arguments[0]
-    if not isinstance(arguments[0], SteppedValues):
-        raise UsageError(f"{node.name} of no tag", hint=f"give it one: {node.name}(loss)")
-    return ALONG[node.name](arguments[0], *[_number(node.name, each) for each in arguments[1:]])
-
-
-def _number(name: str, value: Value) -> float:
-    if isinstance(value, float):
-        return value
-    raise UsageError(f"the second argument of {name} is not a number", hint=f"write {name}(loss, 0.9)")
+    return _elementwise(OPERATORS[node.name], arguments, start)
 
 
 def _elementwise(function: Callable[..., Any], arguments: list[Value], start: float) -> Value:
@@ -144,79 +138,100 @@ def _places(column: SteppedValues, step: NDArray[np.int64]) -> NDArray[np.int64]
     return np.searchsorted(column.step, step)
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    return np.power(np.asarray(base, np.float64), exponent)
+MAX_WORK = 200_000_000
+"""Values that the windows of a series may look at together: some seconds."""
 
 
-PLAIN: dict[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": lambda a, b: np.true_divide(np.asarray(a, np.float64), b),
-    "**": _power,
-    "negative": np.negative,
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "exp": np.exp,
-    "log": np.log,
-    "log10": np.log10,
-    "min": lambda *values: np.minimum.reduce(np.broadcast_arrays(*values)),
-    "max": lambda *values: np.maximum.reduce(np.broadcast_arrays(*values)),
-}
+def along(window: Window, column: SteppedValues) -> SteppedValues:
+    """Return the values of a window, from the first point on at which there are enough.
 
+    Values that are not finite are left out.
 
-def ema(column: SteppedValues, weight: float) -> SteppedValues:
-    """Smooth as the page does: bias-corrected, over the points, leaving non-finite values alone."""
-    if not 0 <= weight < 1:
-        raise UsageError(f"ema with weight {weight:g}", hint="use a weight from 0 to below 1")
-    average = np.empty(len(column.value), np.float32)
-    smooth.average(np.ascontiguousarray(column.value), weight, np.array([0.0, 1.0]), average)
-    return replace(column, value=average.astype(np.float64))
-
-
-def mean(column: SteppedValues, points: float) -> SteppedValues:
-    """Average the last points; at the beginning, as many as there are.
-
-    The result is NaN if one of them is not finite.
+    Raises:
+        UsageError: The window is too long for so many points.
     """
-    if points < 1 or points != int(points):
-        raise UsageError(f"mean over {points:g} points", hint="use a whole number from 1 on")
-    count = np.minimum(np.arange(1, len(column.value) + 1), int(points))
     finite = np.isfinite(column.value)
-    total = np.append(0.0, np.cumsum(np.where(finite, column.value, 0.0)))
-    bad = np.append(0, np.cumsum(~finite))
-    end = np.arange(1, len(column.value) + 1)
-    value = (total[end] - total[end - count]) / count
-    return replace(column, value=np.where(bad[end] > bad[end - count], np.nan, value))
+    column = replace(column, step=column.step[finite], wall=column.wall[finite], value=column.value[finite])
+    first = window.needed - 1
+    enough = len(column.value) > first
+    value = _ALONG[window.name](column, window.points) if enough else column.value[:0]
+    return replace(column, step=column.step[first:], wall=column.wall[first:], value=value)
 
 
-def diff(column: SteppedValues) -> SteppedValues:
-    """Return the change of each point from the one before."""
-    return SteppedValues(column.step[1:], column.wall[1:], np.diff(column.value), column.held)
+def _ema(column: SteppedValues, points: int) -> Floats:
+    average = np.empty(len(column.value), np.float32)
+    weight = 1 - 2 / (points + 1)
+    smooth.average(np.ascontiguousarray(column.value), weight, np.array([0.0, 1.0]), average)
+    return average[points - 1 :].astype(np.float64)
 
 
-def rate(column: SteppedValues) -> SteppedValues:
-    """Return the change per step since the point before."""
-    changed = diff(column)
-    return replace(changed, value=changed.value / np.diff(column.step))
+def _mean(column: SteppedValues, points: int) -> Floats:
+    total = np.append(0.0, np.cumsum(column.value))
+    return np.asarray((total[points:] - total[:-points]) / points)
 
 
-def per_second(column: SteppedValues) -> SteppedValues:
-    """Return the change per second since the point before; NaN if the clock did not move on."""
-    changed, seconds = diff(column), np.diff(column.wall)
-    return replace(changed, value=changed.value / np.where(seconds > 0, seconds, np.nan))
+def _sliding(function: Callable[[Floats], Floats]) -> Callable[[SteppedValues, int], Floats]:
+    return lambda column, points: _by_parts(
+        lambda begin, end: function(_windows(column.value[begin:end], points)), column, points
+    )
 
 
-def cumsum(column: SteppedValues) -> SteppedValues:
-    """Return the sum of all points so far; those that are not finite are left out of it."""
-    return replace(column, value=np.cumsum(np.where(np.isfinite(column.value), column.value, 0.0)))
+def _slope(column: SteppedValues, points: int) -> Floats:
+    def part(begin: int, end: int) -> Floats:
+        steps = _windows(column.step[begin:end].astype(np.float64), points)
+        apart = steps - steps.mean(-1, keepdims=True)
+        slopes = (apart * _windows(column.value[begin:end], points)).sum(-1) / (apart * apart).sum(-1)
+        return np.asarray(slopes)
+
+    return _by_parts(part, column, points)
 
 
-ALONG: dict[str, Callable[..., SteppedValues]] = {
-    "ema": ema,
-    "mean": mean,
-    "diff": diff,
-    "rate": rate,
-    "per_second": per_second,
-    "cumsum": cumsum,
+def _windows(values: Floats, points: int) -> Floats:
+    return np.lib.stride_tricks.sliding_window_view(values, points)
+
+
+def _by_parts(function: Callable[[int, int], Floats], column: SteppedValues, points: int) -> Floats:
+    """Compute windows some million values at a time."""
+    count = len(column.value) - points + 1
+    if count * points > MAX_WORK:
+        raise UsageError(
+            f"a window of {points:,} of {len(column.value):,} points is too long",
+            hint="use a shorter one, or mean",
+        )
+    size = max(1, (1 << 20) // points)
+    parts = [function(at, min(at + size, count) + points - 1) for at in range(0, count, size)]
+    return np.concatenate(parts)
+
+
+def _extreme(
+    accumulate: Callable[[Floats], Floats], reduce: Callable[[Floats], Floats]
+) -> Callable[..., Floats]:
+    sliding = _sliding(reduce)
+    return lambda column, points: sliding(column, points) if points else accumulate(column.value)
+
+
+def _delta(column: SteppedValues, points: int) -> Floats:
+    return column.value[points:] - column.value[:-points]
+
+
+def _elapsed(column: SteppedValues) -> Floats:
+    """Return the seconds between points; NaN if the clock did not move on."""
+    seconds = np.diff(column.wall)
+    return np.where(seconds > 0, seconds, np.nan)
+
+
+_ALONG: dict[str, Callable[[SteppedValues, int], Floats]] = {
+    "ema": _ema,
+    "mean": _mean,
+    "median": _sliding(lambda windows: np.median(windows, -1)),
+    "std": _sliding(lambda windows: windows.std(-1, ddof=1)),
+    "min": _extreme(np.minimum.accumulate, lambda windows: windows.min(-1)),
+    "max": _extreme(np.maximum.accumulate, lambda windows: windows.max(-1)),
+    "slope": _slope,
+    "delta": _delta,
+    "last": lambda column, points: column.value[: len(column.value) - points],
+    "rate": lambda column, points: _delta(column, points) / np.diff(column.step),
+    "per_second": lambda column, points: _delta(column, points) / _elapsed(column),
+    "cumsum": lambda column, points: np.cumsum(column.value),
+    "count": lambda column, points: np.arange(1.0, len(column.value) + 1),
 }

@@ -128,8 +128,8 @@ def _trace(name: str) -> Target:
 
 def expressions(data: bytes, folder: Path) -> None:
     """Expressions over tags, and patterns of the user."""
+    from stepscope.expression import parse
     from stepscope.patterns import compile_pattern
-    from stepscope.store.expression import parse
 
     text = data.decode("utf-8", "replace")[:2_000]
     for read in (parse, lambda text: compile_pattern(text, "tag").search("train/loss" * 20)):

@@ -52,7 +52,7 @@ def test_a_finding_takes_four_lines_and_the_last_shows_its_evidence(runs, capsys
     headline, *lines = out.splitlines()
     assert "1 high" in headline
     assert len(lines) == 4
-    assert lines[1].strip() == "train/loss, since step 2, still open"
+    assert lines[1].strip() == "bad: train/loss, since step 2, still open"
     command = lines[3].strip().removeprefix("see: stepscope ")
     assert main(shlex.split(command)) == 0
     shown = capsys.readouterr().out

@@ -151,7 +151,7 @@ def test_advice(capsys, trace: str, tmp_path: Path) -> None:
     assert "<h2>Advice</h2>" in (tmp_path / "r.html").read_text()
     assert (
         run(capsys, "profile", "advise", trace, "--no-cache")[1]
-        == run(capsys, "advise", trace, "--no-cache")[1]
+        == run(capsys, "advise", trace, "--no-cache", "-v")[1]
     )
 
 

@@ -6,7 +6,10 @@ import pytest
 from stepscope import store
 from stepscope.errors import UnknownTagError, UsageError
 from stepscope.events import EventWriter
+from stepscope.expression import parse
+from stepscope.health.conditions import ConditionFollower
 from stepscope.store import derive as derive_module
+from stepscope.store import evaluate as evaluate_module
 from stepscope.store.derive import derive
 
 
@@ -72,14 +75,22 @@ def test_axes_and_walls(log):
 @pytest.mark.parametrize(
     ("text", "at", "value"),
     [
-        ("diff(loss)", 7, -1),
+        ("delta(loss)", 7, -1),
         ("rate(tokens)", 50, 1000),
         ("per_second(loss)", 50, -0.5),
         ("cumsum(loss * 0 + 1)", 99, 100),
         ("mean(loss, 3)", 10, 91),
-        ("mean(loss, 3)", 0, 100),
-        ("ema(loss, 0)", 10, 90),
-        ("max(loss, 50, eval/loss)", 9, 91),
+        ("ema(loss, 1)", 10, 90),
+        ("greatest(loss, 50, eval/loss)", 9, 91),
+        ("max(loss, 3)", 10, 92),
+        ("min(loss)", 99, 1),
+        ("median(loss, 3)", 10, 91),
+        ("std(loss, 3)", 10, 1),
+        ("slope(loss, 4)", 10, -1),
+        ("last(loss, 4)", 10, 94),
+        ("count(eval/loss)", 99, 10),
+        ("loss < 50", 50, 0),
+        ("loss < 50 or loss == 100", 0, 1),
         ("sqrt(loss) ** 2", 0, 100),
         ("abs(-loss)", 1, 99),
         ("log(exp(tokens / 100000))", 50, 0.5),
@@ -111,13 +122,57 @@ def test_a_tag_that_is_none_is_named(log):
     assert caught.value.hint == "for a division write loss / 2"
 
 
-@pytest.mark.parametrize(
-    "text", ["ema(loss, 2)", "ema(loss, loss)", "mean(loss, 0.5)", "diff(2) + loss", "step - 2 + loss * 0"]
-)
-def test_arguments_that_cannot_be_right(log, text):
+def test_a_window_begins_with_its_last_point(log):
+    assert min(points(log, "mean(loss, 3)")) == 2
+    assert min(points(log, "delta(loss, 3)")) == 3
+    assert derive(log.run("a"), "mean(eval/loss, 11)").series == []
+
+
+def test_an_axis_alone_is_refused(log):
     with pytest.raises(UsageError) as caught:
-        derive(log.run("a"), text)
+        derive(log.run("a"), "step - 2 + loss * 0")
     assert caught.value.hint
+
+
+def test_a_window_over_too_much_is_refused(log, monkeypatch):
+    monkeypatch.setattr(evaluate_module, "MAX_WORK", 100)
+    with pytest.raises(UsageError, match="too long"):
+        derive(log.run("a"), "median(loss, 20)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[
+            f"{name}(loss, 4)"
+            for name in ("ema", "mean", "median", "std", "min", "max", "slope", "delta", "last")
+        ],
+        *[f"{name}(loss)" for name in ("min", "max", "rate", "per_second", "cumsum", "count")],
+        "mean(abs(loss - other), 3) + 2 ** -other",
+        "least(loss, other, 3) * step + hold(other) + elapsed",
+        "not (loss > 3 and other < 2) or loss == other",
+        "log10(exp(loss)) / sqrt(other) - (-loss) ** 2",
+    ],
+)
+def test_an_alert_and_a_chart_come_to_the_same(text, tmp_path):
+    """At every step, of the same points, one of them not finite."""
+    random = np.random.default_rng(0)
+    loss, other = random.gamma(2, 2, 60), random.gamma(2, 2, 60)
+    loss[20] = np.nan
+    writer = EventWriter(tmp_path / "a")
+    for step in range(60):
+        writer.scalar("loss", loss[step], 3 * step, 1000.0 + step)
+        writer.scalar("other", other[step], 3 * step, 1000.0 + step)
+    writer.close()
+    drawn = points(store.open(tmp_path, cache=False), text)
+    follower, followed = ConditionFollower(parse(text)), {}
+    for step in range(60):
+        follower.see("loss", 3 * step, 1000.0 + step, np.float32(loss[step]))
+        follower.see("other", 3 * step, 1000.0 + step, np.float32(other[step]))
+        followed[3 * step] = follower.settle()
+    finite = {step: value for step, value in drawn.items() if np.isfinite(value)}
+    assert len(finite) > 50
+    assert [followed[step] for step in finite] == pytest.approx(list(finite.values()), rel=1e-5)
 
 
 def test_a_restart_is_two_series(tmp_path):

@@ -50,7 +50,9 @@ describe("a second axis", () => {
 describe("own charts", () => {
   it("are one line or several, with or without a title", () => {
     expect(readOwn("a - b")).toEqual({ title: null, pattern: null, texts: ["a - b"] });
-    expect(readOwn(" a; ema(b, 0.9) ;")).toEqual({ title: null, pattern: null, texts: ["a", "ema(b, 0.9)"] });
+    expect(readOwn(" a; ema(b, 9) ;")).toEqual({ title: null, pattern: null, texts: ["a", "ema(b, 9)"] });
+    expect(readOwn("a >= 3; b == 2").texts).toEqual(["a >= 3", "b == 2"]);
+    expect(readOwn("High = a >= 3")).toEqual({ title: "High", pattern: null, texts: ["a >= 3"] });
     expect(readOwn("Gap = a - b")).toEqual({ title: "Gap", pattern: null, texts: ["a - b"] });
     expect(readOwn("~grad.*=2")).toEqual({ title: null, pattern: "grad.*=2", texts: [] });
     expect(readOwn("Norms = ~grad")).toEqual({ title: "Norms", pattern: "grad", texts: [] });

@@ -2,7 +2,7 @@
  *
  * ```
  * loss - eval/loss                       an expression
- * train/loss; eval/loss; ema(loss, 0.9)  several lines
+ * train/loss; eval/loss; ema(loss, 20)   several lines
  * Gap = loss - eval/loss                 a title of its own
  * ~grad_norm/layer\d+                    every tag that a regex matches
  * ```
@@ -82,9 +82,10 @@ export interface OwnParts {
 export function readOwn(text: string): OwnParts {
   const trimmed = text.trim();
   if (trimmed.startsWith("~")) return { title: null, pattern: trimmed.slice(1), texts: [] };
-  const [first = "", ...rest] = splitOutside(trimmed, "=");
-  const body = rest.length ? rest.join("=") : first;
-  const title = rest.length ? first.trim() || null : null;
+  // A title stands before the first "=" that is no part of <=, >=, == and !=.
+  const titled = /^([^=<>!"]*)=(?!=)([^]*)$/.exec(trimmed);
+  const body = titled ? titled[2]! : trimmed;
+  const title = titled?.[1]!.trim() || null;
   if (body.trim().startsWith("~")) return { title, pattern: body.trim().slice(1), texts: [] };
   const texts = splitOutside(body, ";")
     .map((part) => part.trim())
