@@ -22,6 +22,7 @@ class Approved:
         self.rewrite = rewrite
         self._topics: dict[str, dict[str, str]] = {}
         self._checked: dict[str, dict[str, str]] = {}
+        self._names: dict[str, list[str]] = {}
 
     def sections(self, topic: str) -> dict[str, str]:
         """Return the texts of a topic by name."""
@@ -43,14 +44,17 @@ class Approved:
 
     def check_names(self, topic: str, names: list[str]) -> None:
         """Compare the names of a topic's sections, in order, with those of its cases."""
+        self._names[topic] = names
         if not self.rewrite:
             assert list(self.sections(topic)) == names, f"{topic}: make approve rewrites it"
 
     def write(self) -> None:
-        """Write what was checked, if it is to be rewritten: the topics as a whole."""
+        """Write the texts that were checked, if they are to be rewritten, beside those that were not."""
         if not self.rewrite:
             return
         FOLDER.mkdir(exist_ok=True)
-        for topic, texts in self._checked.items():
-            lines = "\n\n".join(f"{MARK}{name}\n{text}" for name, text in texts.items())
+        for topic, checked in self._checked.items():
+            texts = self.sections(topic) | checked
+            names = [name for name in self._names.get(topic, texts) if name in texts]
+            lines = "\n\n".join(f"{MARK}{name}\n{texts[name]}" for name in names)
             (FOLDER / f"{topic}.txt").write_text(lines + "\n")

@@ -6,14 +6,14 @@ What is found must not depend on the portions in which the points come.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.cases import VARIABLE, Case, read_table
 from support.findings import line_of
 
 from stepscope.health import RULES, Monitor
@@ -21,38 +21,7 @@ from stepscope.health.batch import rising_times
 
 START = 1_700_000_000.0
 TABLE = Path(__file__).with_name("cases.txt")
-HEADER = re.compile(r"\[(?:([a-z-]+): )?(.+)\](?: x(\d+))?")
-VARIABLE = re.compile(r"[A-Za-z_]\w* = ")
 PORTIONS = 4
-
-
-@dataclass
-class Case:
-    """Series that a table describes, and the rule that they are about."""
-
-    rule: str | None
-    name: str
-    seeds: int
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        return f"{self.rule}: {self.name}" if self.rule else self.name
-
-
-def read_table() -> tuple[list[str], list[Case]]:
-    """Return the variables of all cases, and the cases."""
-    shared: list[str] = []
-    cases: list[Case] = []
-    for line in TABLE.read_text().splitlines():
-        lines = cases[-1].lines if cases else shared
-        if match := HEADER.fullmatch(line):
-            cases.append(Case(match[1], match[2], int(match[3] or 0)))
-        elif line.startswith(" "):
-            lines[-1] += line
-        elif line and not line.startswith("#"):
-            lines.append(line)
-    return shared, cases
 
 
 # --- what the series are made of -------------------------------------------------------------------------
@@ -247,16 +216,12 @@ class Made:
 def made(case: Case, shared: list[str], seed: int = 0) -> Iterator[Made]:
     """Yield the series of a case, one by one of its repetitions."""
     names: dict[str, Any] = {**NAMES, "seed": seed}
-    repeats = [line[2:].partition(" in ") for line in case.lines if line.startswith("@ ")]
     lines = [line for line in (*shared, *case.lines) if not line.startswith("@ ")]
     for line in shared:
         exec(line, names)
-    choices = [eval(f"[*items({values})]", {**names, "items": labelled}) for _, _, values in repeats]
-    for choice in itertools.product(*choices):
-        known, limits, series = dict(names), {}, {}
-        for (variables, _, _), (_, value) in zip(repeats, choice, strict=True):
-            known["value"] = value
-            exec(f"{variables} = value", known)
+    for label, known in case.choices(names):
+        limits: dict[str, Any] = {}
+        series: dict[tuple[str, int | None], Any] = {}
         for line in lines:
             if line.startswith("! "):
                 limits |= eval(f"dict({line[2:]})", known)
@@ -270,30 +235,13 @@ def made(case: Case, shared: list[str], seed: int = 0) -> Iterator[Made]:
                 tag = eval(f"f{tag!r}", known) if "{" in tag else tag
                 tag, _, rank = tag.partition(" @")
                 series[tag, int(rank) if rank else None] = columns(eval(value, known))
-        yield Made(", ".join(label for label, _ in choice), limits, series)
+        yield Made(label, limits, series)
 
 
 def split_braces(line: str) -> tuple[str, str, str]:
     """Split at the colon after the braces with which a line begins."""
     tag, _, value = line[line.index("}") :].partition(": ")
     return line[: line.index("}")] + tag, ":", value
-
-
-def labelled(*values):
-    """Return choices with their labels."""
-    if len(values) == 1:
-        (values,) = values
-    if isinstance(values, dict):
-        return list(values.items())
-    return [(label(value), value) for value in values]
-
-
-def label(value):
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype.kind}{value.shape} of mean {np.nanmean(value):.3g}"
-    if isinstance(value, (tuple, list)):
-        return "(" + ", ".join(label(each) for each in value) + ")"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def columns(value):
@@ -333,7 +281,7 @@ def lines_of(rule: str | None, of: Made, portions: tuple[int, ...]) -> list[str]
     return [line_of(each, START) for each in findings] + [f"and {verdict.more}"] * bool(verdict.more)
 
 
-SHARED, CASES = read_table()
+SHARED, CASES = read_table(TABLE)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)

@@ -49,7 +49,10 @@ def test_healthy_trainings_are_left_alone_and_broken_ones_are_found(split):
     assert result.recall >= 0.97, told
 
 
-@pytest.mark.parametrize("task", sorted({each.name.partition("-")[0] for each in TRAININGS}))
+TASKS = sorted({each.name.partition("-")[0] for each in TRAININGS})
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_what_is_found_in_each_training(task, approved):
     lines = []
     for each in TRAININGS:
@@ -58,6 +61,10 @@ def test_what_is_found_in_each_training(task, approved):
             start = min(points.wall[0] for points in each.attempt.series)
             lines += [each.name, *(f"   {line_of(finding, start)}" for finding in findings)]
     approved.check("health_corpus", task, "\n".join(lines))
+
+
+def test_each_task_is_approved(approved):
+    approved.check_names("health_corpus", TASKS)
 
 
 @pytest.mark.parametrize("training", TRAININGS[::9], ids=lambda each: each.name)
