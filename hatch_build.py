@@ -1,7 +1,7 @@
-"""Builds what a wheel needs besides Python: the compiled kernels and the web page.
+"""Builds what a wheel needs besides Python: the compiled kernels and the web page with its types.
 
-Run by hatchling. For work on the project the same two steps run alone:
-``python hatch_build.py kernels`` and ``python hatch_build.py page``.
+Run by hatchling. For work on the project the same steps run alone: ``python hatch_build.py kernels``,
+``python hatch_build.py page`` and ``python hatch_build.py types``.
 
 Environment:
     STEPSCOPE_PAGE: a folder with an already built page, copied instead of building one.
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ except ImportError:  # run by hand in an environment without hatchling
 
 ROOT = Path(__file__).resolve().parent
 WEB = ROOT / "web"
+TYPES = WEB / "src" / "server" / "api.ts"
+TYPES_STAMP = ROOT / "build" / "types.sha256"
 PAGE = ROOT / "src" / "stepscope" / "serve" / "page"
 KERNELS = ROOT / "src" / "stepscope" / "kernels"
 STAMP = "build-inputs.sha256"
@@ -43,14 +46,19 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
     def dependencies(self) -> list[str]:
         """Requirements of this build on this machine."""
         needed = []
-        if not page_is_current() and not skip_page() and not system_node():
-            needed.append(NODE_REQUIREMENT)
+        if builds_page():
+            if not system_node() and not (types_are_current() and page_is_current()):
+                needed.append(NODE_REQUIREMENT)
+            if not types_are_current():
+                needed += self.metadata.core.dependencies  # the types are read from the server's code
         if self.target_name == "wheel" and not system_compiler():
             needed.append(COMPILER_REQUIREMENT)
         return needed
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the page for every target, the kernels for wheels; both at the same time."""
+        if builds_page():
+            build_types()  # before the kernels, which the server imports, are compiled in place
         with ThreadPoolExecutor(1) as pool:
             page = None if skip_page() else pool.submit(build_page)
             if self.target_name == "wheel":
@@ -69,6 +77,38 @@ def skip_page() -> bool:
     return os.environ.get("STEPSCOPE_SKIP_PAGE") == "1"
 
 
+def builds_page() -> bool:
+    return not skip_page() and not os.environ.get("STEPSCOPE_PAGE")
+
+
+def types_are_current() -> bool:
+    """Whether the types were made from exactly the present source; a source distribution has them."""
+    if (ROOT / "PKG-INFO").exists():
+        return True
+    return TYPES.exists() and TYPES_STAMP.exists() and TYPES_STAMP.read_text().strip() == types_hash()
+
+
+def types_hash() -> str:
+    """Hash of the code that the types are read from, any of which may hold a message, and of the types."""
+    source = [*sorted((ROOT / "src").rglob("*.py")), ROOT / "scripts" / "page_types.py", TYPES]
+    return hash_of(source, ROOT)
+
+
+def build_types() -> None:
+    """Write the types of the page unless they are current."""
+    if types_are_current():
+        return
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore"}
+    try:
+        run([sys.executable, str(ROOT / "scripts" / "page_types.py")], env=environment)
+    except subprocess.CalledProcessError:
+        sys.exit(
+            "cannot write the types of the page\nhint: run it with a Python that Stepscope is installed for"
+        )
+    TYPES_STAMP.parent.mkdir(exist_ok=True)
+    TYPES_STAMP.write_text(types_hash() + "\n")
+
+
 def page_inputs() -> list[Path]:
     """Every file the built page depends on."""
     ignored = {"node_modules", "dist", ".svelte-kit"}
@@ -80,9 +120,13 @@ def page_inputs() -> list[Path]:
 
 
 def page_hash() -> str:
+    return hash_of(page_inputs(), WEB)
+
+
+def hash_of(paths: Iterable[Path], folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in page_inputs():
-        digest.update(path.relative_to(WEB).as_posix().encode() + b"\0")
+    for path in paths:
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
@@ -104,6 +148,7 @@ def build_page() -> None:
         shutil.rmtree(PAGE, ignore_errors=True)
         shutil.copytree(prebuilt, PAGE)
         return
+    build_types()
     if page_is_current():
         return
     node, npm = find_node()
@@ -263,9 +308,9 @@ def run(command: list[str], **options: Any) -> None:
 
 
 if __name__ == "__main__":
-    steps = {"kernels": build_kernels, "page": build_page}
+    steps = {"types": build_types, "kernels": build_kernels, "page": build_page}
     wanted = sys.argv[1:] or list(steps)
     if unknown := set(wanted) - set(steps):
-        sys.exit(f"unknown step {', '.join(sorted(unknown))}: expected {' or '.join(steps)}")
+        sys.exit(f"unknown step {', '.join(sorted(unknown))}: expected {', '.join(steps)}")
     for name in wanted:
         steps[name]()
