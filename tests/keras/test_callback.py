@@ -14,7 +14,7 @@ import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.integrations.keras import StepscopeCallback
 from stepscope.integrations.keras.batches import TrainFunction
-from stepscope.integrations.keras.profiling import batches as batches_of
+from stepscope.integrations.keras.callback import batches_to_profile
 from stepscope.store.charts import charts
 
 pytestmark = [  # Keras's own
@@ -325,7 +325,7 @@ def test_a_fit_that_was_left_is_failed_by_the_next(make_model, data, callback, r
 
 def test_what_is_wrong_here_does_not_stop_the_training(make_model, data, callback, monkeypatch, recorded):
     monkeypatch.setenv("STEPSCOPE_STRICT", "0")
-    monkeypatch.setattr("stepscope.integrations.keras.rates.readings", lambda *_: 1 / 0)
+    monkeypatch.setattr("stepscope.integrations.keras.callback.readings", lambda *_: 1 / 0)
     with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
         history = fit(make_model(), data, callback())
     assert len(history.history["loss"]) == 2
@@ -335,7 +335,7 @@ def test_a_callback_that_fails_at_every_batch_says_so_at_once_and_in_the_run(
     make_model, data, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("STEPSCOPE_STRICT", "0")
-    monkeypatch.setattr("stepscope.integrations.keras.rates.readings", lambda *_: int("MirroredVariable"))
+    monkeypatch.setattr("stepscope.integrations.keras.callback.readings", lambda *_: int("MirroredVariable"))
     told = []
     monkeypatch.setattr("warnings.showwarning", lambda message, *_: told.append((str(message), len(done))))
     done = []
@@ -390,7 +390,7 @@ def test_a_loop_of_the_users_own(make_model, data, callback, recorded):
     ("given", "found"), [(0, (0, 0)), (3, (3, 3)), ((3, 5), (3, 5)), ("3,5", (3, 5)), ("3", (3, 3))]
 )
 def test_batches_to_profile(given, found):
-    assert batches_of(given) == found
+    assert batches_to_profile(given) == found
 
 
 def test_a_profile_of_two_batches(make_model, data, tmp_path):

@@ -15,8 +15,7 @@ from stepscope.events.kinds import graph as graphs
 from stepscope.events.tensors import array
 from stepscope.events.wire import decode
 from stepscope.integrations.keras import StepscopeCallback
-from stepscope.integrations.keras.model import nodes
-from stepscope.integrations.keras.weights import as_images, read_labels
+from stepscope.integrations.keras.model import as_images, nodes, read_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's own
 KERAS3 = not keras.__version__.startswith("2.")

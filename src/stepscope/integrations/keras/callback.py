@@ -9,21 +9,22 @@ from typing import Any, Literal
 
 import keras
 
+from stepscope.capture import LambdaProfilerHook, ProfilerHook
 from stepscope.errors import UsageError
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
-from stepscope.integrations.keras import gradients, rates
-from stepscope.integrations.keras.batch_metrics import BatchMetrics, numbers
+from stepscope.integrations.keras import gradients
 from stepscope.integrations.keras.batches import BatchParts, TrainFunction, watched_by
-from stepscope.integrations.keras.model import ModelRecorder
-from stepscope.integrations.keras.profiling import ProfileBatch, hook_of
-from stepscope.integrations.keras.weights import Metadata
+from stepscope.integrations.keras.model import Labels, ModelRecorder, batches_per_call, readings, updates
 from stepscope.integrations.stepper import Stepper
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
 
 END_OF_DATA = ("StopIteration", "OutOfRangeError")
+ProfileBatch = int | str | tuple[int, int] | list[int]
+SCHEDULE_EVERY = 10
+"""Recorded batches between two reads of a schedule, which computes the learning rate on the device."""
 
 
 class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
@@ -67,7 +68,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         batch_loss: bool = False,
         profile_batch: ProfileBatch = 0,
         embeddings_freq: int = 0,
-        embeddings_metadata: Metadata = None,
+        embeddings_metadata: Labels = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -94,9 +95,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @property
     def run(self) -> Run:
         """The run that is being recorded, to log more with; made if there is none."""
-        return self._holder.opened or self._holder.run(
-            start_step=max(self._next, rates.updates(self._optimizer))
-        )
+        return self._holder.opened or self._holder.run(start_step=max(self._next, updates(self._optimizer)))
 
     @property
     def reporter(self) -> Reporter:
@@ -134,7 +133,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
                 gradients.watch(run, self._optimizer)
             self._watch_inside(run)
         self._base, self._last, self._done, self._evaluated = self._next, None, None, False
-        self._updates, self._epoch_begun = rates.updates(self._optimizer), run.clock.steady()
+        self._updates, self._epoch_begun = updates(self._optimizer), run.clock.steady()
         self._metrics.begin()
         self._ask()
 
@@ -145,12 +144,12 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         the optimizer's count does.
         """
         before = epoch * int((self.params or {}).get("steps") or 0)
-        updates = rates.updates(self._optimizer)
+        done = updates(self._optimizer)
         if self._holder.opened is None:
-            self._next = max(self._next, before, updates)
+            self._next = max(self._next, before, done)
         elif self.run.current_step is None and self.run.step_counter.next == 0:
-            self.run.step_counter.next = max(before, updates)
-        if epoch and not max(self._next, before, updates) and not self.run.step_counter.next:
+            self.run.step_counter.next = max(before, done)
+        if epoch and not max(self._next, before, done) and not self.run.step_counter.next:
             self.run.warn(
                 f"fit() begins at epoch {epoch + 1}, and neither the data nor the optimizer says how many "
                 "batches came before: steps are numbered from 0. StepscopeCallback(…, start_step=…) says it"
@@ -164,8 +163,8 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             return
         self._finish()
         if self._last is None:
-            self.run.scalars(rates.readings(self._optimizer), number)
-        self._last, self._next = number, number + rates.batches_per_call(self._net)
+            self.run.scalars(readings(self._optimizer), number)
+        self._last, self._next = number, number + batches_per_call(self._net)
         stepper.begin(number)
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -211,7 +210,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         if self._speed:
             speed = (self._next - self._base) / max(self._epoch_trained - self._epoch_begun, 1e-9)
             run.scalar("speed/batches_per_second", speed, step)
-        run.scalars({**rates.readings(self._optimizer), "epoch": epoch + 1}, step)
+        run.scalars({**readings(self._optimizer), "epoch": epoch + 1}, step)
         self._recorder.epoch_ended(run, self._net, epoch, step)
 
     @guarded
@@ -225,9 +224,9 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
     @guarded
     def _record(self, step: int, logs: Any) -> None:
         run, self._done = self.run, step
-        done, per_call = step - self._base, rates.batches_per_call(self._net)
+        done, per_call = step - self._base, batches_per_call(self._net)
         if self._metrics.record(run, step, done + per_call, per_call, logs) and self._optimizer is not None:
-            run.scalars(rates.readings(self._optimizer, self._updates + done), step)
+            run.scalars(readings(self._optimizer, self._updates + done), step)
 
     @guarded
     def _end_step(self) -> None:
@@ -357,3 +356,123 @@ def epochs(name: str, value: object) -> int:
             f"{name} must be a number of epochs, got {value!r:.60}", hint="0 for never, 1 for each"
         )
     return int(value)
+
+
+class BatchLoss:
+    """Takes the running mean apart: if m(n) is the mean of n batches, batch n has n·m(n) - (n-1)·m(n-1).
+
+    That holds for batches of one size. The last batch of an epoch may be smaller, so each loss is given only
+    when another batch has followed. Values stay where they are, on the device. They are differences of
+    float32: after n batches the error is about 1e-7 · n of the mean.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an epoch: the mean starts over."""
+        self._batches, self._total = 0, 0.0
+        self._waiting: tuple[int, Any] | None = None
+
+    def next(self, step: int, batches: int, mean: Any) -> tuple[int, Any] | None:
+        """Take the mean after a batch and return step and loss of what came before it.
+
+        Args:
+            step: The step of this batch.
+            batches: How many there were in this epoch, this one included.
+            mean: The mean of all of them. What is returned is a mean, too, where it is not given every time.
+        """
+        ready, total = self._waiting, mean * batches
+        self._waiting = step, (total - self._total) / (batches - self._batches)
+        self._batches, self._total = batches, total
+        return ready
+
+
+class BatchMetrics:
+    """Records the metrics of batches at an interval.
+
+    Args:
+        every: How many; 0 for none.
+        batch_loss: Whether also the loss of the batches themselves.
+
+    Attributes:
+        recorded: The step that was recorded last; 0 before the first.
+    """
+
+    def __init__(self, every: int, *, batch_loss: bool) -> None:
+        self._every, self._loss = every, BatchLoss() if batch_loss else None
+        self.recorded = 0
+
+    def begin(self) -> None:
+        """Begin an epoch."""
+        if self._loss is not None:
+            self._loss.begin()
+
+    def record(self, run: Run, step: int, batches: int, per_call: int, logs: Any) -> bool:
+        """Record what a call of the training function gave, where it is one of those that are recorded.
+
+        Args:
+            run: The run.
+            step: The step of the call.
+            batches: How many there were in this epoch, those of this call included.
+            per_call: Batches of this call.
+            logs: Their metrics.
+
+        Returns:
+            Whether the schedule of the learning rate is to be asked, too.
+        """
+        if not self._every or step // self._every == (step - per_call) // self._every:
+            return False
+        self.recorded, metrics = step, dict(numbers(logs))
+        run.scalars({f"train/{name}": value for name, value in metrics.items()}, step)
+        mean = metrics.get("loss")
+        if self._loss is not None and mean is not None:
+            before = self._loss.next(step, batches, mean)
+            if before is not None:
+                run.scalar("train/batch_loss", before[1], before[0])
+        return step // self._every % SCHEDULE_EVERY == 0
+
+
+def numbers(logs: Any) -> list[tuple[str, Any]]:
+    """Return the metrics of a batch, an epoch or an evaluation; of a metric with parts, each by its name."""
+    found: list[tuple[str, Any]] = []
+    for name, value in logs.items() if isinstance(logs, Mapping) else ():
+        if isinstance(value, Mapping):
+            found += [(f"{name}/{part}", number) for part, number in numbers(value)]
+        else:
+            found.append((str(name), value))
+    return found
+
+
+def hook_of(profile_batch: ProfileBatch) -> ProfilerHook | None:
+    """Return a hook that captures these batches once, counted from 1 as Keras does; None for none.
+
+    Args:
+        profile_batch: A batch; or the first and the last, also as text: "10,20". 0 for none.
+
+    Raises:
+        UsageError: It says neither.
+    """
+    first, last = batches_to_profile(profile_batch)
+    if first == last == 0:
+        return None
+    return LambdaProfilerHook(lambda step: first <= step + 1 <= last)
+
+
+def batches_to_profile(profile_batch: ProfileBatch) -> tuple[int, int]:
+    """Return the first and the last batch."""
+    parts: list[int] = []
+    if isinstance(profile_batch, str):
+        text = profile_batch.split(",")
+        parts = [int(part) for part in text] if all(part.strip().isdigit() for part in text) else []
+    elif isinstance(profile_batch, int):
+        parts = [profile_batch]
+    elif isinstance(profile_batch, tuple | list) and all(isinstance(part, int) for part in profile_batch):
+        parts = list(profile_batch)
+    first, last = (parts * 2)[:2] if len(parts) in (1, 2) else (-1, -1)
+    if first < 0 or last < first or (first == 0 and last != 0):
+        raise UsageError(
+            f"profile_batch must be a batch, or the first and the last, got {profile_batch!r:.60}",
+            hint="profile_batch=(10, 12) captures the batches 10, 11 and 12; 0 none",
+        )
+    return first, last

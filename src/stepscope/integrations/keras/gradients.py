@@ -1,8 +1,13 @@
-"""Gradients, weights and updates of a Keras optimizer, measured in its own step on any backend.
+"""Gradients, weights and updates of a Keras optimizer and outputs of layers, measured on any backend.
 
 ``measured`` extends the optimizer's methods; otherwise it stays what it was: the same object with the same
 configuration, and saved without anything of ours. The gradients are those that it applies: accumulated,
 unscaled, clipped, and on TensorFlow reduced over the replicas.
+
+An ``ActivationHook`` of the run measures the layers of a model that ``fit`` trains. On PyTorch, they are
+observed as they are called. On TensorFlow, a branch of the step's graph measures and leaves its result in
+variables. On JAX, the batch of a sampled step goes through the model once more in a separate function, with
+the same weights and seeds: the training itself is not touched.
 """
 
 from __future__ import annotations
@@ -13,10 +18,9 @@ from typing import Any, Protocol, TypeVar
 import keras
 
 from stepscope.errors import UsageError
-from stepscope.integrations.keras.backends import KERAS3, gradient_meter
-from stepscope.integrations.keras.sampled import SampledSteps, become
+from stepscope.integrations.keras.statistics import KERAS3, GradientMeter, Taps, become
 from stepscope.record import Run
-from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics import ActivationHook, GradientHook
 
 Optimizer = TypeVar("Optimizer")
 CLIPS = ("clipnorm", "global_clipnorm", "clipvalue")
@@ -128,7 +132,7 @@ def watch(run: Run, optimizer: Any) -> None:
         raise UsageError(
             f"this {type(optimizer).__name__} does not measure", hint="optimizer = measured(optimizer)"
         )
-    if inner is not optimizer and isinstance(inner._stepscope, SampledSteps):
+    if inner is not optimizer and isinstance(inner._stepscope, GradientMeter):
         inner._stepscope.wrapped_in(optimizer)
     inner._stepscope.attach(run)
 
@@ -155,3 +159,55 @@ def taken(optimizer: Any, result: Any) -> Any:
     if keras.backend.backend() == "jax" and found is not None and found.names:
         found.take(result[1][OPTIMIZER])
     return result
+
+
+def gradient_meter(hook: GradientHook) -> Any:
+    """Return what measures on this backend."""
+    backend = keras.backend.backend()
+    if backend == "torch":
+        from stepscope.integrations.keras.torch import EagerGradients
+
+        return EagerGradients(hook)
+    if backend == "jax":
+        from stepscope.integrations.keras.jax import StatelessGradients
+
+        return StatelessGradients(hook)
+    if backend == "tensorflow":
+        from stepscope.integrations.keras.tensorflow import GraphGradients
+
+        return GraphGradients(hook, reduces=KERAS3)
+    raise UsageError(
+        f"gradients are not measured on {backend}", hint="KERAS_BACKEND=torch, jax or tensorflow"
+    )
+
+
+def measure_activations(run: Run, model: Any) -> list[Any]:
+    """Have the run's ``ActivationHook`` measure a model that is trained by ``fit``.
+
+    Returns:
+        What measures, for ``finish``.
+    """
+    found = []
+    for hook in run.hooks:
+        if isinstance(hook, ActivationHook) and not hook.parts:
+            meter = activation_meter(run, hook, model)
+            hook.parts.append(meter)
+            run.add_hook(meter)
+            found.append(meter)
+    return found
+
+
+def activation_meter(run: Run, hook: ActivationHook, model: Any) -> Any:
+    """Return what measures on this backend."""
+    backend = keras.backend.backend()
+    if backend == "torch":
+        from stepscope.integrations.keras.torch import EagerActivations
+
+        return EagerActivations(run, hook, Taps(model, hook, run))
+    if backend == "jax":
+        from stepscope.integrations.keras.jax import StatelessActivations
+
+        return StatelessActivations(run, hook, Taps(model, hook, run), model)
+    from stepscope.integrations.keras.tensorflow import GraphActivations
+
+    return GraphActivations(run, hook, Taps(model, hook, run), model)

@@ -1,20 +1,24 @@
-"""A model as it is recorded: its facts, the graph of its layers, and its weights and embeddings per epoch."""
+"""A Keras model as it is recorded: its facts, its graph, its optimizer's settings, its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+from numpy.typing import NDArray
 
+from stepscope.errors import RecordError
 from stepscope.events.kinds.graph import Node
 from stepscope.events.messages import DataClass, Metadata, Tensor, Value
-from stepscope.integrations.keras import rates, weights
-from stepscope.integrations.keras.weights import Metadata as LabelFiles
 from stepscope.record import Run
 from stepscope.scrub import utf8
 
 KERAS_PLUGIN, KERAS_TAG = "graph_keras_model", "keras"
+Labels = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None
 
 
 class ModelRecorder:
@@ -29,7 +33,7 @@ class ModelRecorder:
     """
 
     def __init__(
-        self, *, graph: bool, histograms: int, images: bool, embeddings: int, labels: LabelFiles
+        self, *, graph: bool, histograms: int, images: bool, embeddings: int, labels: Labels
     ) -> None:
         self._graph, self._histograms, self._images = graph, histograms, images
         self._embeddings, self._labels = embeddings, labels
@@ -59,9 +63,9 @@ class ModelRecorder:
         if not run.role.writes:
             return
         if self._histograms and epoch % self._histograms == 0:
-            weights.record_weights(run, model, step, images=self._images)
+            record_weights(run, model, step, images=self._images)
         if self._embeddings and epoch % self._embeddings == 0:
-            weights.record_embeddings(run, model, step, self._labels)
+            record_embeddings(run, model, step, self._labels)
 
     def _draw(self, run: Run, model: Any) -> None:
         """Record the graph of the layers and, for TensorBoard, the model's own description."""
@@ -130,7 +134,7 @@ def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
         params: What ``fit`` passes to its callbacks.
     """
     optimizer = getattr(model, "optimizer", None)
-    rate = rates.readings(optimizer)
+    rate = readings(optimizer)
     found = {
         "framework": f"keras {keras.__version__} on {keras.backend.backend()}",
         "model": getattr(model, "name", type(model).__name__),
@@ -156,3 +160,149 @@ def size(weight: Any) -> int:
     for length in weight.shape:
         count *= int(length)
     return count
+
+
+def record_weights(run: Run, model: Any, step: int, *, images: bool) -> None:
+    """Record the histogram of each weight, and its image where it has one."""
+    for weight in model.weights:
+        name = str(getattr(weight, "path", weight.name)).replace(":", "_")
+        values = held(weight)
+        run.histogram(f"weights/{name}/histogram", values, step)
+        if images and (pictures := as_images(array(weight))) is not None:
+            run.images(f"weights/{name}/image", pictures, step, dataformats="NHWC")
+
+
+def held(weight: Any) -> Any:
+    """Return values for a snapshot: torch's stay on the device; JAX reuses the memory of its arrays."""
+    if keras.backend.backend() == "torch":
+        return weight.value
+    return array(weight)
+
+
+def as_images(values: NDArray[Any]) -> NDArray[np.float32] | None:
+    """Return a weight as images [n, height, width, 1], from black for the least to white for the greatest.
+
+    As in Keras's own callback: a vector is a column, a matrix lies on its side, and of three dimensions each
+    slice along the last is an image; others have none.
+    """
+    values = np.squeeze(values).astype(np.float32)
+    if values.ndim == 1:
+        values = values[:, None]
+    elif values.ndim == 2 and values.shape[0] > values.shape[1]:
+        values = values.T
+    if values.ndim == 2:
+        values = values[None]
+    elif values.ndim == 3 and keras.backend.image_data_format() == "channels_last":
+        values = values.transpose(2, 0, 1)
+    if values.ndim != 3 or not values.size:
+        return None
+    low, high = np.nanmin(values), np.nanmax(values)
+    scaled = (values - low) / (high - low) if high > low else np.zeros_like(values)
+    return np.ascontiguousarray(scaled[..., None], np.float32)
+
+
+def record_embeddings(run: Run, model: Any, step: int, metadata: Labels) -> None:
+    """Record the matrix of each ``Embedding`` layer for the projector.
+
+    Args:
+        run: Where to.
+        model: Whose layers.
+        step: When.
+        metadata: A file with a line per row of the matrix, as TensorBoard takes it: of several columns the
+            first line names them. Of several layers, files by the name of the layer.
+
+    Raises:
+        RecordError: ``metadata`` names a layer that is not there.
+    """
+    found = [layer for layer in layers(model) if isinstance(layer, keras.layers.Embedding)]
+    if isinstance(metadata, Mapping) and (unknown := set(metadata) - {layer.name for layer in found}):
+        raise RecordError(
+            f"embeddings_metadata names no Embedding layer: {', '.join(sorted(unknown))}",
+            hint=f"there are {', '.join(layer.name for layer in found) or 'none'}",
+        )
+    for layer in found:
+        path = metadata.get(layer.name) if isinstance(metadata, Mapping) else metadata
+        labels, columns = read_labels(path) if path is not None else (None, None)
+        run.embedding(
+            f"embeddings/{layer.name}", array(layer.embeddings), step, labels=labels, columns=columns
+        )
+
+
+def layers(model: Any) -> list[Any]:
+    """Return the layers of a model and of those within it."""
+    found = []
+    for layer in getattr(model, "layers", ()):
+        found += [layer, *layers(layer)]
+    return found
+
+
+def read_labels(path: str | os.PathLike[str]) -> tuple[list[Any], list[str] | None]:
+    """Return the lines of a file of labels, and the names of its columns where there are several."""
+    rows = [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    if rows and len(rows[0]) > 1:
+        return rows[1:], rows[0]
+    return [row[0] for row in rows], None
+
+
+def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
+    """Return the learning rate and, with mixed precision, the loss scale.
+
+    Several optimizers each have a learning rate of their own, under their name.
+
+    Args:
+        optimizer: The model's; None if it is not compiled with one.
+        step: Updates done, where only schedules are wanted: on JAX variables cannot be read within an epoch.
+    """
+    found = {}
+    if step is None and (scale := getattr(optimizer, "dynamic_scale", None)) is not None:
+        found["gradients/loss_scale"] = number(scale)
+    for path, one in parts_of_optimizer(optimizer):
+        schedule = getattr(one, "_learning_rate", None)
+        rate: Any = None
+        if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            rate = schedule(updates(one) if step is None else step)
+        elif step is None:
+            rate = getattr(one, "learning_rate", None)
+        if rate is not None:
+            found[f"{path}/lr"] = number(rate)
+    return found
+
+
+def parts_of_optimizer(optimizer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the optimizers that one is made of, with what distinguishes them."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    several = getattr(optimizer, "optimizers", None)
+    if several:
+        for one in several:
+            yield f"optimizer/{one.name}", one
+    elif optimizer is not None:
+        yield "optimizer", optimizer
+
+
+def updates(optimizer: Any) -> int:
+    """Return how many updates an optimizer has made; 0 if it does not say."""
+    iterations = getattr(optimizer, "iterations", None)
+    return 0 if iterations is None else int(number(iterations))
+
+
+def batches_per_call(model: Any) -> int:
+    """Return how many batches one call of a model's ``train_function`` trains."""
+    batches = getattr(model, "steps_per_execution", None)
+    return 1 if batches is None else max(int(number(batches)), 1)
+
+
+def array(value: Any) -> NDArray[Any]:
+    """Return a variable, a tensor or a number as an array; this waits for its device."""
+    if not hasattr(keras, "ops"):
+        return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    if isinstance(value, keras.Variable):
+        value = value.value
+    if hasattr(value, "detach"):  # Keras's own conversion of torch tensors makes numpy 2 warn
+        value = value.detach().cpu()
+        return np.asarray((value.float() if value.dtype.itemsize == 2 else value).numpy())
+    return np.asarray(keras.ops.convert_to_numpy(value))
+
+
+def number(value: Any) -> float:
+    """Return a variable or tensor of one element as a number."""
+    return float(array(value).reshape(()))

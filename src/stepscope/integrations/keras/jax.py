@@ -1,49 +1,79 @@
-"""JAX: measured in the jitted step, returned with the optimizer's variables.
+"""JAX: gradients measured in the jitted step, layers in a second function that is given the same batch.
 
-What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. The type
-of one variable of the state says it; those of others say which part of the parameters is measured. Each
+What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. So the
+optimizer's state comes in a container of its own type, whose structure says what is measured: each
 combination is compiled separately, and a plain step pays nothing.
+
+The second function is given the weights, and the state of seeds and moving means, that the step is about to
+be given: so it computes what the step computes. The step itself is compiled and run as it would be without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 
-from stepscope.integrations.jax.statistics import count, moments, real, wide
+from stepscope.integrations.jax.gradients import record_activations
+from stepscope.integrations.jax.statistics import MeasuredTree, count, measure, moments, real, wide
 from stepscope.integrations.jax.store import budget
-from stepscope.integrations.keras.sampled import (
+from stepscope.integrations.keras.statistics import (
     FULL,
     HISTOGRAMS,
     NOTHING_CLIPS,
     OFF,
-    Left,
-    SampledSteps,
+    ActivationMeter,
+    GradientMeter,
+    StepResult,
+    Taps,
     become,
 )
+from stepscope.record import Run
 from stepscope.record.edges import BUCKETS
-from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.sampling import Sampling, SamplingBudget
 from stepscope.record.statistics.table import StatisticsTable, table
 
-TYPES = ("int32", "int8", "int16", "uint8", "uint16", "uint32")
-"""The types with a meaning: the level, and the digits of the part's number."""
+
+class MeasuredState(list[Any]):
+    """The variables of an optimizer in whose next step something is measured.
+
+    As a type of its own, with what is measured in its structure, it has ``jit`` compile a separate step.
+
+    Args:
+        variables: Of the optimizer.
+        level: What is measured.
+        part: Which part of the parameters.
+    """
+
+    def __init__(self, variables: Sequence[Any], level: int, part: int) -> None:
+        super().__init__(variables)
+        self.level, self.part = level, part
+
+
+jax.tree_util.register_pytree_node(
+    MeasuredState,
+    lambda state: (list(state), (state.level, state.part)),
+    lambda measured, variables: MeasuredState(variables, *measured),
+)
 
 
 class Stateless:
     """An optimizer whose state says what to measure, and which is saved without our variables."""
 
-    _stepscope: StatelessMeter
+    _stepscope: StatelessGradients
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """Apply gradients, measured as the state says."""
         apply = super().stateless_apply  # type: ignore[misc]
-        return self._stepscope.applied(apply, self, optimizer_variables, grads, trainable_variables)
+        with self._stepscope.measuring(optimizer_variables):
+            return apply(list(optimizer_variables), grads, trainable_variables)
 
     def save_own_variables(self, store: Any) -> None:
         """Save the optimizer's own variables."""
@@ -56,7 +86,7 @@ class Stateless:
             super().load_own_variables(store)  # type: ignore[misc]
 
 
-class StatelessMeter(SampledSteps):
+class StatelessGradients(GradientMeter):
     """Measures in a jitted step.
 
     Args:
@@ -67,22 +97,18 @@ class StatelessMeter(SampledSteps):
 
     def __init__(self, hook: GradientHook) -> None:
         super().__init__(hook)
-        self._now: tuple[int, int] | None = None
-        self._ours: list[Any] = []
-        self._found: dict[str, Any] | None = None
+        self._traced: tuple[int, int] | None = None
         self._outer: Any = None
         self._old: list[Any] = []
+        self._copies: dict[str, Any] | None = None
+        self.variables: dict[str, Any] = {}
 
     # --- in the step --------------------------------------------------------------------------------
 
     def make(self) -> None:
         """Make variables of the optimizer."""
         rows, add = len(self.names), self.optimizer.add_variable
-        shapes: dict[str, tuple[tuple[int, ...], str]] = {
-            **dict.fromkeys(self._words(OFF, 0), ((), "int32")),
-            "made": ((), "int32"),
-            "norms": ((2,), "float32"),
-        }
+        shapes: dict[str, tuple[tuple[int, ...], str]] = {"made": ((), "int32"), "norms": ((2,), "float32")}
         for kind in self.hook.of:
             shapes[f"{kind}_floats"] = ((rows, 4), "float32")
             shapes[f"{kind}_integers"] = ((rows, 3), "int32")
@@ -91,26 +117,19 @@ class StatelessMeter(SampledSteps):
         self.variables = {
             name: add(shape, dtype=kind, name=f"stepscope_{name}") for name, (shape, kind) in shapes.items()
         }
-        self._ours = list(self.variables.values())
 
-    def applied(
-        self, apply: Callable[..., Any], optimizer: Any, state: Any, gradients: Any, weights: Any
-    ) -> Any:
-        """Apply gradients, measured as the types of our variables say."""
-        places = {name: self._place(optimizer, name) for name in self._words(OFF, 0)} if self._ours else {}
-        given = {at: state[at] for at in places.values() if at is not None}
-        if not given or not all(isinstance(each, jax.Array) for each in given.values()):
-            return apply(state, gradients, weights)  # within one that has been told already
-        kinds = [str(each.dtype) for each in given.values()]
-        digits = [TYPES.index(kind) if kind in TYPES else OFF for kind in kinds]
-        before = self._now
-        self._now = digits[0], sum(digit * len(TYPES) ** at for at, digit in enumerate(digits[1:]))
-        plain = [given[at].astype("int32") if at in given else each for at, each in enumerate(state)]
+    @contextmanager
+    def measuring(self, state: Any) -> Iterator[None]:
+        """Measure what a state says, also in an optimizer within this one."""
+        before = self._traced
+        if isinstance(state, MeasuredState):
+            self._traced = state.level, state.part
+        elif before is None:
+            self._traced = OFF, 0
         try:
-            weights, found = apply(plain, gradients, weights)
+            yield
         finally:
-            self._now = before
-        return weights, [given.get(at, each) for at, each in enumerate(found)]
+            self._traced = before
 
     def before(
         self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
@@ -157,7 +176,7 @@ class StatelessMeter(SampledSteps):
 
     @property
     def _chosen(self) -> tuple[int, int]:
-        return (self.level, self.part) if self._now is None else self._now
+        return (self.level, self.part) if self._traced is None else self._traced
 
     # --- around the step ----------------------------------------------------------------------------
 
@@ -170,52 +189,40 @@ class StatelessMeter(SampledSteps):
 
     def budget(self, sampling: Sampling) -> SamplingBudget:
         """Return a budget on which the processes of the job agree: their programs must be the same."""
-        return budget(self.hook, sampling, failed=self._post)
+        return budget(self.hook, sampling, failed=self._failed)
 
-    def _words(self, level: int, part: int) -> dict[str, str]:
-        """Return our variables whose types say what is measured, and the types."""
-        found, part, parts = {"level": TYPES[level]}, part if level >= FULL else 0, self.hook.rotate
-        while parts > 1:
-            found[f"turn_{len(found) - 1}"] = TYPES[part % len(TYPES)]
-            part, parts = part // len(TYPES), -(-parts // len(TYPES))
-        return found
-
-    def given(self, state: Sequence[Any]) -> list[Any]:
-        """Return the optimizer's state with what the coming step measures in it."""
-        found, optimizer = list(state), self._outer or self.optimizer
-        for name, kind in self._words(self.level, self.part).items():
-            at = self._place(optimizer, name)
-            if at is not None and str(found[at].dtype) != kind:
-                found[at] = jax.device_put(np.zeros((), kind), found[at].sharding)
-        return found
+    def given(self, state: Sequence[Any]) -> Sequence[Any]:
+        """Return the optimizer's state for the coming step, which says what is measured in it."""
+        part = self.part if self.level >= FULL else 0
+        return state if self.level == OFF else MeasuredState(state, self.level, part)
 
     def take(self, state: Sequence[Any]) -> None:
-        """Keep a copy of what a step left in the optimizer's state, as the next one may be given it."""
-        if not self._timed:
+        """Copy what a step left in the optimizer's state, as the next step may reuse its memory."""
+        if not self.timed:
             return
-        optimizer, parts = self._outer or self.optimizer, ["made", "norms"]
-        if self.level >= FULL:
-            parts += [name for name in self.variables if name.endswith(("_floats", "_integers"))]
+        kinds: tuple[str, ...] = ("_floats", "_integers") if self.level >= FULL else ()
         if self.level == HISTOGRAMS:
-            parts += [name for name in self.variables if name.endswith("_counts")]
-        places = {name: self._place(optimizer, name) for name in parts}
-        self._found = copies({name: state[at] for name, at in places.items() if at is not None})
+            kinds += ("_counts",)
+        ours = {
+            id(variable): name
+            for name, variable in self.variables.items()
+            if name in ("made", "norms") or name.endswith(kinds)
+        }
+        variables = (self._outer or self.optimizer).variables
+        pairs = zip(variables, state, strict=True)
+        self._copies = copies({ours[id(one)]: value for one, value in pairs if id(one) in ours})
 
-    def left(self, level: int) -> Left | None:
-        """Return what the last step left."""
-        found, self._found = self._found, None
-        return None if found is None else CopiedTensors(found, self.sizes)
-
-    def _place(self, optimizer: Any, name: str) -> int | None:
-        ours = self.variables[name] if self._ours else None
-        return next((at for at, each in enumerate(optimizer.variables) if each is ours), None)
+    def result(self, level: int) -> StepResult | None:
+        """Return what the last step has measured."""
+        values, self._copies = self._copies, None
+        return None if values is None else CopiedResult(values, self.sizes)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Take our variables out of the optimizer's for as long as it is saved or loaded."""
         held = self.optimizer._variables if self.optimizer is not None else []
         all_ = list(held)
-        ours = {id(each) for each in self._ours}
+        ours = set(map(id, self.variables.values()))
         held[:] = [each for each in all_ if id(each) not in ours]
         try:
             yield
@@ -223,7 +230,7 @@ class StatelessMeter(SampledSteps):
             held[:] = all_
 
 
-class CopiedTensors:
+class CopiedResult:
     """Copies of what a step left.
 
     Args:
@@ -278,3 +285,63 @@ def norm_of(arrays: Sequence[Any]) -> Any:
     """Return the norm of all arrays together."""
     some = [real(wide(each)) for each in arrays if each is not None]
     return jnp.sqrt(sum((jnp.vdot(each, each) for each in some), jnp.float32(0)))
+
+
+class StatelessActivations(ActivationMeter):
+    """Measures the batches that a jitted step is given.
+
+    Args:
+        run: The run.
+        hook: Says what and when.
+        taps: The layers.
+        model: The model.
+    """
+
+    def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
+        super().__init__(run, hook, taps)
+        self._model = model
+        self._look = jax.jit(self._forward, static_argnames=("level", "part"))
+        self._found: MeasuredTree | None = None
+        self._result: Any = None
+
+    def budget(self, sampling: Sampling) -> SamplingBudget:
+        """Return a budget on which the processes of the job agree: all run the same programs."""
+        return budget(self.hook, sampling, failed=self._failed)
+
+    def given(self, state: Any, batch: Any) -> None:
+        """Look at the arguments of a step.
+
+        Args:
+            state: Of the trainer: trainable variables, others, and what is of no interest here.
+            batch: Inputs, and what belongs to them.
+        """
+        if self.level == OFF or self._found is not None:
+            return
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        self._found = self._look(list(state[0]), list(state[1]), x, level=self.level, part=self.part)
+
+    def taken(self, logs: Any) -> None:
+        """Note what a step returned, which is available once it is done."""
+        if self.timed:
+            self._result = min(jax.tree.leaves(logs), key=lambda one: one.size, default=None)
+
+    def after_step(self, step: int) -> None:
+        """Record it."""
+        found, self._found = self._found, None
+        result, self._result = self._result, None
+        if found is None and result is None:
+            return
+        write = None if found is None else partial(record_activations, measured=found, step=step)
+        self.report_later(step, partial(jax.block_until_ready, found if result is None else result), write)
+
+    def _forward(self, trainable: Any, other: Any, x: Any, *, level: int, part: int) -> MeasuredTree | None:
+        outputs: dict[str, Any] = {}
+
+        def see(name: str, out: Any) -> None:
+            if self.taps.rows[name] % self.hook.rotate == part:
+                outputs[name] = out
+
+        with self.taps.open(see):
+            self._model.stateless_call(trainable, other, x, training=True)
+        word = "histograms" if level == HISTOGRAMS else "full"
+        return measure(word, activations=outputs, kinds=self.taps.kinds, saturated=self.hook.saturated)

@@ -1,21 +1,27 @@
-"""PyTorch: the optimizer's step takes place in Python, and is measured as that of any torch optimizer."""
+"""PyTorch: optimizer and layers are called in Python, and are measured as those of any torch model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any
 
+import keras
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from stepscope.integrations.keras.sampled import name_of
+from stepscope.integrations.keras.statistics import Taps, name_of
+from stepscope.integrations.torch.activations import Activations
 from stepscope.integrations.torch.clipping import ClipCall
 from stepscope.integrations.torch.gradients import Gradients
 from stepscope.record import Run
-from stepscope.record.statistics import GradientHook
+from stepscope.record.protocol import Hook
+from stepscope.record.statistics import ActivationHook, GradientHook
+
+STAND_INS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
 
-class EagerMeter:
+class EagerGradients:
     """Stands for the optimizer before ``integrations.torch``, with gradients where it looks for them.
 
     Args:
@@ -133,3 +139,54 @@ def norm_of(gradients: Sequence[Any]) -> Tensor:
     norms = [torch.linalg.vector_norm(each) for each in some]
     whole: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return whole
+
+
+class Chosen(Activations):
+    """Measures layers that are chosen already."""
+
+    def _wants(self, name: str, layer: nn.Module) -> bool:
+        return bool(name)
+
+
+class EagerActivations(Hook):
+    """Stands for the model before ``integrations.torch``: a module for each layer, called with its output.
+
+    Args:
+        run: The run.
+        hook: Says what and when.
+        taps: The layers.
+    """
+
+    ranks = "all"
+
+    def __init__(self, run: Run, hook: ActivationHook, taps: Taps) -> None:
+        kinds = {name: STAND_INS.get(taps.kinds.get(name, ""), nn.Identity) for name in taps.names}
+        self._modules = {name: kind() for name, kind in kinds.items()}
+        self._model = nn.ModuleDict({name.replace(".", "_"): each for name, each in self._modules.items()})
+        self._taps, self._inner = taps, Chosen(run, hook, self._model)
+        self._opened = ExitStack()
+
+    def before_step(self, step: int) -> None:
+        """Begin a forward pass; observe layers if it is measured."""
+        for each in list(self._model._forward_pre_hooks.values()):
+            each(self._model, (), {})
+        if self._inner._pass is not None:
+            self._opened.enter_context(self._taps.open(self._see))
+
+    def after_step(self, step: int) -> None:
+        """End it."""
+        self._opened.close()
+        for each in list(self._model._forward_hooks.values()):
+            each(self._model, (), None)
+
+    def finish(self, timeout: float) -> None:
+        """Record what is measured already, and stop measuring."""
+        self._opened.close()
+        self._inner.finish(timeout)
+
+    def _see(self, name: str, out: Any) -> None:
+        if out.ndim >= 4 and keras.backend.image_data_format() == "channels_last":
+            out = out.movedim(-1, 1)
+        module = self._modules[name]
+        for each in list(module._forward_hooks.values()):
+            each(module, (), out)

@@ -1,24 +1,105 @@
-"""TensorFlow: a branch of the step's graph measures layers' outputs and leaves the results in variables."""
+"""TensorFlow: measured in a branch of the step's graph, which leaves its results in variables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from stepscope.integrations.keras.activations import HISTOGRAMS, OFF, ActivationMeter
-from stepscope.integrations.keras.taps import Taps
-from stepscope.integrations.tensorflow.gradients import ArrayStatistics, first_replica, variable
+from stepscope.integrations.keras.statistics import (
+    HISTOGRAMS,
+    OFF,
+    ActivationMeter,
+    GradientMeter,
+    StepResult,
+    Taps,
+)
+from stepscope.integrations.tensorflow.gradients import ArrayStatistics, Statistics, first_replica, variable
 from stepscope.record import Run
-from stepscope.record.statistics import ActivationHook
+from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import ActivationReport
 from stepscope.record.statistics.table import table
 
 FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
 """How close an output is to its bounds."""
+
+
+class GraphGradients(GradientMeter):
+    """Measures in ``tf.function``, under any strategy of one variable per replica.
+
+    Args:
+        hook: Says what, when and of which parameters.
+        reduces: Whether the optimizer adds up the replicas' gradients only after clipping: Keras 3.
+    """
+
+    def __init__(self, hook: GradientHook, *, reduces: bool) -> None:
+        super().__init__(hook)
+        self._reduces = reduces
+        self._statistics: Statistics | None = None
+        self._unclipped: Sequence[Any] | None = None
+
+    def make(self) -> None:
+        """Make the variables."""
+        like = [value(each) for each in self.trained]
+        self._statistics = Statistics(
+            self.sizes,
+            like,
+            self.hook.of,
+            histograms=bool(self.hook.histograms_every),
+            parts=self.hook.rotate,
+            level=self.level,
+            part=self.part,
+        )
+
+    def request(self, level: int, part: int) -> None:
+        """Set what the next step measures."""
+        if self._statistics is not None:
+            self._statistics.tell(level, part)
+
+    def result(self, level: int) -> StepResult | None:
+        """Return what the last step has measured."""
+        return None if self._statistics is None else self._statistics.read(level)
+
+    def before(
+        self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
+    ) -> None:
+        """Look at the weights; at the gradients where they are reduced already."""
+        if self._statistics is None:
+            return
+        self._statistics.before([value(each) for each in self.trained])
+        self._unclipped = unclipped
+        if not self._reduces:
+            self._measure(clipped, variables)
+
+    def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Look at the reduced gradients."""
+        if self._reduces and self._statistics is not None:
+            self._measure(gradients, variables)
+
+    def after(self, variables: Sequence[Any]) -> None:
+        """Look at the weights after the step."""
+        if self._statistics is not None:
+            self._statistics.after([value(each) for each in self.trained])
+
+    def _measure(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        if self._statistics is not None:
+            before, self._unclipped = self._unclipped, None
+            if self._reduces and replicas() > 1:
+                before = None  # each replica clips its own before the sum: there is no whole one
+            self._statistics.gradients(gradients, self.in_rows(variables, gradients), before)
+
+
+def value(variable: Any) -> Any:
+    """Return TensorFlow's variable of one of Keras's."""
+    return getattr(variable, "_value", variable) if hasattr(variable, "path") else variable
+
+
+def replicas() -> int:
+    """Return how many replicas there are."""
+    return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
 class GraphActivations(ActivationMeter):
@@ -34,7 +115,7 @@ class GraphActivations(ActivationMeter):
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
         super().__init__(run, hook, taps)
         self._level, self._turn = variable(np.int32(OFF)), variable(np.int32(0))
-        self._told = (OFF, 0)
+        self._requested = (OFF, 0)
         self._clock = variable(np.zeros(()))  # a number on the device, there once what came before is done
         self._rows: dict[str, LayerStatistics] = {}
         self._opened.enter_context(taps.open(self._see))
@@ -45,8 +126,8 @@ class GraphActivations(ActivationMeter):
         """Measure the step as is due; what is traced in it belongs to the step's graph."""
         super().before_step(step)
         self._seeing = True
-        if self._told != (self.level, self.part):
-            self._told = self.level, self.part
+        if self._requested != (self.level, self.part):
+            self._requested = self.level, self.part
             self._level.assign(self.level)
             self._turn.assign(self.part)
 
@@ -58,7 +139,7 @@ class GraphActivations(ActivationMeter):
         rows = self._rows if self.level != OFF else {}
         found = {name: row.read(self.level == HISTOGRAMS) for name, row in rows.items() if self.in_turn(name)}
         done = self._clock.read_value().numpy
-        self.hand_on(step, done, partial(write, step=step, found=found) if found else None)
+        self.report_later(step, done, partial(write, step=step, found=found) if found else None)
 
     def finish(self, timeout: float) -> None:
         """Record what is measured already; the graph stays, but measures nothing."""
@@ -84,7 +165,7 @@ class GraphActivations(ActivationMeter):
         if self.hook.rotate > 1:
             turn = self.taps.rows[name] % self.hook.rotate
             level = tf.where(tf.equal(self._turn.read_value(), turn), level, OFF)
-        tf.switch_case(level, [nothing, partial(full, False), partial(full, True)])
+        tf.switch_case(level, [nothing, nothing, partial(full, False), partial(full, True)])
 
 
 class LayerStatistics:
