@@ -1,4 +1,4 @@
-"""What four readers find of the same calls on each original writer and on its stand-in.
+"""What four readers find of the same calls on torch's writer and on its stand-in.
 
 Readers: TensorBoard's EventAccumulator, tbparse, TensorFlow's summary_iterator, TensorBoard's HTTP interface.
 As a program (``make peers``) it prints one table: rows of each method and how many of them differ.
@@ -376,14 +376,7 @@ READERS = {
 }
 
 
-def originals():
-    records = load("test_records")
-    from stepscope.compat import SummaryWriter, tensorboardx
-
-    return {
-        "torch": (records.peer("torch.utils.tensorboard"), SummaryWriter, records.TORCH),
-        "tensorboardX": (records.peer("tensorboardX"), tensorboardx.SummaryWriter, records.TENSORBOARDX),
-    }
+RECORDS = load("test_records")
 
 
 def rows_of(read, directory):
@@ -394,10 +387,10 @@ def rows_of(read, directory):
         return [f"{type(error).__name__}: {error}"]
 
 
-def differences(name, script, place):
+def differences(script, place):
     """Rows of the original, and rows that one of the two has alone, by reader; None without the reader."""
-    theirs, ours, _ = originals()[name]
-    for make, folder in ((theirs, "theirs"), (ours, "ours")):
+    theirs = RECORDS.peer("torch.utils.tensorboard")
+    for make, folder in ((theirs, "theirs"), (RECORDS.SummaryWriter, "ours")):
         with make(str(place / folder)) as writer:
             script(writer)
     found = {}
@@ -421,13 +414,13 @@ class RandomCalls:
     The original comes first; what it refuses is not asked of its stand-in.
     """
 
-    def __init__(self, name, seed, number):
+    def __init__(self, seed, number):
         self.__name__ = f"{number} random calls, seed {seed}"
-        self.name, self.seed, self.number, self.taken = name, seed, number, None
+        self.seed, self.number, self.taken = seed, number, None
 
     def __call__(self, writer):
         taken, self.taken = self.taken, []
-        calls = Arguments(self.seed, x=self.name == "tensorboardX").calls(self.number)
+        calls = Arguments(self.seed).calls(self.number)
         for at, (method, given, options) in enumerate(calls):
             if taken is not None and at not in taken:
                 continue
@@ -441,21 +434,16 @@ class RandomCalls:
         self.taken = self.taken if taken is None else None
 
 
-def random_cases(name, seeds, number):
-    return [RandomCalls(name, seed, number) for seed in seeds]
-
-
 SEEDS = range(int(os.environ.get("COMPAT_SEEDS", "1")))
 CALLS = int(os.environ.get("COMPAT_CALLS", "60"))
-CASES = [(name, script) for name, (_, _, scripts) in originals().items() for script in scripts]
-CASES += [(name, script) for name in originals() for script in random_cases(name, SEEDS, CALLS)]
+CASES = [*RECORDS.SCRIPTS, *(RandomCalls(seed, CALLS) for seed in SEEDS)]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("name", "script"), CASES, ids=[f"{n}-{s.__name__}" for n, s in CASES])
-def test_readers_find_the_same_rows(name, script, tmp_path):
+@pytest.mark.parametrize("script", CASES, ids=lambda script: script.__name__)
+def test_readers_find_the_same_rows(script, tmp_path):
     pytest.importorskip("tbparse")
-    for reader, found in differences(name, script, tmp_path).items():
+    for reader, found in differences(script, tmp_path).items():
         if found is not None:
             rows, lost, added = found
             assert (lost, added) == ([], []), f"{reader}: of {rows} rows"
@@ -466,15 +454,15 @@ def main():
     warnings.simplefilter("ignore")
     print(f"{'calls':34}" + "".join(f"{reader:>22}" for reader in READERS))
     total = 0
-    for name, script in CASES:
+    for script in CASES:
         with tempfile.TemporaryDirectory() as place:
-            found = differences(name, script, Path(place))
+            found = differences(script, Path(place))
         cells = []
         for each in found.values():
             bad = 0 if each is None else len(each[1]) + len(each[2])
             total += bad
             cells.append("not there" if each is None else f"{each[0]:,} rows, {bad} differ")
-        print(f"{name + ' ' + script.__name__:34}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+        print(f"{script.__name__:34}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
     print(f"{total} rows differ")
     return 1 if total else 0
 

@@ -45,7 +45,6 @@ NAMES = {
         "GlobalSummaryWriter",
         "SummaryWriter",
         "install",
-        "tensorboardx",
     ],
     "stepscope.serve": ["Server", "run"],
     "stepscope.integrations.accelerate": ["StepscopeTracker"],

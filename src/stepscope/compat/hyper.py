@@ -1,4 +1,4 @@
-"""Hyper-parameters as torch's and tensorboardX's ``add_hparams`` record them: records without tensors."""
+"""Hyper-parameters as torch's ``add_hparams`` records them: records without tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.compat.dialect import Dialect
 from stepscope.events import hparams
 from stepscope.events.hparams import (
     Experiment,
@@ -37,14 +36,13 @@ class HyperparameterKind(IntEnum):
     UNSET, STRING, BOOL, NUMBER = range(4)
 
 
-def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Value]:
+def records(given: Any, metrics: Any, domains: Any) -> list[Value]:
     """Return the records of the experiment, and of the beginning and end of its session.
 
     Args:
         given: Hyper-parameters by name; None is left out, an array of one element is a number.
         metrics: The metrics that judge them; only their tags matter here.
         domains: Lists of the values that a hyper-parameter can have, by its name.
-        dialect: Whose records are returned.
 
     Raises:
         RefusalError: They are not mappings, or a domain does not fit.
@@ -62,9 +60,9 @@ def records(given: Any, metrics: Any, domains: Any, dialect: Dialect) -> list[Va
         found = _plain(value)
         if found is None:
             continue
-        kind, scalar = _scalar(found, dialect)
+        kind, scalar = _scalar(found)
         entries.append(HyperparameterEntry(str(name), scalar))
-        infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains, dialect)))
+        infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains)))
     if unknown := [name for name in domains if name not in given]:
         raise refused(
             f"a domain of {unknown[0]!r}, which is not a hyper-parameter", "name it as in hparam_dict"
@@ -96,9 +94,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _scalar(value: Any, dialect: Dialect) -> tuple[HyperparameterKind, Scalar]:
-    if isinstance(value, bool) and dialect.real_booleans:
-        return HyperparameterKind.BOOL, Scalar(bool_value=value)
+def _scalar(value: Any) -> tuple[HyperparameterKind, Scalar]:
     if isinstance(value, int | float):
         try:
             return HyperparameterKind.NUMBER, Scalar(number_value=float(value))
@@ -107,10 +103,10 @@ def _scalar(value: Any, dialect: Dialect) -> tuple[HyperparameterKind, Scalar]:
     return HyperparameterKind.STRING, Scalar(string_value=str(value))
 
 
-def _domain(name: Any, domains: Mapping[Any, Any], dialect: Dialect) -> ValueList | None:
+def _domain(name: Any, domains: Mapping[Any, Any]) -> ValueList | None:
     found = domains.get(name)
     if found is None:
         return None
     if not isinstance(found, list | tuple):
         raise refused(f"a domain of {shown(found)}", "pass the list of values that it can have")
-    return ValueList([_scalar(_plain(value), dialect)[1] for value in found])
+    return ValueList([_scalar(_plain(value))[1] for value in found])

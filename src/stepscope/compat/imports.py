@@ -15,10 +15,10 @@ from stepscope.version import __version__
 
 _TORCH, _TENSORBOARDX = "torch.utils.tensorboard", "tensorboardX"
 _WRITERS = {
-    _TORCH: ("writer", ("FileWriter", "SummaryWriter")),
-    _TENSORBOARDX: ("tensorboardx", ("FileWriter", "GlobalSummaryWriter", "SummaryWriter")),
+    _TORCH: ("FileWriter", "SummaryWriter"),
+    _TENSORBOARDX: ("FileWriter", "GlobalSummaryWriter", "SummaryWriter"),
 }
-"""By package that is replaced: our module, and its names that replace the package's."""
+"""By package that is replaced: the names that replace the package's."""
 _NEEDED = {_TORCH: "tensorboard", _TENSORBOARDX: "google.protobuf"}
 """Names that a package's own modules import: ``summary`` is the original's where it is installed."""
 _ELSEWHERE = {"RecordWriter": "record_writer", "TorchVis": "torchvis"}
@@ -51,10 +51,9 @@ class StandIns(MetaPathFinder, Loader):
         """Put the names into a module."""
         package = next(name for name in _WRITERS if module.__name__.startswith(name))
         if module.__name__ == f"{package}.summary":
-            module.__dict__["hparams"] = _hparams(package)
+            module.__dict__["hparams"] = _hparams
             return
-        home, names = _WRITERS[package]
-        ours = import_module(f"stepscope.compat.{home}")
+        names, ours = _WRITERS[package], import_module("stepscope.compat.writer")
         module.__dict__.update({name: getattr(ours, name) for name in names})
         if module.__name__ == package:
             module.__dict__["__all__"] = [*names]
@@ -111,18 +110,14 @@ def _elsewhere(package: str) -> Callable[[str], Any]:
     return get
 
 
-def _hparams(package: str) -> Callable[..., tuple[Any, ...]]:
-    """Return a function ``hparams`` for the module ``summary``, in case the original cannot be imported."""
+def _hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, ...]:
+    """Return the records of the experiment, of its session's beginning and of its end.
 
-    def hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, ...]:
-        """Return the records of the experiment, of its session's beginning and of its end."""
-        from stepscope.compat import hyper
-        from stepscope.compat.dialect import TENSORBOARDX, TORCH
-        from stepscope.events.messages import Summary
-        from stepscope.events.wire import encode
+    This is ``hparams`` of the module ``summary``, in case the original cannot be imported.
+    """
+    from stepscope.compat import hyper
+    from stepscope.events.messages import Summary
+    from stepscope.events.wire import encode
 
-        dialect = TENSORBOARDX if package == _TENSORBOARDX else TORCH
-        values = hyper.records(hparam_dict, metric_dict, hparam_domain_discrete or {}, dialect)
-        return tuple(encode(Summary([value])) for value in values)
-
-    return hparams
+    values = hyper.records(hparam_dict, metric_dict, hparam_domain_discrete or {})
+    return tuple(encode(Summary([value])) for value in values)

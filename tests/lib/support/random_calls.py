@@ -21,11 +21,10 @@ class Arguments:
 
     Args:
         seed: The same seed draws the same calls.
-        x: Whether for tensorboardX, else for torch.
     """
 
-    def __init__(self, seed: int, *, x: bool) -> None:
-        self.rng, self.x, self.count = np.random.default_rng(seed), x, 0
+    def __init__(self, seed: int) -> None:
+        self.rng, self.count = np.random.default_rng(seed), 0
         self.untagged = False  # of one embedding: a second one would replace it
 
     def one(self, *choices: Any) -> Any:
@@ -112,10 +111,7 @@ class Arguments:
 
     def scalar(self) -> Call:
         options = self.when()
-        if self.x:
-            options |= self.one({}, {}, {"display_name": "A ä"}, {"summary_description": "*b*"})
-        else:
-            options |= self.one({}, {}, {"new_style": True}, {"new_style": True, "double_precision": True})
+        options |= self.one({}, {}, {"new_style": True}, {"new_style": True, "double_precision": True})
         return "add_scalar", (self.tag(), self.number()), options
 
     def scalars(self) -> Call:
@@ -186,15 +182,6 @@ class Arguments:
             self.when() | {"dataformats": order},
         )
 
-    def images_listed(self) -> Call:
-        order = self.one("CHW", "HWC")
-        first = self.picture(order)
-        several = [
-            first,
-            *(self.array(first.shape, kinds=(first.dtype.name,)) for _ in range(self.whole(0, 9))),
-        ]
-        return "add_images", (self.tag(), several), self.when() | {"dataformats": order}
-
     def image_with_boxes(self) -> Call:
         order = self.one("CHW", "HWC", "HW")
         sizes = {"C": self.one(1, 3, 3), "H": self.whole(20, 50), "W": self.whole(20, 50)}
@@ -212,12 +199,8 @@ class Arguments:
 
     def audio(self) -> Call:
         length, scale = self.whole(1, 400), self.one(1.0, 2.0, 5.0)
-        kinds = ("float64", "float32") if self.x else ("float64", "float32", "float16", "int16", "int64")
-        shape = (
-            self.one((length,), (length, 1), (length, 2))
-            if self.x
-            else self.one((length,), (1, length), (length, 1))
-        )
+        kinds = ("float64", "float32", "float16", "int16", "int64")
+        shape = self.one((length,), (1, length), (length, 1))
         sound = self.array(shape, kinds=kinds, scale=scale, low=-scale / 2)
         options = self.when() | (
             {"sample_rate": self.one(8000, 44100, 22050, 16000)} if self.chance(0.6) else {}
@@ -263,7 +246,7 @@ class Arguments:
 
     def mesh(self) -> Call:
         batch, points = self.whole(1, 2), self.whole(1, 6)
-        tensor = torch.from_numpy if not self.x else self.either
+        tensor = torch.from_numpy
         vertices = tensor(
             self.array((batch, points, 3), kinds=("float64", "float32", "float16", "int64"), scale=9.0)
         )
@@ -307,14 +290,12 @@ class Arguments:
             lambda: torch.tensor(0.5), lambda: torch.tensor([0.5]),
             lambda: torch.tensor(3),
         )  # fmt: skip
-        if self.x:
-            values = (*values[:12], lambda: np.float64(2), lambda: np.mean)
         given = {name: self.one(*values) for name in ("lr", "n", "opt ä", "z/y", "b")[: self.whole(0, 5)]}
         metrics = {self.tag(): self.number() for _ in range(self.whole(0, 3))}
-        options: dict[str, Any] = {"name" if self.x else "run_name": f"trial {self.tag()}".replace("/", "_")}
+        options: dict[str, Any] = {"run_name": f"trial {self.tag()}".replace("/", "_")}
         if self.chance(0.4):
             options["global_step"] = self.one(None, 0, 5, lambda: np.int64(3))
-        if not self.x and self.chance(0.4):
+        if self.chance(0.4):
             domains = {float: [0.1, 0.2, 1], int: [3, 4.5], bool: [True, False], str: ["adam", "b"]}
             options["hparam_domain_discrete"] = {
                 n: domains[type(v)] for n, v in given.items() if type(v) in domains
@@ -334,13 +315,10 @@ class Arguments:
         return "add_figure", (self.tag(), figures), self.when() | {"close": self.chance(0.5)}
 
     def embedding(self) -> Call:
-        # tensorboardX leaves memory as it was in what a square of pictures does not fill.
-        points, columns = self.one(*((1, 3, 4, 7) if self.x else range(1, 8))), self.whole(1, 3)
+        points, columns = self.one(*range(1, 8)), self.whole(1, 3)
         matrix = self.either(self.array((points, self.whole(1, 4)), kinds=("float64", "float32", "int64")))
         options: dict[str, Any] = {"tag": self.tag()} if self.untagged or self.chance(0.8) else {}
         self.untagged = self.untagged or not options
-        if self.x and options:  # tensorboardX does not escape them
-            options["tag"] = options["tag"].replace("\\", "")
         if self.chance(0.7):
             options["global_step"] = self.one(None, 0, 5, 123456, "7")
         words = ["a", "b c", "ä", 5, 0.5, "x"]
@@ -360,7 +338,7 @@ class Arguments:
             self.scalar, self.scalar, self.scalars, self.histogram, self.histogram, self.histogram_raw,
             self.image, self.images, self.image_with_boxes, self.audio, self.text, self.pr_curve,
             self.pr_curve_raw, self.mesh, self.layout, self.hparams, self.figure, self.embedding,
-            self.images_listed if self.x else self.tensor,
+            self.tensor,
         ]  # fmt: skip
         for _ in range(number):
             yield self.one(*[lambda make=make: make() for make in makers])

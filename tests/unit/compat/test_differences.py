@@ -16,7 +16,7 @@ from support.rows import Rows
 from support.values import events_of, files_of, values_of
 
 import stepscope as ss
-from stepscope.compat import SummaryWriter, tensorboardx
+from stepscope.compat import SummaryWriter
 from stepscope.errors import RecordError
 from stepscope.events.ending import note_finished, noted_ending
 
@@ -44,11 +44,11 @@ def only(directory, tag):
 
 @row("a full queue (`max_queue`)")
 def test_no_call_waits_and_what_is_beyond_memory_is_dropped_and_counted(tmp_path, monkeypatch):
-    from stepscope.compat import base
+    from stepscope.compat import writer as module
 
     monkeypatch.delenv("STEPSCOPE_STRICT", raising=False)
-    assert base.SUMMARY_BYTES == 1 << 30
-    monkeypatch.setattr(base, "SUMMARY_BYTES", 100_000)
+    assert module.SUMMARY_BYTES == 1 << 30
+    monkeypatch.setattr(module, "SUMMARY_BYTES", 100_000)
     writer, held, go = SummaryWriter(tmp_path, max_queue=1), threading.Event(), threading.Event()
     run = writer._run
     run.event(lambda: held.set() or (go.wait(60) and None), 0)
@@ -91,7 +91,7 @@ def test_numbers_may_stand_before_images_that_were_logged_earlier(tmp_path):
 
 @row("`flush()`")
 def test_flush_waits_until_all_is_readable(tmp_path):
-    writer = tensorboardx.SummaryWriter(tmp_path, flush_secs=1000)
+    writer = SummaryWriter(tmp_path, flush_secs=1000)
     writer.add_scalar("s", 1.0, 1)
     writer.add_image("i", np.zeros((3, 4, 4)), 1)
     writer.flush()
@@ -102,10 +102,10 @@ def test_flush_waits_until_all_is_readable(tmp_path):
 @row("`flush_secs=120`")
 @pytest.mark.parametrize(("given", "taken"), [(120, 1.0), (0.25, 0.25)])
 def test_a_value_waits_a_second_at_most(given, taken, tmp_path, monkeypatch):
-    from stepscope.compat import base
+    from stepscope.compat import writer as module
 
     made = []
-    monkeypatch.setattr(base, "Run", lambda *_, **options: made.append(options) or base.NOWHERE)
+    monkeypatch.setattr(module, "Run", lambda *_, **options: made.append(options) or module.NOWHERE)
     SummaryWriter(tmp_path, flush_secs=given)
     assert made[0]["flush_secs"] == taken
 
@@ -238,27 +238,6 @@ def test_pictures_of_an_embedding_may_be_bytes(tmp_path):
     assert np.unique(np.asarray(Image.open(path))).tolist() == [7]
 
 
-@row("the part of their square that they do not fill")
-def test_the_rest_of_a_square_of_pictures_is_black(tmp_path):
-    from PIL import Image
-
-    with tensorboardx.SummaryWriter(tmp_path) as writer:
-        writer.add_embedding(np.eye(2), label_img=np.ones((2, 3, 4, 4)))
-    [path] = tmp_path.rglob("sprite.png")
-    assert np.asarray(Image.open(path))[4:].max() == 0
-
-
-@row("backslashes in tags of `add_embedding`")
-def test_backslashes_are_escaped_in_the_projectors_config(tmp_path):
-    names = {}
-    for make, name in ((original("tensorboardX"), "theirs"), (tensorboardx.SummaryWriter, "ours")):
-        with make(str(tmp_path / name)) as writer:
-            writer.add_embedding(np.eye(2), tag="\\157")
-        names[name] = next(data for file, data in files_of(tmp_path / name).items() if file.endswith("pbtxt"))
-    assert 'tensor_name: "o:00000"' in names["theirs"]  # read as an octal number
-    assert 'tensor_name: "\\\\157:00000"' in names["ours"]
-
-
 @row("a tag and step of `add_embedding` again")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("module", ["torch.utils.tensorboard", "tensorboardX"])
@@ -286,15 +265,10 @@ def test_vectors_that_are_nan_are_refused(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("tensors.tsv"))
 
 
-@row("sounds, for tensorboardX")
-def test_sounds_need_no_soundfile(tmp_path):
-    script = (
-        "import sys\nsys.modules['soundfile'] = None\nimport numpy as np\n"
-        "from stepscope.compat.tensorboardx import SummaryWriter\n"
-        "with SummaryWriter('run') as w: w.add_audio('a', np.zeros((50, 2)), 1, 8000)\n"
-    )
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=300)
-    sound = only(tmp_path / "run", "a").audio
+def test_a_sound_may_have_two_channels_as_tensorboardx_takes_it(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_audio("a", np.zeros((50, 2)), 1, 8000)
+    sound = only(tmp_path, "a").audio
     assert (sound.num_channels, sound.length_frames, sound.sample_rate) == (2, 50, 8000)
 
 
@@ -397,12 +371,11 @@ ENDS = {
 
 
 @row("how a run ended")
-@pytest.mark.parametrize("module", ["stepscope.compat", "stepscope.compat.tensorboardx"])
 @pytest.mark.parametrize("end", ENDS)
-def test_only_a_clean_end_is_called_finished(end, module, tmp_path):
+def test_only_a_clean_end_is_called_finished(end, tmp_path):
     call, state = ENDS[end]
     script = (
-        f"import os\nfrom {module} import SummaryWriter\nwriter = SummaryWriter('run')\n"
+        "import os\nfrom stepscope.compat import SummaryWriter\nwriter = SummaryWriter('run')\n"
         f"writer.add_scalar('s', 1.0, 1)\nwriter.add_scalars('m', {{'a': 1.0}}, 1)\n{call}\n"
     )
     subprocess.run(
@@ -454,7 +427,7 @@ def test_a_file_of_ours_is_there_while_the_run_lasts_and_stays_where_it_tells_so
         assert log.run(".").columns("s")[0].value.tolist() == [1.0]
     assert names(tmp_path / "clean") == ["tfevents"]
     SummaryWriter(tmp_path / "asked", own_file=True).close()
-    with tensorboardx.SummaryWriter(tmp_path / "lost") as writer, pytest.warns(RuntimeWarning):
+    with SummaryWriter(tmp_path / "lost") as writer, pytest.warns(RuntimeWarning):
         writer.add_scalar("s", object(), 1)
     with pytest.raises(KeyError), SummaryWriter(tmp_path / "failed") as writer:
         raise KeyError("x")
@@ -478,7 +451,7 @@ def test_such_tags_are_refused(tag, tmp_path, monkeypatch):
 
 @row("after `close()`")
 def test_what_follows_close_is_another_attempt_of_the_run(tmp_path):
-    writer = tensorboardx.SummaryWriter(tmp_path)
+    writer = SummaryWriter(tmp_path)
     for value in (1.0, 2.0):
         writer.add_scalar("s", value, 1)
         writer.close()

@@ -1,8 +1,7 @@
-"""Each call leaves the records that torch's and tensorboardX's writers leave, wall times apart."""
+"""Each call leaves the records that torch's writer leaves, wall times apart."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from decimal import Decimal
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from support.values import files_of
 
-from stepscope.compat import SummaryWriter, tensorboardx
+from stepscope.compat import SummaryWriter
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning"),
@@ -29,7 +28,6 @@ LABELS, GUESSES = RNG.integers(0, 2, 100), RNG.random(100)
 POINTS, FACES = RNG.random((2, 10, 3)), RNG.integers(0, 9, (2, 4, 3))
 COLORS = RNG.integers(0, 255, (2, 10, 3))
 BOXES = np.array([[5.0, 6.0, 20.0, 30.0], [1.5, 2.5, 8.0, 9.0]])
-ALPHA = RNG.integers(0, 255, (3, 4, 5, 6), np.uint8)
 LARGE = RNG.random((3, 40, 50))
 
 SCALARS = {
@@ -118,7 +116,7 @@ IMAGES = {
     "lower case": (FIRST, {"dataformats": "chw"}),
     "one pixel": (np.ones((3, 1, 1)), {}),
 }
-BEYOND = {  # runs over in tensorboardX by the processor's leave
+BEYOND = {
     "beyond": (FIRST * 1.5 - 0.25, {}),
     "nan": (np.where(FIRST > 0.9, np.nan, FIRST), {}),
     "infinite": (np.where(FIRST > 0.9, np.inf, FIRST), {}),
@@ -168,14 +166,6 @@ def new_styles(writer):
         writer.add_scalar(f"not new/{name}", value, 3, double_precision=True)
 
 
-def titled(writer):
-    writer.add_scalar("loss", 0.1, 3, None, "The loss", "*what*")
-    writer.add_scalar("loss", 0.1, 4, display_name="The loss")
-    writer.add_scalar("list", [0.1], 4)
-    writer.add_scalar("odd tag: 1", 1.0, 4)
-    writer.add_scalar("/rooted", 1.0, 4)
-
-
 def tensors(writer):
     for name, value in TENSORS.items():
         writer.add_tensor(name, value, 2)
@@ -210,13 +200,6 @@ def beyond(writer):
     writer.add_image_with_boxes("boxes", LARGE * 2 - 0.5, BOXES, 1)
 
 
-def listed(writer):
-    writer.add_images("list", [FIRST, FIRST / 2], 2, dataformats="CHW")
-    writer.add_images("torch", [torch.from_numpy(FIRST)] * 3, 2, dataformats="CHW")
-    writer.add_images("HWC", [BYTES.transpose(1, 2, 0)] * 9, 2, dataformats="HWC")
-    writer.add_images("alpha", ALPHA, 2)
-
-
 def sounds(writer):
     wave = np.sin(np.arange(1000) / 10)
     writer.add_audio("double", wave, 1)
@@ -226,14 +209,6 @@ def sounds(writer):
     writer.add_audio("loud", wave * 3, 1)
     writer.add_audio("whole numbers", np.array([0, 1, -1, 5]), 1)
     writer.add_audio("int16", np.array([0, 1000, -1000], np.int16), 1)
-
-
-def sounds_of_tensorboardx(writer):
-    wave = np.sin(np.arange(1000) / 10)
-    writer.add_audio("one", wave, 1)
-    writer.add_audio("two", np.stack([wave, wave[::-1] * 0.3], 1), 1, 16000)
-    writer.add_audio("float32", wave.astype(np.float32)[:, None], 1)
-    writer.add_audio("loud", wave * 3, 1)
 
 
 def texts(writer):
@@ -281,18 +256,9 @@ def hyper_torch(writer):
     writer.add_hparams({}, {}, run_name="empty")
 
 
-def hyper_tensorboardx(writer):
-    writer.add_hparams({"lr": 0.1, "f": np.mean, "np": np.float64(2)}, {"m": 1}, "named", 5)
-    writer.add_hparams({"lr": 0.3}, {"m": 2}, name="second", global_step=1)
-
-
 def protos(writer):
-    module = (
-        "tensorboardX.proto"
-        if type(writer).__module__ == "tensorboardX.writer"
-        else "tensorboard.compat.proto"
-    )
-    Summary = importlib.import_module(f"{module}.summary_pb2").Summary
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
     summary = Summary(
         value=[Summary.Value(tag="s", simple_value=2.0), Summary.Value(tag="t", simple_value=3)]
     )
@@ -318,15 +284,22 @@ def graphs(writer):
     writer.add_graph(Network(), (picture, torch.ones(2)), use_strict_trace=False)
 
 
-COMMON = [graphs, scalars, histograms, images, texts, curves, charts, hyper, protos]
-TORCH = [*COMMON, new_styles, tensors, beyond, sounds, meshes, hyper_torch]
-TENSORBOARDX = [
-    *COMMON,
-    titled,
-    listed,
+SCRIPTS = [
+    graphs,
+    scalars,
+    histograms,
+    images,
+    texts,
+    curves,
+    charts,
+    hyper,
+    protos,
+    new_styles,
+    tensors,
+    beyond,
+    sounds,
     meshes,
-    hyper_tensorboardx,
-    sounds_of_tensorboardx,
+    hyper_torch,
 ]
 
 
@@ -341,28 +314,18 @@ def compare(theirs, ours, script, tmp_path, records):
         assert found[key] == values, key
 
 
-@pytest.mark.parametrize("script", TORCH, ids=lambda script: script.__name__)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_torch_writes_the_same_records(script, tmp_path, records):
     compare(peer("torch.utils.tensorboard"), SummaryWriter, script, tmp_path, records)
-
-
-@pytest.mark.parametrize("script", TENSORBOARDX, ids=lambda script: script.__name__)
-def test_tensorboardx_writes_the_same_records(script, tmp_path, records):
-    if script is sounds_of_tensorboardx:
-        pytest.importorskip("soundfile")
-    compare(peer("tensorboardX"), tensorboardx.SummaryWriter, script, tmp_path, records)
 
 
 def peer(module):
     return pytest.importorskip(module).SummaryWriter
 
 
-@pytest.mark.parametrize("module", ["torch.utils.tensorboard", "tensorboardX"])
-def test_embeddings_leave_the_same_files(module, tmp_path, records):
-    original = peer(module)
-    ours = SummaryWriter if module.startswith("torch") else tensorboardx.SummaryWriter
+def test_embeddings_leave_the_same_files(tmp_path, records):
     matrix, pictures = torch.from_numpy(NORMAL[:12].reshape(4, 3)), torch.rand(4, 3, 5, 5)
-    for make, name in ((original, "theirs"), (ours, "ours")):
+    for make, name in ((peer("torch.utils.tensorboard"), "theirs"), (SummaryWriter, "ours")):
         with make(str(tmp_path / name)) as writer:
             writer.add_embedding(matrix, ["a", "b", 3, "d"], pictures, 5, "a/b")
             writer.add_embedding(matrix.float(), tag="a_b")
@@ -374,12 +337,24 @@ def test_embeddings_leave_the_same_files(module, tmp_path, records):
     assert not [tag for _, tag in records.values(tmp_path / "ours") if not tag.startswith("stepscope/")]
 
 
-def test_export_of_scalars_is_the_same(tmp_path):
-    for make, name in ((peer("tensorboardX"), "theirs"), (tensorboardx.SummaryWriter, "ours")):
-        writer = make(str(tmp_path / name))
-        writer.add_scalars("m", {"a": 1.0, "b": torch.tensor(0.5)}, 5, 9.0)
-        writer.add_scalars("m", {"a": 2.0}, 6, 10.0)
-        writer.export_scalars_to_json(tmp_path / f"{name}.json")
-        writer.close()
-    theirs, ours = ((tmp_path / f"{name}.json").read_text() for name in ("theirs", "ours"))
-    assert json.loads(ours.replace("/ours/", "/theirs/")) == json.loads(theirs)
+def test_scalars_are_exported_as_json(tmp_path):
+    writer = SummaryWriter(str(tmp_path))
+    writer.add_scalars("m", {"a": 1.0, "b": torch.tensor(0.5)}, 5, 9.0)
+    writer.add_scalars("m", {"a": 2.0}, 6, 10.0)
+    writer.export_scalars_to_json(tmp_path / "lines.json")
+    writer.close()
+    assert json.loads((tmp_path / "lines.json").read_text()) == {
+        f"{tmp_path}/m_a": [[9.0, 5, 1.0], [10.0, 6, 2.0]],
+        f"{tmp_path}/m_b": [[9.0, 5, 0.5]],
+    }
+
+
+def test_a_list_of_images_is_what_they_are_as_one_array(tmp_path, records):
+    for name, pictures, order in (
+        ("list", [FIRST, FIRST / 2], "CHW"),
+        ("stacked", np.stack([FIRST, FIRST / 2]), "NCHW"),
+    ):
+        with SummaryWriter(tmp_path / name) as writer:
+            writer.add_images("i", pictures, 2, dataformats=order)
+    listed, stacked = (records.values(tmp_path / name)[".", "i"] for name in ("list", "stacked"))
+    assert listed == stacked

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from stepscope import store
-from stepscope.compat import SummaryWriter, tensorboardx
+from stepscope.compat import SummaryWriter
 
-WRITERS = {"torch": SummaryWriter, "tensorboardX": tensorboardx.SummaryWriter}
 S3 = """
 import json, os, sys
 import fsspec
@@ -27,11 +26,11 @@ os.environ |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFA
 os.environ["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"
 system = fsspec.filesystem("s3")
 system.mkdir("bucket")
-sys.path.insert(0, sys.argv[2])
+sys.path.insert(0, sys.argv[1])
 from test_stores import written
 
 system.invalidate_cache()
-print(json.dumps(written(sys.argv[1], "s3://bucket/runs", system)))
+print(json.dumps(written("s3://bucket/runs", system)))
 sys.stdout.flush()
 os._exit(0)  # the store is not to be asked any more
 """
@@ -48,13 +47,13 @@ def script(writer):
     writer.add_hparams({"lr": 0.25}, {"metric": 3.0}, name="../above")
 
 
-def written(name, url, system):
+def written(url, system):
     """Names of the objects that two attempts leave, with other facts of what is read back."""
-    with WRITERS[name](f"{url}/first") as writer:
+    with SummaryWriter(f"{url}/first") as writer:
         place = writer.get_logdir()
         script(writer)
         lines = sorted(each.removeprefix(url + "/") for each in writer.all_writers)
-    with WRITERS[name](f"{url}/first") as writer:
+    with SummaryWriter(f"{url}/first") as writer:
         writer.add_scalar("loss", 9.0, 9)
     system.invalidate_cache()
     found = system.find(url.partition("://")[2])
@@ -85,7 +84,7 @@ def memory(tmp_path, monkeypatch):
     system.rm("/drop-ins", recursive=True)
 
 
-def in_s3(name, directory):
+def in_s3(directory):
     pytest.importorskip("s3fs")
     pytest.importorskip("moto.server")
     environment = {
@@ -94,22 +93,21 @@ def in_s3(name, directory):
         "XDG_CACHE_HOME": str(directory / "cache"),
     }
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", S3, name, os.path.dirname(__file__)],  # noqa: PTH120  as text
+        [sys.executable, "-W", "ignore", "-c", S3, os.path.dirname(__file__)],  # noqa: PTH120  as text
         cwd=directory, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_all_files_of_a_writer_are_in_the_store_and_none_is_here(kind, name, tmp_path, request):
+def test_all_files_of_a_writer_are_in_the_store_and_none_is_here(kind, tmp_path, request):
     if kind == "s3":
-        found = in_s3(name, tmp_path)
+        found = in_s3(tmp_path)
     else:
         system = request.getfixturevalue("memory")
-        found = json.loads(json.dumps(written(name, "memory://drop-ins/runs", system)))
-    lines = ["first/main/a", "first/main/b"] if name == "tensorboardX" else ["first/main_a", "first/main_b"]
+        found = json.loads(json.dumps(written("memory://drop-ins/runs", system)))
+    lines = ["first/main_a", "first/main_b"]
     events = [each for each in found["objects"] if "tfevents" in each]
     assert found["place"] == "/first"
     assert found["lines"] == ["first", *lines]

@@ -6,19 +6,101 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stepscope.compat.file_writer import Added
 from stepscope.events.ending import note_finished
-from stepscope.events.messages import Event, Summary, Value
+from stepscope.events.messages import Event, Summary, TaggedRunMetadata, Value, decode_event
+from stepscope.events.wire import decode
 from stepscope.events.writer import EventWriter, is_own_name
 from stepscope.record.info import TAG
 from stepscope.record.sink import PREFIX, LogFiles
 from stepscope.record.values import Pending
+
+PROFILE_TAG = "step1"
+"""Tag of the measured times of a graph."""
+
+
+class Added:
+    """Accepts events, summaries and graphs as protocol buffers, or serialized."""
+
+    def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
+        """Add an Event message."""
+        found = decode_event(_bytes(event))
+        self._put(found, found.step if step is None else whole(step), walltime)
+
+    def add_summary(self, summary: Any, global_step: Any = None, walltime: float | None = None) -> None:
+        """Add a Summary message, or a serialized one."""
+        step = 0 if global_step is None else whole(global_step)
+        self._put(Event(summary=decode(Summary, _bytes(summary))), step, walltime)
+
+    def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
+        """Add a GraphDef and the RunMetadata that belongs to it."""
+        graph, measured = graph_profile
+        self._put(Event(graph_def=_bytes(graph)), 0, walltime)
+        metadata = TaggedRunMetadata(PROFILE_TAG, _bytes(measured))
+        self._put(Event(tagged_run_metadata=metadata), 0, walltime)
+
+    def add_onnx_graph(self, graph: Any, walltime: float | None = None) -> None:
+        """Add a GraphDef."""
+        self._put(Event(graph_def=_bytes(graph)), 0, walltime)
+
+    add_openvino_graph = add_onnx_graph
+
+    def _put(self, event: Event, step: Any, wall: float | None) -> None:
+        raise NotImplementedError
+
+
+class OwnFile(Added):
+    """The file writer of a SummaryWriter.
+
+    Args:
+        log_dir: Directory of the run.
+        put: Receives an event with its step and wall time.
+        flush: Writes everything that was added.
+        close: Closes the writer.
+    """
+
+    def __init__(
+        self,
+        log_dir: str,
+        *,
+        put: Callable[[Event, Any, float | None], None],
+        flush: Callable[[], None],
+        close: Callable[[], None],
+    ) -> None:
+        self._log_dir = log_dir
+        self._take, self._flush, self._close = put, flush, close
+
+    @property
+    def event_writer(self) -> OwnFile:
+        """The object that accepts events: this one."""
+        return self
+
+    def get_logdir(self) -> str:
+        """Return the directory of the run."""
+        return self._log_dir
+
+    def flush(self) -> None:
+        """Write everything that was added."""
+        self._flush()
+
+    def close(self) -> None:
+        """Close the writer."""
+        self._close()
+
+    def reopen(self) -> None:
+        """Do nothing: adding something after ``close`` opens the run again by itself."""
+
+    def _put(self, event: Event, step: Any, wall: float | None) -> None:
+        self._take(event, step, wall)
+
+
+def _bytes(message: Any) -> bytes:
+    return bytes(message) if isinstance(message, bytes | bytearray) else bytes(message.SerializeToString())
 
 
 class Float32Writer(EventWriter):
@@ -99,18 +181,14 @@ class Branch(Added):
             self._file().flush()
 
     def put_all(
-        self,
-        values: Sequence[Value],
-        begins: int | Pending,
-        numbers: Sequence[tuple[str, float | Pending]],
-        step: int | Pending,
+        self, values: Sequence[Value], numbers: Sequence[tuple[str, float | Pending]], step: int | Pending
     ) -> None:
         """Write values, each as an event, then numbers, and close the file."""
-        now, first, at = time.time(), int(_read(begins)), int(_read(step))
+        now, at = time.time(), int(_read(step))
         with self._lock:
             file = self._file()
             for value in values:
-                file.event(Event(now, first, summary=Summary([value])))
+                file.event(Event(now, at, summary=Summary([value])))
             for tag, number in numbers:
                 file.scalar(tag, _read(number), at, now)
         self.close()
@@ -175,3 +253,11 @@ class Branches:
 
 def _read(value: float | int | Pending) -> float:
     return value if isinstance(value, float | int) else value.read()
+
+
+def whole(step: Any) -> Any:
+    """Return a step as ``int()`` converts text and other numbers; what it refuses is returned unchanged."""
+    try:
+        return int(step)
+    except (TypeError, ValueError, OverflowError):
+        return step  # refused later, with the value
