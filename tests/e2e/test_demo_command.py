@@ -85,3 +85,52 @@ def test_nonsense_is_refused_in_words(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "--epochs must be 1 or more, got 0\nhint: leave --epochs out for the default\n"
+
+
+PLAIN = """
+import importlib.abc
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+
+def plain(name, found):
+    if name not in found:
+        try:
+            needed = requires(name) or []
+        except PackageNotFoundError:  # not for this version of Python
+            return
+        found.add(name)
+        for each in needed:
+            if "extra ==" not in each:
+                plain(re.match(r"[\\w.-]+", each)[0].lower().replace("_", "-"), found)
+
+installed = set()
+plain("stepscope", installed)
+beside = {
+    module
+    for module, names in packages_distributions().items()
+    if not installed.intersection(name.lower().replace("_", "-") for name in names)
+}
+
+class Plain(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in beside:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+assert {"numpy", "starlette"}.isdisjoint(beside) and {"pytest", "mypy"} <= beside
+sys.meta_path.insert(0, Plain())
+from stepscope.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command where nothing is installed but what Stepscope itself requires."""
+
+
+def test_the_demo_in_numpy_needs_no_package_beside_stepscopes_own(tmp_path: Path) -> None:
+    words = ["demo", str(tmp_path), "--framework", "numpy", "--epochs", "1", "--no-serve", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, *words], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [json.loads(line)["run"] for line in done.stdout.splitlines()] == [
+        f"numpy-{name}" for name in ("lr0.001", "lr0.01", "lr0.0001", "slow-disk")
+    ]

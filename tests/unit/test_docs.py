@@ -74,7 +74,7 @@ def test_the_readme_says_how_many_rules_there_are():
 
 def test_every_file_that_the_architecture_names_exists():
     """Short names stand for files of the package or of ``record``, which has a table of its own."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "design" / "architecture.md").read_text()
     named = set(re.findall(r"`([\w./-]+\.(?:py|ts|svelte))`", text))
     package = ROOT / "src" / "stepscope"
     homes = (ROOT, package, package / "record")
@@ -83,7 +83,7 @@ def test_every_file_that_the_architecture_names_exists():
 
 
 def test_every_file_of_the_recorder_has_its_reason():
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "design" / "architecture.md").read_text()
     recorder = ROOT / "src" / "stepscope" / "record"
     files = {path.relative_to(recorder).as_posix() for path in recorder.rglob("*.py")}
     assert sorted(name for name in files if not name.endswith("__init__.py") and f"{name}`" not in text) == []

@@ -1,4 +1,4 @@
-"""Imports go one way (docs/architecture.md). Read from the source, so imports inside functions count."""
+"""Imports go one way (the architecture). Read from the source, so imports inside functions count."""
 
 import ast
 import subprocess
@@ -142,7 +142,7 @@ def against_the_table(module: str, path: Path) -> list[str]:
     if module in ("__init__", "__main__"):
         return []  # the lazy public names, and the command line
     if package not in MAY_IMPORT and "demo" not in module.split("."):
-        return [f"package {package} is not in docs/architecture.md and MAY_IMPORT yet"]
+        return [f"package {package} is not in docs/design/architecture.md and MAY_IMPORT yet"]
     return [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for line, name in imports(path, module)

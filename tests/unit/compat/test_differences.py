@@ -1,4 +1,4 @@
-"""Every row of the table of differences in docs/guides/compat.md, each held by the test that names it."""
+"""Every row of docs/design/compat-differences.md is held by the test that names it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepscope.compat import SummaryWriter
 from stepscope.errors import RecordError
 from stepscope.events.ending import note_finished, noted_ending
 
-ROWS = Rows("guides/compat.md", "| | the originals | here |")
+ROWS = Rows("design/compat-differences.md", "| | the originals | here |")
 row = ROWS.held_by
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 
