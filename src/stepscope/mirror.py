@@ -30,7 +30,7 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.events.writer import EVENTS, INDEX, is_compacted, is_own_name
-from stepscope.inside import inside
+from stepscope.files import inside, replacing, write_whole
 from stepscope.remote import AT_ONCE, Remote
 from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
@@ -588,17 +588,12 @@ class Mirror:
             self._replace(local, each, size)
 
     def _replace(self, local: Path, each: Copied, size: int) -> None:
-        part = local.with_name(f".{local.name}.{os.getpid()}.{threading.get_ident()}")
-        try:
-            with part.open("wb") as file:
-                at = 0
-                while at < size:
-                    data = self._read(each, at, min(size, at + PIECE_BYTES))
-                    file.write(data)
-                    at += len(data)
-            part.replace(local)
-        finally:
-            part.unlink(missing_ok=True)
+        with replacing(local) as file:
+            at = 0
+            while at < size:
+                data = self._read(each, at, min(size, at + PIECE_BYTES))
+                file.write(data)
+                at += len(data)
 
     def _read(self, each: Copied, start: int, end: int) -> bytes:
         """Return bytes of a file, up to the end of the object that holds the first of them."""
@@ -688,6 +683,4 @@ def _read_tags(path: Path) -> dict[str, str]:
 
 
 def _write_tags(path: Path, tags: dict[str, str]) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_text(json.dumps({name: tag for name, tag in tags.items() if tag}), encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps({name: tag for name, tag in tags.items() if tag}).encode())

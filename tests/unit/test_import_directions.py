@@ -12,8 +12,9 @@ import stepscope
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
     "errors",
-    "inside",
+    "files",
     "lazy",
+    "lru",
     "names",
     "patterns",
     "remote",
@@ -29,6 +30,7 @@ EVERYWHERE = {
 MAY_IMPORT = {
     "errors": set(),
     "lazy": set(),
+    "lru": set(),
     "patterns": set(),
     "scratch": set(),
     "scrub": set(),
@@ -37,8 +39,7 @@ MAY_IMPORT = {
     "urls": set(),
     "version": set(),
     "workers": set(),
-    "blob": set(),
-    "inside": set(),
+    "files": set(),
     "names": set(),
     "mirror": {"events", "kernels"},
     "remote": set(),
@@ -49,10 +50,10 @@ MAY_IMPORT = {
     "capture": {"record", "events", "health", "kernels"},
     "integrations": {"capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
-    "trace": {"blob", "events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
+    "trace": {"events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
     "analyze": {"trace", "health", "kernels"},
     "export": {"analyze", "trace", "health", "kernels"},
-    "store": {"blob", "events", "kernels", "mirror"},
+    "store": {"events", "kernels", "mirror"},
     "job": {"mirror", "store", "analyze", "trace", "events", "health", "kernels"},
     "serve": {"mirror", "store", "analyze", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own

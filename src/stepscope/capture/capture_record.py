@@ -89,17 +89,6 @@ def relative(path: Path, log_dir: str) -> str:
         return path.resolve().as_posix()
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a file so that a reader sees all of it or nothing.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
-
-
 def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files below a directory."""
     if path.is_dir():

@@ -18,7 +18,7 @@ from typing import Any
 from stepscope.capture.capture_record import ENDING, SUMMARY
 from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.errors import LogDirectoryError
-from stepscope.inside import inside, json_object
+from stepscope.files import inside, json_object
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
 MOST_BYTES = 16 << 20

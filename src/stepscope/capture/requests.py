@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from stepscope.capture.capture_record import write_atomic
 from stepscope.capture.keep import read_json
+from stepscope.files import write_whole
 
 FOLDER = "capture"
 REQUEST, PLAN = ".request.json", ".plan.json"
@@ -116,4 +116,4 @@ def answer(log_dir: Path, request_id: str, rank: int, facts: Mapping[str, Any]) 
     """
     folder = log_dir / FOLDER
     folder.mkdir(exist_ok=True)
-    write_atomic(folder / f"{request_id}.rank{rank}.json", json.dumps(dict(facts), default=str))
+    write_whole(folder / f"{request_id}.rank{rank}.json", json.dumps(dict(facts), default=str).encode())

@@ -12,7 +12,6 @@ times at which the steps began on it, by which the reader joins them with the pr
 from __future__ import annotations
 
 import contextlib
-import gzip
 import itertools
 import json
 import os
@@ -26,6 +25,7 @@ from types import CodeType
 from stepscope.capture.compilers import CompileLog
 from stepscope.capture.processes import processes
 from stepscope.capture.stacks import frame_text, function_text
+from stepscope.files import replacing
 from stepscope.kernels.frames import Call, outward, stacks
 
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
@@ -162,15 +162,8 @@ class StackSampler:
         told = self.document()
         if self._spent is not None:
             self._spent.close()
-        part = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with gzip.open(part, "wt", compresslevel=1, encoding="utf-8") as file:
-                json.dump(told, file)
-            part.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+        with replacing(path, gzipped=True) as file:
+            file.write(json.dumps(told).encode())
 
     @property
     def interval_s(self) -> float:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.capture import requests
 from stepscope.capture.capture import Order
-from stepscope.capture.capture_record import signal_name, write_atomic
+from stepscope.capture.capture_record import signal_name
 from stepscope.capture.requests import PLAN, REQUEST, PendingCapture
 from stepscope.errors import CaptureError
+from stepscope.files import write_whole
 from stepscope.record.clock import OPEN_SECS
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Triggers:
             durations = [seconds for _, seconds, _ in self._run.step_counter.since(0)]
             at = (self._run.current_step or 0) + requests.steps_ahead(durations, self._poll_secs)
         facts = {**asdict(request), "at_step": at}
-        write_atomic(self._folder / f"{request.id}{PLAN}", json.dumps(facts))
+        write_whole(self._folder / f"{request.id}{PLAN}", json.dumps(facts).encode())
 
     def accept(self, request: PendingCapture) -> None:
         """Pass a request on to the hook and report that."""

@@ -29,11 +29,11 @@ from stepscope.capture.capture_record import (
     size_of,
     stem,
     value_of,
-    write_atomic,
 )
 from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.capture.side import Worker
 from stepscope.errors import CaptureError
+from stepscope.files import write_whole
 from stepscope.record.problems import pass_on
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class Writing:
         summary = self._folder / f"{record.name}{SUMMARY}"
         if self._analyse:
             record.summary = relative(summary, log_dir)
-        write_atomic(self._folder / f"{record.name}{ENDING}", record.as_json())
+        write_whole(self._folder / f"{record.name}{ENDING}", record.as_json().encode())
         referenced = keep.bound(self._folder, Path(log_dir), record.rank, self._max)
         self.full = referenced >= 2 * self._max
         if not self._analyse:
@@ -363,7 +363,7 @@ class Writing:
                 return  # deleted since, with its profile
             with suppress(OSError):  # the run's own pointer says it, and the failure to write is told already
                 self._folder.mkdir(parents=True, exist_ok=True)
-                write_atomic(place, record.as_json())
+                write_whole(place, record.as_json().encode())
 
         try:
             self._writer.put(leave)

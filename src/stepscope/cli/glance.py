@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.errors import UsageError
+from stepscope.files import write_whole
 
 if TYPE_CHECKING:
     from stepscope.store.captures import Capture
@@ -90,10 +91,8 @@ def write(found: dict[str, Any], path: Path) -> None:
     """
     import json
 
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(json.dumps(found, ensure_ascii=False, default=list), encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(found, ensure_ascii=False, default=list).encode())
     except OSError as error:
         raise UsageError(
             f"cannot write the summary: {error.strerror or error}", hint="choose another --output", path=path

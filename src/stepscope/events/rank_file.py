@@ -36,7 +36,7 @@ from stepscope.events.telemetry import (
     WHOLE,
     Name,
 )
-from stepscope.inside import bounded_object
+from stepscope.files import bounded_object
 from stepscope.kernels import payloads, records, warn_if_uncompiled
 
 warn_if_uncompiled(payloads)

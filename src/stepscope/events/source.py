@@ -13,7 +13,7 @@ import os
 from stat import S_ISREG
 from types import TracebackType
 
-from stepscope.inside import without_waiting
+from stepscope.files import without_waiting
 
 PAGE_BYTES = mmap.PAGESIZE
 

@@ -11,14 +11,13 @@ that each thread's outermost events cover.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
-from stepscope.export.timeline import opened
+from stepscope.files import replacing
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
@@ -44,7 +43,7 @@ def write_folded(
         OSError: The file cannot be written.
     """
     stacks = folded_stacks(trace, time=time, scrubbed=scrubbed)
-    with opened(Path(path)) as file:
+    with replacing(path, gzipped=str(path).endswith(".gz")) as file:
         for stack in sorted(stacks):
             file.write(f"{stack} {stacks[stack]}\n".encode("utf-8", "replace"))
     return len(stacks)

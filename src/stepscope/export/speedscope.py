@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.export.layout import RowLayout, layout
 from stepscope.export.scrub import scrub_texts
-from stepscope.export.timeline import opened
+from stepscope.files import replacing
 from stepscope.kernels import tree
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
@@ -51,7 +51,7 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bo
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": name} for name in names]},
     }
-    with opened(Path(path)) as file:
+    with replacing(path, gzipped=str(path).endswith(".gz")) as file:
         file.write(msgspec.json.encode(head)[:-1] + b',"profiles":[')
         separator = b"\n"
         for profile in _profiles(trace, place):

@@ -9,6 +9,7 @@ from stepscope import lazy
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
 from stepscope.export.spreadsheet import guarded_frame
+from stepscope.files import replacing
 from stepscope.trace.model import Trace
 
 with lazy.needs("stepscope[frames]"):
@@ -77,15 +78,11 @@ def _write(frame: pl.DataFrame, path: Path, scrubbed: bool) -> int:
         frame = frame.with_columns(
             _scrubbed(frame[name]) for name in frame.columns if frame[name].dtype == pl.String
         )
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as file:
         if path.suffix == ".csv":
-            guarded_frame(frame).write_csv(partial)
+            guarded_frame(frame).write_csv(file)
         else:
-            frame.write_parquet(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+            frame.write_parquet(file)
     return len(frame)
 
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +24,7 @@ from stepscope import lazy
 from stepscope.export.layout import RowLayout, layout
 from stepscope.export.lines import LineTexts, counter_lines, quoted
 from stepscope.export.scrub import scrub, scrub_texts
+from stepscope.files import replacing
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 from stepscope.version import __version__
@@ -53,7 +53,7 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
         OSError: The file cannot be written.
     """
     place = layout(trace)
-    with opened(Path(path)) as file:
+    with replacing(path, gzipped=str(path).endswith(".gz")) as file:
         for piece in _pieces(trace, place, scrubbed):
             file.write(piece)
     finite = int(np.isfinite(trace.counters.value).sum())
@@ -79,24 +79,6 @@ def _pieces(trace: Trace, place: RowLayout, scrubbed: bool) -> Iterator[bytes]:
             yield f"{separator}{lines.str.join(joint).item()}".encode()
             separator = joint
     yield b"\n]}\n"
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name only when it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        if path.suffix == ".gz":
-            from isal import igzip
-
-            with igzip.open(partial, "wb", compresslevel=_COMPRESSION) as file:  # type: ignore[no-untyped-call]
-                yield file
-        else:
-            with partial.open("wb") as file:
-                yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _head(trace: Trace, place: RowLayout, scrubbed: bool) -> bytes:

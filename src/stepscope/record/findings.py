@@ -13,7 +13,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, Full, Queue
@@ -27,6 +26,7 @@ from stepscope.errors import RecordError, UsageError
 from stepscope.events.messages import DataClass, Metadata, Tensor, Value
 from stepscope.health import Finding
 from stepscope.health.finding import batch_line
+from stepscope.lru import Lru
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, pass_on, shown
 from stepscope.scrub import scrub_text
@@ -303,8 +303,7 @@ class Notifier:
         self._sent: dict[tuple[str, bool], float] = {}
         self._hour: dict[bool, list[float]] = {True: [], False: []}  # of findings that are high, and others
         self._held_back = 0
-        self._points: OrderedDict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._points: Lru[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = Lru(KEPT_TAGS)
         self._outbox = Outbox("stepscope-notify", self._send, MOST_NOTICES)
         self._run: HookRun | None = None
 
@@ -320,13 +319,10 @@ class Notifier:
         """Keep the newest points of a series, for the picture."""
         if not self._picture or tag.startswith("stepscope/"):
             return
-        with self._lock:
-            known = self._points.pop(tag, None)
-            if known is not None:
-                steps, values = np.concatenate([known[0], steps]), np.concatenate([known[1], values])
-            self._points[tag] = steps[-KEPT_POINTS:].copy(), values[-KEPT_POINTS:].copy()
-            if len(self._points) > KEPT_TAGS:
-                self._points.popitem(last=False)
+        known = self._points.get(tag)
+        if known is not None:
+            steps, values = np.concatenate([known[0], steps]), np.concatenate([known[1], values])
+        self._points.put(tag, (steps[-KEPT_POINTS:].copy(), values[-KEPT_POINTS:].copy()))
 
     def put(self, finding: Finding, log_dir: str) -> None:
         """Send a finding soon, unless there were too many of late."""
@@ -360,8 +356,7 @@ class Notifier:
         self._outbox.end(timeout)
 
     def _send(self, message: Notice) -> None:
-        with self._lock:
-            points = self._points.get(message.tag)
+        points = self._points.get(message.tag)
         image = None if points is None else chart(*points, mark=message.step, title=message.tag)
         for name, service in self._services:
             try:

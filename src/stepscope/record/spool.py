@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import UsageError
+from stepscope.files import write_whole
 from stepscope.record.config import is_secret
 from stepscope.urls import shown
 
@@ -295,9 +296,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _replace(path: Path, content: Any) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(json.dumps(content), encoding="utf-8")
-    part.replace(path)
+    write_whole(path, json.dumps(content).encode())
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from stepscope.inside import run_directory
+from stepscope.files import run_directory
 from stepscope.serve.reply import Refusal, refusing
 from stepscope.serve.routes import get, post
 from stepscope.serve.types import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +13,7 @@ from msgspec import Meta
 from stepscope.analyze.health.forecast import rounded
 from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
+from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
 from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
@@ -55,7 +55,7 @@ class FindingAnswers:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[str, CachedAnswer] = OrderedDict()
+        self._answers: Lru[str, CachedAnswer] = Lru(KEPT)
         self._lock = threading.Lock()
 
     @get("findings", RunFindings)
@@ -71,17 +71,14 @@ class FindingAnswers:
             stored = log.run(run)
         generation = max(each.generation for each in log.runs() if each.base == stored.base or each is stored)
         with self._lock:  # one at a time: a page of many tabs asks for the same
-            kept, now = self._kept.get(run), self._clock()
+            kept, now = self._answers.get(run), self._clock()
             if kept is not None:
                 rest = max(SHORTEST_S, REST * kept.took)
                 if kept.generation == generation or now - kept.made < rest:
                     return kept.body
             body = encoded(message_of(run, report_of(log, stored)))
             done = self._clock()
-            self._kept[run] = CachedAnswer(generation, done, done - now, body)
-            self._kept.move_to_end(run)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._answers.put(run, CachedAnswer(generation, done, done - now, body))
             return body
 
 

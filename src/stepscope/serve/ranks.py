@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from msgspec import Meta
 
 from stepscope.errors import UnknownRunError
+from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.rank_types import (
     MAX_RANK_COLUMNS,
@@ -50,8 +49,7 @@ class RankAnswers:
     """Answers what is asked about ranks and holds the newest runs that were asked for. Safe for threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Ranks] = OrderedDict()
-        self._lock = threading.Lock()
+        self._runs: Lru[str, Ranks] = Lru(KEPT_RUNS)
 
     @get("ranks")
     def listing(
@@ -139,11 +137,7 @@ class RankAnswers:
             found = None
         if found is None:
             raise Refusal(404, f"no run {run!r:.200}", "ask api/v1/ranks for the runs that have ranks")
-        with self._lock:
-            self._kept[run] = found
-            self._kept.move_to_end(run)
-            gone = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - KEPT_RUNS)]
-        for ranks in gone:
+        for ranks in self._runs.put(run, found):
             ranks.release()
         return found
 

@@ -13,8 +13,8 @@ import numpy as np
 from stepscope import text
 from stepscope.analyze.health.report import headline
 from stepscope.export import page, plot
+from stepscope.files import run_directory
 from stepscope.health.finding import batch_line
-from stepscope.inside import run_directory
 from stepscope.serve.health import report_of
 from stepscope.serve.summary import last_value
 from stepscope.store import captures

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
 from stepscope.serve.reply import DESCRIBED, Refusal, refusing
@@ -203,11 +202,10 @@ class DrawnCharts:
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self.kept_bytes = kept_bytes
-        self.size_bytes = 0
         self.drawn = 0
-        self._views: OrderedDict[Hashable, tuple[Hashable, DrawnChart]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.views: Lru[Hashable, tuple[Hashable, DrawnChart]] = Lru(
+            kept_bytes, lambda view: size_bytes(view[1])
+        )
 
     def shown(self, chart: ChartRequest, found: FoundSeries) -> DrawnChart:
         """Return a chart, redrawn only if something in it has changed.
@@ -218,26 +216,13 @@ class DrawnCharts:
         asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.smoothing, chart.band)
         key = (asked, tuple(map(name, found.series)), tuple(found.groups), others(found, name))
         points = tuple(map(identity, found.series)), others(found, identity)
-        with self._lock:
-            known = self._views.get(key)
-            if known is not None and known[0] == points:
-                self._views.move_to_end(key)
-                return known[1]
-        with refusing():
-            shown = draw(chart, found)
-        self.keep(key, points, shown)
-        return shown
-
-    def keep(self, key: Hashable, points: Hashable, view: DrawnChart) -> None:
-        """Remember a chart in place of an earlier one, and forget others until all fit."""
-        with self._lock:
+        known = self.views.get(key)
+        if known is None or known[0] != points:
+            with refusing():
+                known = points, draw(chart, found)
             self.drawn += 1
-            if (before := self._views.pop(key, None)) is not None:
-                self.size_bytes -= size_bytes(before[1])
-            self._views[key] = points, view
-            self.size_bytes += size_bytes(view)
-            while self.size_bytes > self.kept_bytes and self._views:
-                self.size_bytes -= size_bytes(self._views.popitem(last=False)[1][1])
+            self.views.put(key, known)
+        return known[1]
 
 
 def name(series: Series) -> Hashable:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 from stepscope.errors import ServeError, UsageError
+from stepscope.files import replacing
 
 CHECK_EVERY_S = 1.0
 """How often a server looks whether its user has a new token."""
@@ -75,16 +75,10 @@ def replace_token() -> str:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.is_dir():
         raise ServeError(f"{path} is a directory: the token cannot be kept there", hint=f"rmdir {path}")
-    opened, name = tempfile.mkstemp(prefix=".token-", dir=path.parent)  # only this user may read it
-    try:
-        with os.fdopen(opened, "w") as file:
-            file.write(new_token())
-            file.flush()
-            os.fsync(opened)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path, mode=0o600) as file:
+        file.write(new_token().encode())
+        file.flush()
+        os.fsync(file.fileno())
     # Two programs may have begun at once: both go on with what lies there now.
     return kept_token() or new_token()
 

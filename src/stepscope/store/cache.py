@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stepscope import mirror
-from stepscope.blob import Blob, BlobWriter
 from stepscope.events import FileStatus
+from stepscope.files import Blob, BlobWriter
 from stepscope.scrub import printable
 from stepscope.store.index import (
     Index,

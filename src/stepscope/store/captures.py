@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import LogDirectoryError, UnknownTagError, UsageError
-from stepscope.inside import inside, json_object
+from stepscope.files import inside, json_object
 
 if TYPE_CHECKING:
     from stepscope.store.log import Log

@@ -27,7 +27,7 @@ from stepscope import lazy
 from stepscope.errors import EventFileError, LogDirectoryError, StepscopeError
 from stepscope.events import FileStatus
 from stepscope.events.ending import Ending
-from stepscope.inside import regular_bytes
+from stepscope.files import regular_bytes
 from stepscope.store.index import sealed, unsealed
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoints

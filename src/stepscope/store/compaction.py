@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.events.writer import is_compacted, is_own_name
-from stepscope.inside import inside
+from stepscope.files import inside
 from stepscope.mirror import Mirror, recordings
 from stepscope.patterns import compile_pattern
 from stepscope.store.compact import CompactFolder, Done, Task, compact_file

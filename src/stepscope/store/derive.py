@@ -8,8 +8,6 @@ bucketed and saved.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,14 +16,13 @@ import numpy as np
 
 from stepscope.errors import UnknownTagError
 from stepscope.expression import Node, Tag, parse, plain_tags, tags_of
+from stepscope.lru import Lru
 from stepscope.store.evaluate import column_of, evaluate
 from stepscope.store.points import SeriesColumns, SeriesPoints
 from stepscope.store.series import Series
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
-
-KEPT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,11 @@ def derive(run: StoredRun, text: str) -> Derived:
     series = [each for tag in found for each in found[tag]]
     key = text, run.name, tuple(each.points.serial for each in series)
     points = tuple((each.points.count, each.superseded_from) for each in series)
-    return _kept.get(key, points) or _kept.put(key, points, _derived(run, text, node, found, lead, held))
+    known = _known.get(key)
+    if known is None or known[0] != points:
+        known = points, _derived(run, text, node, found, lead, held)
+        _known.put(key, known)
+    return known[1]
 
 
 def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
@@ -108,36 +109,10 @@ def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series
     return [each for each in same if each.attempt == first.attempt]
 
 
-class _Kept:
-    """Derived series in use, of the newest points; the least recently used are forgotten first."""
-
-    def __init__(self) -> None:
-        self._items: OrderedDict[Hashable, tuple[Hashable, Derived]] = OrderedDict()
-        self.size_bytes = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable, points: Hashable) -> Derived | None:
-        with self._lock:
-            found = self._items.get(key)
-            if found is None or found[0] != points:
-                return None
-            self._items.move_to_end(key)
-            return found[1]
-
-    def put(self, key: Hashable, points: Hashable, derived: Derived) -> Derived:
-        with self._lock:
-            if (before := self._items.pop(key, None)) is not None:
-                self.size_bytes -= size_bytes(before[1])
-            self._items[key] = points, derived
-            self.size_bytes += size_bytes(derived)
-            while self.size_bytes > KEPT_BYTES and len(self._items) > 1:
-                self.size_bytes -= size_bytes(self._items.popitem(last=False)[1][1])
-        return derived
-
-
 def size_bytes(derived: Derived) -> int:
     """Return the memory that derived points take."""
     return sum(column.nbytes for each in derived.series for column in each.points.columns) + 200
 
 
-_kept = _Kept()
+_known: Lru[Hashable, tuple[Hashable, Derived]] = Lru(256 << 20, lambda entry: size_bytes(entry[1]))
+"""The series of the newest points, by expression, run and tags."""

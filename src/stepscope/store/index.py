@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 from isal import isal_zlib
 
-from stepscope.blob import Place, replacing
 from stepscope.events import FileStatus
+from stepscope.files import Place, replacing
 from stepscope.store.info import RunInfo
 from stepscope.store.points import Last, SeriesFacts
 
@@ -125,7 +125,7 @@ def save_index(path: Path, index: Index) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    with replacing(path) as file:
+    with replacing(path, mode=0o600) as file:
         file.write(sealed(MAGIC, index))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
-from stepscope.inside import regular_bytes, run_directory
+from stepscope.files import regular_bytes, run_directory
 from stepscope.scrub import printable
 from stepscope.store.log import Log
 

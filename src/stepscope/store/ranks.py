@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, Outline, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
-from stepscope.inside import json_object
+from stepscope.files import json_object
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))

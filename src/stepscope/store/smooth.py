@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.kernels import smooth as kernel
+from stepscope.lru import Lru
 from stepscope.store.points import SeriesPoints
-
-KEPT_BYTES = 256 << 20
 
 
 class Smoothed(NamedTuple):
@@ -23,8 +20,7 @@ class Smoothed(NamedTuple):
     constant: bool
 
 
-_kept: OrderedDict[tuple[int, float], Smoothed] = OrderedDict()
-_lock = threading.Lock()
+_known: Lru[tuple[int, float], Smoothed] = Lru(256 << 20, lambda smoothed: smoothed.average.nbytes)
 
 
 def smoothed(points: SeriesPoints, weight: float) -> NDArray[np.floating[Any]]:
@@ -38,11 +34,10 @@ def smoothed(points: SeriesPoints, weight: float) -> NDArray[np.floating[Any]]:
     """
     value = points.columns.value
     key = (points.serial, weight)
-    with _lock:
-        known = _kept.get(key)
+    known = _known.get(key)
     if known is None or len(known.average) != len(value):
         known = extended(known, value, weight)
-        _keep(key, known)
+        _known.put(key, known)
     return value if known.constant else known.average
 
 
@@ -56,12 +51,3 @@ def extended(known: Smoothed | None, value: NDArray[np.floating[Any]], weight: f
     state = known.state.copy()
     kernel.average(value[done:], weight, state, average[done:])
     return Smoothed(average, state, known.constant and bool((value[done:] == value[0]).all()))
-
-
-def _keep(key: tuple[int, float], smoothed: Smoothed) -> None:
-    with _lock:
-        _kept[key] = smoothed
-        _kept.move_to_end(key)
-        size = sum(each.average.nbytes for each in _kept.values())
-        while size > KEPT_BYTES and len(_kept) > 1:
-            size -= _kept.popitem(last=False)[1].average.nbytes

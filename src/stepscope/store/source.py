@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.blob import Blob, BlobError
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.events import Batch, EventFile, FileStatus, ScalarColumns, SessionStatus
 from stepscope.events.ending import Ending, noted_ending
 from stepscope.events.hparams import EXPERIMENT_TAG, START_TAG, decode_content
+from stepscope.files import Blob, BlobError
 from stepscope.store.index import StoredFile, StoredPoints, StoredRecords, continues, is_same
 from stepscope.store.info import RunInfo, last_sign, parse_info
 from stepscope.store.kinds import BEFORE_A_SESSION

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from isal import isal_zlib
 
 from stepscope.errors import TraceError
-from stepscope.inside import without_waiting
+from stepscope.files import without_waiting
 
 BLOCK_BYTES = 1 << 20
 AHEAD = 3

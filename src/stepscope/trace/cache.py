@@ -5,9 +5,9 @@ profiles from their JSON, and columns must then be decompressed. ``trace.frame()
 Parquet to whoever wants it.
 
 Layout: magic, u32 version, u64 header bytes, u32 checksum of the header, UTF-8 JSON header, then the columns
-of :mod:`stepscope.blob`. The file is read whole, not mapped: a mapped file that somebody cuts short kills the
-process. A cache that does not fit its trace (size, modification time and a sample of the content) or this
-version, or is damaged, is not used.
+as :mod:`stepscope.files` has them. The file is read whole, not mapped: a mapped file that somebody cuts short
+kills the process. A cache that does not fit its trace (size, modification time and a sample of the content)
+or this version, or is damaged, is not used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.blob import Blob, BlobError, BlobWriter, Place
-from stepscope.inside import without_waiting
+from stepscope.files import Blob, BlobError, BlobWriter, Place, without_waiting
 from stepscope.trace.model import COLUMNS, Device, Lane, ProcessGroup, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES

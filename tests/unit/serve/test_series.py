@@ -149,8 +149,8 @@ def test_of_a_chart_that_grows_the_newest_alone_is_kept(tmp_path, views, writer_
         writer.flush()
         log.refresh()
         ask(log, views, {"id": "x", "lines": [line], "buckets": 100})
-        sizes.append(views.size_bytes)
-        derived.append(derive._kept.size_bytes)
+        sizes.append(views.views.total)
+        derived.append(derive._known.total)
     assert views.drawn == 20
     assert max(sizes) == sizes[-1] < 2 * sizes[1]
     assert derived[-1] - derived[0] <= 2000 * 3 * 8
@@ -160,7 +160,7 @@ def test_what_is_kept_is_bounded(log):
     views = DrawnCharts(kept_bytes=5000)
     for buckets in range(20, 120):
         ask(log, views, chart(("a", "long"), buckets=buckets))
-        assert views.size_bytes <= 5000
+        assert views.views.total <= 5000
     assert views.drawn == 100
     ask(log, views, chart(("a", "long"), buckets=119))
     assert views.drawn == 100

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from stepscope import blob, mirror, store
+from stepscope import files, mirror, store
 from stepscope.errors import LogDirectoryError
 from stepscope.events import Event, EventFile, Metadata, Summary, Value
 from stepscope.mirror import UNUSED_SECONDS
@@ -114,8 +114,8 @@ def test_where_caches_live(monkeypatch, environment, expected):
 def test_columns_are_read_when_somebody_looks(logs, monkeypatch):
     log = store.open(logs.root)
     looked = []
-    real = blob.Blob._fetch
-    monkeypatch.setattr(blob.Blob, "_fetch", lambda self, place: looked.append(place) or real(self, place))
+    real = files.Blob._fetch
+    monkeypatch.setattr(files.Blob, "_fetch", lambda self, place: looked.append(place) or real(self, place))
     for run in log.runs():
         assert run.tags()
         assert run.num_points()
@@ -324,11 +324,11 @@ def test_a_full_disk_leaves_no_half_cache(make, cache_home, monkeypatch):
     make.line("a", "loss", range(100))
 
     def write(self, path):
-        with blob.replacing(path) as file:
+        with files.replacing(path) as file:
             file.write(b"x" * 100)
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(blob.BlobWriter, "write", write)
+    monkeypatch.setattr(files.BlobWriter, "write", write)
     with store.open(make.root) as log:
         pass
     assert log.problems[0].text.endswith("No space left on device")
@@ -398,7 +398,7 @@ def test_equal_columns_are_stored_once(make):
 
 
 def test_large_columns_are_mapped(make, monkeypatch):
-    monkeypatch.setattr(blob, "MAPPED_BYTES", 100)
+    monkeypatch.setattr(files, "MAPPED_BYTES", 100)
     make.line("a", "loss", range(1000))
     open_again(make)
     [series] = store.open(make.root).run("a").columns("loss")

@@ -194,7 +194,7 @@ def test_what_was_computed_is_kept_until_it_grows(log):
 
 
 def test_what_is_kept_is_bounded(log, monkeypatch):
-    monkeypatch.setattr(derive_module, "KEPT_BYTES", 1)
+    monkeypatch.setattr(derive_module._known, "limit", 1)
     first = derive(log.run("a"), "loss * 3")
     second = derive(log.run("a"), "loss * 4")
     assert derive(log.run("a"), "loss * 4") is second

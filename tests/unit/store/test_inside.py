@@ -8,7 +8,7 @@ import os
 import pytest
 
 from stepscope.errors import LogDirectoryError
-from stepscope.inside import inside, json_object, regular_bytes
+from stepscope.files import inside, json_object, regular_bytes
 
 
 @pytest.fixture

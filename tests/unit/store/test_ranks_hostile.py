@@ -11,7 +11,7 @@ from stepscope.cli import main
 from stepscope.events.framing import frame
 from stepscope.events.rank_file import MAX_STEP, MOST_FACTS_BYTES
 from stepscope.events.telemetry import FACTS, HEAD, MAX_RANKS, ROW, ROWS, SCHEMA, parse_name
-from stepscope.inside import MAX_VALUES, bounded_object
+from stepscope.files import MAX_VALUES, bounded_object
 from stepscope.store.ranks import Ranks, cut
 from stepscope.trace.ranks import absent_ranks
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from stepscope.lru import Lru
 from stepscope.store import smooth
 from stepscope.store.points import SeriesColumns, SeriesPoints
 
@@ -82,10 +83,9 @@ def test_growth_is_smoothed_from_where_it_stopped(monkeypatch):
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
-    monkeypatch.setattr(smooth, "KEPT_BYTES", 4000)
-    monkeypatch.setattr(smooth, "_kept", type(smooth._kept)())
+    monkeypatch.setattr(smooth, "_known", Lru(4000, lambda smoothed: smoothed.average.nbytes))
     lines = [points(range(500)) for _ in range(5)]
     for line in lines:
         smooth.smoothed(line, 0.5)
-    assert len(smooth._kept) == 2
-    assert (lines[-1].serial, 0.5) in smooth._kept
+    assert len(smooth._known) == 2
+    assert (lines[-1].serial, 0.5) in smooth._known

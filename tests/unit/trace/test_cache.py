@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope.blob import BlobError
+from stepscope.files import BlobError
 from stepscope.trace import cache, load
 from stepscope.trace.model import COLUMNS, Trace
 from stepscope.trace.tables import TABLES

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.events.telemetry import FOLDER, HANG
+from stepscope.files import write_whole
 from stepscope.kernels import frames
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import seconds
@@ -101,7 +102,7 @@ class HangHook(Hook):
             "recorder": self._dump(folder, role.rank),
         }
         path = folder / f"{HANG}{role.rank:05d}.{os.getpid()}.json"
-        _put(path, json.dumps(facts, ensure_ascii=False).encode())
+        write_whole(path, json.dumps(facts, ensure_ascii=False).encode())
         return path
 
     @staticmethod
@@ -111,15 +112,8 @@ class HangHook(Hook):
         if not recorded:
             return None
         path = folder / f"flight-recorder-{rank}"
-        _put(path, recorded)
+        write_whole(path, recorded)
         return path.name
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a file that is read at any time: whole, or as it was before."""
-    part = path.with_suffix(".part")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def stacks(trains: int) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,8 @@ from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
 from stepscope.analyze.sampled import Sampled
 from stepscope.errors import LogDirectoryError, TraceError
-from stepscope.inside import run_directory
+from stepscope.files import run_directory
+from stepscope.lru import Lru
 from stepscope.serve import routes
 from stepscope.serve.memory import trim
 from stepscope.serve.profiles.category import categories
@@ -81,7 +81,7 @@ class OpenProfile:
         self.path, self.recorded, self.place, self._reader = path, trace, place, reader
         self.trace = together(trace)
         self._lock = threading.RLock()
-        self._told: OrderedDict[tuple[str, ...], object] = OrderedDict()
+        self._answers: Lru[tuple[str, ...], tuple[object]] = Lru(KEPT_ANSWERS)
         self.used = time.monotonic()
 
     def chosen(self, steps: str) -> Trace:
@@ -101,12 +101,11 @@ class OpenProfile:
     def once(self, key: tuple[str, ...], make: Callable[[], Answer]) -> Answer:
         """Return what ``make`` returned the last time it was asked with this key, made now if not kept."""
         with self._lock:
-            if key not in self._told:
-                self._told[key] = make()
-                while len(self._told) > KEPT_ANSWERS:
-                    self._told.popitem(last=False)
-            self._told.move_to_end(key)
-            return self._told[key]  # type: ignore[return-value]
+            known = self._answers.get(key)
+            if known is None:
+                known = (make(),)
+                self._answers.put(key, known)
+            return known[0]  # type: ignore[return-value]
 
     @cached_property
     def _tfprof(self) -> TfprofProfile | None:
@@ -217,11 +216,11 @@ class Profiles:
         reader: ProfileReader | None = None,
         log: Callable[[], Log | None] = lambda: None,
     ) -> None:
-        self.directory, self.cache, self.kept_bytes, self.kept_s = directory, cache, kept_bytes, kept_s
+        self.directory, self.cache, self.kept_s = directory, cache, kept_s
         self._log = log
         self._reader = reader
         self._rest: threading.Timer | None = None
-        self._open: OrderedDict[tuple[str, int], OpenProfile] = OrderedDict()
+        self._open: Lru[tuple[str, int], OpenProfile] = Lru(kept_bytes, lambda profile: profile.nbytes)
         self._lock = threading.Lock()
         self._reading: dict[str, threading.Lock] = {}
         self._places: dict[str, Path] = {}  # of profiles that are being read
@@ -252,12 +251,10 @@ class Profiles:
         with self._lock:
             turn = self._reading.setdefault(path, threading.Lock())
         with turn:  # two tabs that open one profile read it once
-            with self._lock:
-                found = self._open.get((path, changed))
-                if found is not None:
-                    self._open.move_to_end((path, changed))
-                    found.used = time.monotonic()
-                    return found
+            found = self._open.get((path, changed))
+            if found is not None:
+                found.used = time.monotonic()
+                return found
             self._places[path] = place
             try:
                 profile = OpenProfile(path, self._read(place), place, reader=self._reader)
@@ -325,12 +322,8 @@ class Profiles:
 
     def _keep(self, key: tuple[str, int], profile: OpenProfile) -> None:
         with self._lock:
-            for old in [known for known in self._open if known[0] == key[0]]:
-                del self._open[old]
-            self._open[key] = profile
-            others = sum(one.nbytes for one in self._open.values()) - profile.nbytes
-            while others > self.kept_bytes:
-                others -= self._open.popitem(last=False)[1].nbytes
+            self._open.remove(*(known for known, _ in self._open.items() if known[0] == key[0]))
+            self._open.put(key, profile)
             if self._rest is None:
                 self._look_in(self.kept_s)
 
@@ -343,10 +336,9 @@ class Profiles:
         """Release what has expired, with its memory; look again when the next expires."""
         with self._lock:
             began, self._rest = time.monotonic() - self.kept_s, None
-            for key in [key for key, one in self._open.items() if one.used <= began]:
-                del self._open[key]
+            self._open.remove(*(key for key, profile in self._open.items() if profile.used <= began))
             if self._open:
-                self._look_in(max(min(one.used for one in self._open.values()) - began, 0.01))
+                self._look_in(max(min(profile.used for _, profile in self._open.items()) - began, 0.01))
         trim()
 
 

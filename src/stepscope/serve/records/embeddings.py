@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -19,6 +18,7 @@ from msgspec import Meta
 from stepscope.analyze.projection import Matrix, Projection, nearest, principal_components
 from stepscope.errors import EventFileError
 from stepscope.events.kinds.image import EncodedImage
+from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.records.ask import SHOWN_MIMES, shown
 from stepscope.serve.records.view_types import (
@@ -53,8 +53,8 @@ class EmbeddingAnswers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._matrices: OrderedDict[Stamp, Matrix] = OrderedDict()
-        self._projections: OrderedDict[Stamp, Projection] = OrderedDict()
+        self._matrices: Lru[Stamp, Matrix] = Lru(KEPT)
+        self._projections: Lru[Stamp, Projection] = Lru(KEPT)
         self._jobs: dict[Stamp, tuple[float, list[Any]]] = {}
 
     @get("embeddings")
@@ -170,36 +170,26 @@ class EmbeddingAnswers:
         embedding, root = named(run, log, name)
         try:
             stamp = stamp_of(root, embedding)
-            with self._lock:
-                known = self._matrices.get(stamp)
+            known = self._matrices.get(stamp)
             matrix = matrix_of(root, embedding) if known is None else known
         except EventFileError as error:
             raise Refusal(422, error.message, error.hint) from None
-        self.keep(self._matrices, stamp, matrix)
+        self._matrices.put(stamp, matrix)
         return embedding, matrix, stamp
-
-    def keep(self, known: OrderedDict[Stamp, Any], stamp: Stamp, value: Any) -> None:
-        """Keep what was asked for last, and release the oldest."""
-        with self._lock:
-            known[stamp] = value
-            known.move_to_end(stamp)
-            while len(known) > KEPT:
-                known.popitem(last=False)
 
     def projected(
         self, method: str, axes: int, matrix: Matrix, stamp: Stamp
     ) -> tuple[Projection | None, float | None]:
         """Return the points in two or three dimensions, or since when they have been computed."""
         key = (method, axes, *stamp)
-        with self._lock:
-            known = self._projections.get(key)
+        known = self._projections.get(key)
         if known is None and method == "pca":
             known = principal_components(matrix, axes)
         if known is None:
             known, since = self.in_background(key, matrix)
             if known is None:
                 return None, since
-        self.keep(self._projections, key, known)
+        self._projections.put(key, known)
         return known, None
 
     def in_background(self, key: Stamp, matrix: Matrix) -> tuple[Projection | None, float]:

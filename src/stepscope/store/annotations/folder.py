@@ -6,14 +6,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from stepscope.errors import LogDirectoryError
-from stepscope.inside import inside, json_object
+from stepscope.files import inside, json_object, replacing
 
 LONGEST = 200
 """Characters of a file's name; longer names end in a digest."""
@@ -48,14 +47,8 @@ def write_json(root: Path, path: Path, value: dict[str, Any]) -> None:
     inside(root, path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-                json.dump(value, file, ensure_ascii=False, indent=1)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replacing(path, mode=0o600) as file:
+            file.write(json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
 
 
 def remove(root: Path, path: Path) -> bool:

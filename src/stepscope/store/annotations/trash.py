@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.inside import inside, run_directory
+from stepscope.files import inside, run_directory
 from stepscope.store.annotations.folder import locked, read_json, write_json, writing
 from stepscope.store.discover import FOLDER
 
