@@ -33,7 +33,7 @@ from stepscope.scrub import scrub_text
 from stepscope.text import number
 
 if TYPE_CHECKING:
-    from stepscope.record.protocol import HookRun
+    from stepscope.record.run import Run
 
 MOST_POSTS = 64
 TRIES = 3
@@ -305,12 +305,12 @@ class Notifier:
         self._held_back = 0
         self._points: Lru[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = Lru(KEPT_TAGS)
         self._outbox = Outbox("stepscope-notify", self._send, MOST_NOTICES)
-        self._run: HookRun | None = None
+        self._run: Run | None = None
 
     def __repr__(self) -> str:
         return f"Notifier({', '.join(name for name, _ in self._services)})"
 
-    def start(self, run: HookRun) -> None:
+    def start(self, run: Run) -> None:
         """Begin to send; the run is told of what could not be sent."""
         self._run = run
         self._outbox.start()

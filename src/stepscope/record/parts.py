@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.errors import RecordError, StepscopeError
 from stepscope.kernels.points import Points
@@ -28,9 +28,6 @@ from stepscope.record.summaries.encoder import SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of
 from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks
-
-if TYPE_CHECKING:
-    from stepscope.record.protocol import HookRun
 
 STRICT_PATIENCE = 20
 """Factor on waiting times in strict mode, where a disk that does not answer is an error."""
@@ -159,7 +156,7 @@ class RunParts:
         parts = self.log, self.intake, info, self.cost, problems
         self.writer = WriterLoop(writer, *parts, self._requests, uploader=self.uploader)
 
-    def make_loop(self, run: weakref.ref[HookRun], flush_every_n_steps: int, *, total_given: bool) -> None:
+    def make_loop(self, run: weakref.ref[Any], flush_every_n_steps: int, *, total_given: bool) -> None:
         """Make the parts that follow the training loop, and pass them to the compiled counter."""
         steps = self._steps
         self.hooks = Hooks(run, self.problems, steps)

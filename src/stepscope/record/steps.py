@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stepscope.record.info import AttemptInfo
     from stepscope.record.intake import Intake
     from stepscope.record.problems import Problems
-    from stepscope.record.protocol import HookRun
 
 Called = tuple["Rest | None", Hook, Callable[[int], None]]
 """A hook that may rest, and what to call of it."""
@@ -48,7 +47,7 @@ class Hooks:
         steps: Tells of their boundaries.
     """
 
-    def __init__(self, run: weakref.ref[HookRun], problems: Problems, steps: Steps) -> None:
+    def __init__(self, run: weakref.ref[Any], problems: Problems, steps: Steps) -> None:
         self._run, self._problems, self._steps = run, problems, steps
         self._hooks: list[Hook] = []
         self._failures: dict[tuple[int, str], int] = {}
@@ -60,7 +59,7 @@ class Hooks:
     def __len__(self) -> int:
         return len(self._hooks)
 
-    def add(self, hook: Hook, run: HookRun) -> None:
+    def add(self, hook: Hook, run: Any) -> None:
         """Begin a hook and call it from now on."""
         self._hooks.append(hook)
         begin: Callable[..., None] = hook.begin
@@ -120,7 +119,7 @@ class Hooks:
         for hook in reversed(hooks):
             self._end(hook, run, status, deadline)
 
-    def _end(self, hook: Hook, run: HookRun, status: str, deadline: Deadline) -> None:
+    def _end(self, hook: Hook, run: Any, status: str, deadline: Deadline) -> None:
         end: Callable[..., None] = hook.end
         words = (run, status, deadline) if takes_deadline(end) else (run, status)
         try:

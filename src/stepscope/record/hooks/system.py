@@ -17,7 +17,6 @@ from stepscope.record.problems import pass_on, shown
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
-    from stepscope.record.protocol import HookRun
     from stepscope.record.run import Run
 
 DEVICES = "system/gpus"
@@ -159,7 +158,7 @@ class Sampler:
     def __init__(self, sources: list[ReadingSource]) -> None:
         self._sources = [(source, 0) for source in sources]
 
-    def sample(self, run: HookRun) -> None:
+    def sample(self, run: Run) -> None:
         """Read every source and record what it says."""
         kept: list[tuple[ReadingSource, int]] = []
         for source, failures in self._sources:
@@ -177,14 +176,14 @@ class Sampler:
         self._sources = kept
 
 
-def give_up(run: HookRun, source: ReadingSource, error: BaseException) -> None:
+def give_up(run: Run, source: ReadingSource, error: BaseException) -> None:
     """Report that a source is no longer read."""
     found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
     refusal = RecordError(found, hint="it is not read any more; the rest goes on")
     run.report("hook", refusal, points=0, later=True)
 
 
-def describe(run: HookRun, names: dict[str, str]) -> None:
+def describe(run: Run, names: dict[str, str]) -> None:
     """Record which GPU is which."""
     lines = "\n".join(
         ["| GPU | name |", "|---|---|", *(f"| {key} | {name} |" for key, name in names.items())]
