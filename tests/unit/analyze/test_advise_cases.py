@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cases import VARIABLE, Case, read_table
+from support.made_traces import GPU, events_of_line, kind_named
 
 from stepscope.analyze.advise import RULES, Facts, Finding, advise
 from stepscope.analyze.sampled import Sampled
@@ -21,17 +22,10 @@ from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction
 
 STEP = 1_000_000
-KINDS = {
-    "op": Kind.HOST_OP, "frame": Kind.PYTHON_FRAME, "ann": Kind.ANNOTATION, "load": Kind.DATA_LOADING,
-    "rt": Kind.RUNTIME_CALL, "kernel": Kind.KERNEL, "memcpy": Kind.MEMCPY, "coll": Kind.COLLECTIVE,
-    "sendrecv": Kind.SEND_RECV, "module": Kind.MODULE_SCOPE, "over": Kind.OVERHEAD, "other": Kind.OTHER,
-    "step": Kind.STEP,
-}  # fmt: skip
 MAIN, FETCH, LIBRARY = (
     "/u/train.py(3): main", "/u/train.py(9): fetch", "/v/site-packages/keras/trainer.py(7): fit",
 )  # fmt: skip
 VALIDATE, PAIRS = "/u/train.py(20): validate", "/u/model.py(30): pairs"
-GPU = {"lane": "gpu", "device": 0, "stream": 7}
 
 
 def ns(us: float) -> int:
@@ -46,7 +40,7 @@ class Maker:
     at: float = 0
 
     def ev(self, name, kind, start, duration, **more):
-        return self.make.event(name, KINDS[kind], ns(self.at + start), ns(duration), **more)
+        return self.make.event(name, kind_named(kind), ns(self.at + start), ns(duration), **more)
 
     def gpu(self, start, duration, number, *, call_at=None, call=0.01, name="k", kind="kernel"):
         """Device work and the call that launches it."""
@@ -294,9 +288,7 @@ def events_of(content, known, maker: Maker, options):
             if line.startswith("+ "):
                 events += eval(line[2:], known)
                 continue
-            name, kind, start, duration, more, loops = (*map(str.strip, line[2:].split("|")), "", "")[:6]
-            loops = loops or "for _ in (0,)"
-            events += eval(f"[ev(f{name!r}, f{kind!r}, {start}, {duration}, {more}) {loops}]", known)
+            events += events_of_line(line, known)
         at += length + options.get("gap", 0)
     return events
 

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from stepscope.analyze.flops import FORMULAS, attention, convolution, product
 from stepscope.analyze.peaks import peak_of
-from stepscope.analyze.roofline import roofline
-from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Device
 
 
@@ -49,85 +45,6 @@ def test_grouped_and_strided_convolution_from_recorded_inputs():
 def test_devices(name, gib, peak):
     found = peak_of(Device(rank=0, index=0, name=name, memory_bytes=gib << 30))
     assert (found.name if found else None) == peak
-
-
-def trained(make, *, kernel="ampere_sgemm", kind="float", device="NVIDIA A100-SXM4-40GB", shapes=None):
-    """One step of 1 ms with one product of 4096 cubed that takes 500 us."""
-    e, K = make.event, make.Kind
-    shapes = shapes or [[4096, 4096], [4096, 4096]]
-    return make.build(
-        [
-            e("s", K.STEP, 0, 10_000_000, step=1),
-            e("aten::linear", K.HOST_OP, 0, 100),
-            e("aten::mm", K.HOST_OP, 10, 50),
-            e("launch", K.RUNTIME_CALL, 20, 5, correlation=1),
-            e(kernel, K.KERNEL, 100, 8_000_000, device=0, correlation=1),
-        ],
-        tables={
-            "operators": {
-                "row": [2], "shapes": [json.dumps(shapes)], "types": [json.dumps([kind, kind])],
-                "values": ["[]"],
-            }
-        },
-        recorded={"timeline", "steps", "device", "launches", "shapes"},
-        devices=(Device(rank=0, index=0, name=device, memory_bytes=40 << 30),),
-    )  # fmt: skip
-
-
-def test_a_product_under_the_roof(make):
-    found = roofline(trained(make))
-    (product_,) = found.operators
-    assert product_.flops == 2 * 4096**3
-    assert product_.bytes == 3 * 4096**2 * 4
-    assert product_.achieved_flops_per_second == pytest.approx(2 * 4096**3 / 8e-3)
-    assert (product_.number_format, product_.bound) == ("float32", "compute")
-    assert product_.attainable_flops_per_second == 19.5e12
-    assert product_.efficiency_ratio == pytest.approx(2 * 4096**3 / 8e-3 / 19.5e12)
-    assert found.steps[0].utilisation_ratio == pytest.approx(2 * 4096**3 / (10e-3 * 19.5e12))
-    assert found.counted_ratio == 1
-
-
-def test_tensor_cores_have_another_roof(make):
-    (product_,) = roofline(trained(make, kernel="ampere_s1688gemm_128x128_tn")).operators
-    assert (product_.number_format, product_.attainable_flops_per_second) == ("tf32", 156e12)
-
-
-def test_little_work_per_byte_is_bound_by_memory(make):
-    (product_,) = roofline(trained(make, kind="c10::BFloat16", shapes=[[1, 4096], [4096, 4096]])).operators
-    assert product_.bound == "memory"
-    assert product_.attainable_flops_per_second == pytest.approx(product_.intensity * 1555e9)
-
-
-def test_what_is_not_known_is_not_claimed(make):
-    found = roofline(trained(make, device="NVIDIA A1000"))
-    assert found.peak is None
-    assert found.steps[0].utilisation_ratio is None
-    assert found.operators[0].achieved_flops_per_second > 0
-    assert found.operators[0].efficiency_ratio is None
-    assert found.notes == ("the peak of NVIDIA A1000 is not known",)
-    (product_,) = roofline(trained(make, kind="Mystery")).operators
-    assert (product_.number_format, product_.bytes, product_.efficiency_ratio) == ("", None, None)
-    with pytest.raises(EmptyTraceError, match="shapes"):
-        roofline(make.build([make.event("aten::mm", make.Kind.HOST_OP, 0, 5)]))
-    with pytest.raises(EmptyTraceError, match="no matrix product"):
-        roofline(trained(make, shapes=[[2], [3]]))
-
-
-def test_work_that_cannot_be_told_leaves_utilisation_open(make):
-    from dataclasses import replace
-
-    trace = trained(make)
-    other = make.build([make.event("aten::convolution", make.Kind.HOST_OP, 0, 5)])
-    assert other.strings.find("aten::convolution") >= 0
-    name = trace.name.copy()
-    name[trace.named("aten::linear")] = len(trace.strings)
-    from stepscope.trace.names import Strings
-
-    found = roofline(
-        replace(trace, name=name, strings=Strings.of([*trace.strings.texts(), "aten::convolution"]))
-    )
-    assert found.steps[0].utilisation_ratio is None
-    assert "1 calls of aten::convolution" in found.notes[-1]
 
 
 @pytest.mark.parametrize(

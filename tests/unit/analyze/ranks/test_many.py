@@ -130,7 +130,7 @@ def test_without_ray_it_says_so_and_falls_back_only_if_asked(simulated, tmp_path
     assert main([*asked, "--fall-back"]) == 0
     said = capsys.readouterr()
     assert "without Ray: no Ray cluster can be reached at 127.0.0.1:9" in said.err
-    assert "collectives of 2 ranks" in said.out
+    assert "of the time in collectives is waiting" in said.out
 
 
 def test_progress_says_what_is_left(monkeypatch):
