@@ -54,9 +54,9 @@ def load_ranks(
         UsageError: Ray is not installed, or cannot be reached.
     """
     place = _copied(path) if is_url(path) else Path(path)
-    from stepscope.trace.rank_set import set_files
+    from stepscope.trace.set import exists
 
-    if not place.exists() and not set_files(place):
+    if not exists(place):
         raise TraceError(
             "no such run or profile", hint="pass a run's directory or a folder of profiles", path=place
         )
@@ -80,9 +80,9 @@ def _copied(url: str | os.PathLike[str]) -> Path:
 
 def _of_profiles(place: Path, path: str, where: HowRead) -> tuple[Job, Trace]:
     from stepscope.trace import pool
-    from stepscope.trace.ranks import profile_files
+    from stepscope.trace.set import files_of
 
-    if place.is_dir() and (where.ray or where.processes or pool.large(list(profile_files(place)))):
+    if place.is_dir() and (where.ray or where.processes or pool.large(files_of(place))):
         from stepscope.analyze.ranks.many import job_of_files
 
         return job_of_files(place, where, url=path if is_url(path) else "")

@@ -13,7 +13,8 @@ from support.tfprof import advice_text, options_of
 from stepscope.analyze.tfprof import profile
 from stepscope.analyze.tfprof.advise import advise
 from stepscope.errors import EmptyTraceError
-from stepscope.trace.tfprof import find_profile, read_graph, step_files
+from stepscope.trace.set import step_files
+from stepscope.trace.tfprof import find_profile, read_graph
 
 MODELS = ("dense", "loop", "devices", "convolution", "calls")
 DRAWS = 40

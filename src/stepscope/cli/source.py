@@ -35,9 +35,9 @@ class ProfileSource:
     steps: str = ""
 
     def __post_init__(self) -> None:
-        from stepscope.trace.rank_set import set_files
+        from stepscope.trace.set import exists
 
-        if not self.path.exists() and not set_files(self.path):
+        if not exists(self.path):
             raise TraceError(
                 "no such profile", hint="pass a trace file or a directory of them", path=self.path
             )
@@ -76,14 +76,15 @@ class ProfileSource:
     @property
     def _whole(self) -> Trace:
         from stepscope.trace import load_trace
+        from stepscope.trace.set import has_metadata
         from stepscope.trace.tfprof import profile_file
 
         if self.profile is not None and not self.path.is_dir() and profile_file(self.path) is None:
             from stepscope.trace.context import trace_of
 
             return trace_of(self.profile, str(self.path))
-        whole = self.path.is_dir() and any(self.path.rglob("run_meta_*"))  # with transfers between processes
-        return load_trace(self.path if whole else profile_file(self.path) or self.path, cache=self.cache)
+        own = None if has_metadata(self.path) else profile_file(self.path)
+        return load_trace(own or self.path, cache=self.cache)
 
 
 def open_source(path: str, **more: object) -> ProfileSource:

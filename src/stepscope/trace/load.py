@@ -13,8 +13,8 @@ from stepscope.trace import pool
 from stepscope.trace.formats import require_format
 from stepscope.trace.merge import merge
 from stepscope.trace.model import Trace
-from stepscope.trace.rank_set import set_files
 from stepscope.trace.ranks import load_directory, load_rank_set, with_rank_of
+from stepscope.trace.set import set_files
 from stepscope.trace.structure import build
 from stepscope.urls import is_url
 
@@ -26,7 +26,7 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     """Read a profile of any supported format, or a directory of them as a set of ranks and steps.
 
     Args:
-        path: A file, plain or gzipped, a directory, or what :mod:`stepscope.trace.rank_set` names; or the
+        path: A file, plain or gzipped, a directory, or what :mod:`stepscope.trace.set` names; or the
             URL of one, which is fetched first.
         cache: Keep the columns in a cache file beside the trace, or in the user's cache directory where that
             cannot be written, and read from it while the trace has not changed.

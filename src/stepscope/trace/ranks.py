@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,20 +11,10 @@ from pathlib import Path
 from stepscope.errors import TraceError
 from stepscope.events.telemetry import MAX_RANKS
 from stepscope.trace import formats
-from stepscope.trace.cache import SUFFIX
 from stepscope.trace.merge import merge, with_rank
 from stepscope.trace.model import Trace
-from stepscope.trace.sampled import ENDING as STACKS
+from stepscope.trace.set import distinct_files, profile_files, rank_in_name, ranks_of_roles, role_in_path
 
-DEEPEST = 5
-"""Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
-
-_RANK = re.compile(r"rank[-_ .]?(\d+)|(?:dump|worker|process|proc|gpu|node)[-_ .]?(\d+)", re.IGNORECASE)
-_NUMBERED = re.compile(r"^[a-z]+[-_ .]?(\d+)$", re.IGNORECASE)
-_ROLE = re.compile(r"^(chief|master|worker|ps|evaluator)[-_]?(\d+)$", re.IGNORECASE)
-_ROLES = ("chief", "master", "worker", "ps", "evaluator")
-_TIMELINE = re.compile(r"timeline-(\d+)\.json")
-_XPLANE, _RENDERED = ".xplane.pb", ".trace.json"
 _PREFERRED = (
     "chrome",
     "xplane",
@@ -41,7 +29,6 @@ _PREFERRED = (
 
 OVERLAP = "overlap in time"
 """The note about files that cannot be one recording of one rank."""
-_NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 
 
 def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]) -> Trace:
@@ -54,17 +41,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
     """
     found: dict[str, list[Path]] = defaultdict(list)
     unread: list[str] = []
-    paths = list(profile_files(directory))
-    planes = {
-        path.with_name(path.name.removesuffix(_XPLANE)) for path in paths if path.name.endswith(_XPLANE)
-    }
-    metadata = {path for path in paths if path.name.startswith("run_meta_")}
-    folders = {path.parent for path in metadata}
-    for path in paths:
-        if path.with_name(path.name.split(_RENDERED)[0]) in planes and _RENDERED in path.name:
-            continue  # what JAX and TensorFlow render from the XPlane beside it
-        if beside_metadata(path) in metadata or (path.name == "profile.context" and path.parent in folders):
-            continue  # made of the RunMetadata beside it, of which it leaves something out
+    for path in distinct_files(list(profile_files(directory))):
         try:
             form = formats.find_format(path)
         except TraceError as error:
@@ -158,45 +135,12 @@ def _whole(directory: Path, traces: list[Trace], notes: list[str], problems: lis
     return replace(whole, notes=(*whole.notes, *notes, *problems, *doubts, *missing_ranks(whole)))
 
 
-def beside_metadata(path: Path) -> Path | None:
-    """Return where the RunMetadata lies of which a TensorFlow timeline was made; None for other files."""
-    match = _TIMELINE.match(path.name)
-    return path.with_name(f"run_meta_{match[1]}") if match else None
-
-
-def profile_files(directory: Path) -> Iterator[Path]:
-    """Iterate over the files that may be profiles, in natural order."""
-    for folder, folders, files in os.walk(directory):
-        depth = len(Path(folder).relative_to(directory).parts)
-        folders[:] = (
-            sorted((name for name in folders if not name.startswith(".")), key=natural)
-            if depth < DEEPEST
-            else []
-        )
-        for name in sorted(files, key=natural):
-            if not name.startswith(".") and not name.endswith(_NO_PROFILES):
-                yield Path(folder, name)
-
-
-def natural(text: str) -> list[tuple[int, int, str]]:
-    """Return a key that sorts ``rank10`` after ``rank9``."""
-    return [
-        (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part
-    ]
-
-
 def give_ranks(directory: Path, traces: list[Trace]) -> tuple[list[Trace], list[str]]:
     """Give each trace its rank: by the file itself, else by its name or folder, else by order of folders."""
     unknown = [trace for trace in traces if not trace.sources[0].rank_known]
     if not unknown:
         return traces, _conflicts(traces)
-    roles = {
-        role: rank
-        for rank, role in enumerate(sorted({_role(directory, t) for t in unknown}, key=_role_order))
-    }
-    named = {role: int(match[1]) for role in roles if (match := _NUMBERED.match(role))}
-    if len(named) == len(roles) == len(set(named.values())) and not _mixed(roles):
-        roles = named
+    roles = ranks_of_roles(_role(directory, trace) for trace in unknown)
     notes = []
     if len(roles) > 1:
         notes.append(
@@ -213,37 +157,12 @@ _NAMED = 8
 
 
 def _role(directory: Path, trace: Trace) -> str:
-    """Return the part of a path that tells ranks apart: its name or folder, without step numbers."""
-    parts = Path(trace.sources[0].path).relative_to(directory).parts
-    for part in reversed(parts):
-        if match := _RANK.search(part):
-            return match[0].lower()
-        if match := _ROLE.match(part):
-            return match[0].lower()
+    path = Path(trace.sources[0].path).relative_to(directory)
+    if (role := role_in_path(path)) is not None:
+        return role
     if trace.format == "xplane":
-        return parts[-1].removesuffix(".xplane.pb")
-    return "/".join(parts[:-1])
-
-
-def _role_order(role: str) -> tuple[int, list[tuple[int, int, str]]]:
-    match = _ROLE.match(role)
-    return (_ROLES.index(match[1].lower()) if match else len(_ROLES), natural(role))
-
-
-def _mixed(roles: dict[str, int]) -> bool:
-    """Return whether roles of several names are counted each from 0, as chief_0 and worker_0 are."""
-    return len({re.sub(r"\d+", "", role) for role in roles}) > 1
-
-
-def without_rank(path: str) -> str:
-    """Return a path without the ranks in its names: the same for all ranks of one profile."""
-    return _RANK.sub("", path)
-
-
-def rank_in_name(path: Path) -> int | None:
-    """Return the rank in a file's name, None if there is none."""
-    match = _RANK.search(path.name)
-    return int(match[1] or match[2]) if match else None
+        return path.name.removesuffix(".xplane.pb")
+    return "/".join(path.parts[:-1])
 
 
 def _conflicts(traces: list[Trace]) -> list[str]:

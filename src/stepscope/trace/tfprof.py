@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from stepscope.errors import TraceError
 from stepscope.trace.schema import message, text
+from stepscope.trace.set import context_file, step_files
 
 _CPU_TIME = re.compile(r".*/(device:gpu|gpu|device:cpu|cpu):[0-9]+", re.DOTALL)
 _GPU_NUMBER = re.compile(r"gpu:[0-9]+")
@@ -423,30 +424,11 @@ def find_profile(path: str | Path) -> Callable[[], Profile] | None:
 
 def profile_file(path: Path) -> Path | None:
     """Return the ProfileProto file at a path: itself, or that of a directory or of its first rank."""
-    if path.is_dir():
-        ranks = sorted(path.glob("*_rank[0-9]*_step*.tfprof/profile.context"), key=_rank)
-        path = ranks[0] if ranks else path / "profile.context"
+    path = context_file(path)
     if not path.is_file():
         return None
     with path.open("rb") as stream:
         return path if is_profile(stream.read(64)) else None
-
-
-def _rank(path: Path) -> int:
-    return int(path.parent.name.rpartition("_rank")[2].partition("_")[0])
-
-
-def step_files(directory: Path) -> list[Path]:
-    """RunMetadata files of a directory in step order: ``run_metadata*`` and ``run_meta_<step>``."""
-    found = [
-        path
-        for pattern in ("run_metadata*", "run_meta_*")
-        for path in directory.glob(pattern)
-        if path.is_file()
-    ]
-    return sorted(
-        found, key=lambda path: ([int(number) for number in re.findall(r"\d+", path.name)], path.name)
-    )
 
 
 def _optional(path: Path) -> Path | None:

@@ -13,8 +13,8 @@ from support.addresses import Addresses
 
 from stepscope.serve import Server
 from stepscope.serve.follow import LogFollower, copy_of
-from stepscope.serve.profiles.open_profiles import parts_of
 from stepscope.serve.reply import Refusal
+from stepscope.trace.set import parts_of
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_other_formats_are_left_out_and_said(tmp_path):
 
 
 def test_what_was_rendered_from_an_xplane_is_not_read_twice(tmp_path):
-    from stepscope.trace.ranks import profile_files
+    from stepscope.trace.set import profile_files
 
     folder = tmp_path / "plugins" / "profile" / "2026_01_01"
     kineto(folder / "vm.trace.json")

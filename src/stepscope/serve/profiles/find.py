@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +19,11 @@ from stepscope.serve.routes import Backend, get
 from stepscope.store import Log
 from stepscope.store.captures import ENDING, MOST_STEPS, read
 from stepscope.trace.formats import find_format
-from stepscope.trace.rank_set import set_name
-from stepscope.trace.ranks import natural, rank_in_name, without_rank
+from stepscope.trace.set import DEEPEST_OF_LOG, is_candidate, jobs, natural, rank_in_name, sessions, sets
 
 if TYPE_CHECKING:
     from stepscope.mirror import Mirror
 
-NAME = re.compile(
-    r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
-    re.IGNORECASE,
-)
-"""Names of profiles; event files, which may also hold a profile, are not among them."""
-SESSION = re.compile(r"_rank\d+_step\d+(_\d+)?\.tfprof$")
-"""Folders that captures of TensorFlow's sessions leave, and the folder that those of all processes lie in."""
-TASK = re.compile(r"(chief|master|worker|ps|evaluator)_\d+$")
-"""Folders of the tasks of a TensorFlow job."""
-ROUND = re.compile(r"(^|/)step\d{8,}$")
-NOT_PROFILES = {"config.json", "metrics.json", "state.json", "tokenizer.json", "package.json"}
-DEEPEST = 8
 HEAD_BYTES = 256 << 10
 """Bytes of a file in a store that show its format, compressed or not."""
 AT_ONCE = 16
@@ -112,12 +98,7 @@ class Finder:
                     steps=captured.get(relative) or captured.get(relative.rpartition("/")[0], []),
                 )
             )
-        entries = captures_of_sessions(entries)
-        sets = groups(entries)
-        folders = {entry.path for entry in sets}
-        sets += [one for one in captures_of_ranks(entries) if one.path.rpartition("/")[0] not in folders]
-        sets += jobs_of_tasks(entries)
-        entries += sets
+        entries = wholes(entries)
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
         return entries, len(found)
 
@@ -167,46 +148,23 @@ class Finder:
         return CaptureSteps(place.relative_to(self.directory).as_posix(), numbers[:MOST_STEPS])
 
 
-def captures_of_sessions(entries: list[ProfileEntry]) -> list[ProfileEntry]:
-    """Return what there is, the files of each capture of TensorFlow's sessions as one entry.
-
-    A process leaves a folder with a timeline of each step and a ``profile.context``. Those of all processes
-    that were due at one step lie in one folder, which is then the profile.
-    """
-    rest: list[ProfileEntry] = []
-    found: dict[str, dict[str, list[ProfileEntry]]] = {}
-    for entry in entries:
-        folder = entry.path.rpartition("/")[0]
-        if not SESSION.search(folder):
-            rest.append(entry)
-            continue
-        round_, _, name = folder.rpartition("/")
-        whole = round_ if ROUND.search(round_) else folder
-        found.setdefault(whole, {}).setdefault(name, []).append(entry)
-    return rest + [whole_of(path, processes) for path, processes in found.items()]
+def wholes(entries: list[ProfileEntry]) -> list[ProfileEntry]:
+    """Return single profiles, and those that several files form."""
+    one = {entry.path: entry for entry in entries}
+    for path, processes in sessions(list(one)).items():
+        members = [one.pop(name) for files in processes.values() for name in files]
+        rank = rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None
+        count = len(processes)
+        one[path] = msgspec.structs.replace(whole(path, members), format="step_stats", rank=rank, files=count)
+    several = [whole(path, [one[name] for name in members]) for path, members in sets(one).items()]
+    for path, tasks in jobs(one).items():
+        members = [one[name] for files in tasks.values() for name in files]
+        several.append(msgspec.structs.replace(whole(path, members), files=len(tasks)))
+    return [*one.values(), *several]
 
 
-def whole_of(path: str, processes: dict[str, list[ProfileEntry]]) -> ProfileEntry:
-    """Return the profile of a folder, given the files of each process in it."""
-    members = [entry for files in processes.values() for entry in files]
-    rank = rank_in_name(Path(next(iter(processes)))) if len(processes) == 1 else None
-    return msgspec.structs.replace(whole(path, members), format="step_stats", rank=rank, files=len(processes))
-
-
-def groups(entries: list[ProfileEntry]) -> list[ProfileEntry]:
-    """Return directories that hold nothing but one profile of several ranks, each as one profile."""
-    folders: dict[str, list[ProfileEntry]] = {}
-    for entry in entries:
-        folders.setdefault(entry.path.rpartition("/")[0], []).append(entry)
-    return [
-        whole(folder, members)
-        for folder, members in folders.items()
-        if folder and len(members) > 1 and len({without_rank(member.path) for member in members}) == 1
-    ]
-
-
-def whole(path: str, members: list[ProfileEntry]) -> ProfileEntry:
-    """Return the profiles of several ranks as one."""
+def whole(path: str, members: Sequence[ProfileEntry]) -> ProfileEntry:
+    """Return the profiles of several ranks or steps as one."""
     return ProfileEntry(
         path=path,
         run=members[0].run,
@@ -217,35 +175,6 @@ def whole(path: str, members: list[ProfileEntry]) -> ProfileEntry:
         files=len(members),
         steps=sorted({step for member in members for step in member.steps}),
     )
-
-
-def captures_of_ranks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
-    """Return what all ranks captured of each step as one profile, where other steps lie beside it."""
-    sets: dict[str, list[ProfileEntry]] = {}
-    for entry in entries:
-        folder, _, file = entry.path.rpartition("/")
-        if entry.files == 1 and (name := set_name(file)):
-            sets.setdefault(f"{folder}/{name}" if folder else name, []).append(entry)
-    return [
-        whole(path, members) for path, members in sets.items() if len({member.rank for member in members}) > 1
-    ]
-
-
-def jobs_of_tasks(entries: list[ProfileEntry]) -> list[ProfileEntry]:
-    """Return directories with a folder of profiles for each task of a TensorFlow job, each as one profile."""
-    jobs: dict[str, dict[str, list[ProfileEntry]]] = {}
-    for entry in entries:
-        folder = entry.path.rpartition("/")[0]
-        job, _, task = folder.rpartition("/")
-        if job and TASK.match(task):
-            jobs.setdefault(job, {}).setdefault(task, []).append(entry)
-    return [
-        msgspec.structs.replace(
-            whole(job, [each for files in tasks.values() for each in files]), files=len(tasks)
-        )
-        for job, tasks in jobs.items()
-        if len(tasks) > 1
-    ]
 
 
 def format_of(path: Path) -> str | None:
@@ -269,13 +198,6 @@ def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str |
     return True, format_of(place)
 
 
-def is_candidate(name: str) -> bool:
-    """Return whether a file of a store may be a profile, by its path from the log directory."""
-    *folders, last = name.split("/")
-    hidden = any(part.startswith(".") for part in (*folders, last))
-    return not hidden and len(folders) <= DEEPEST and bool(NAME.search(last)) and last not in NOT_PROFILES
-
-
 def candidates(directory: Path, runs: Iterable[str] = ()) -> Iterator[Path]:
     """Iterate over the files that may be profiles.
 
@@ -296,9 +218,9 @@ def candidates(directory: Path, runs: Iterable[str] = ()) -> Iterator[Path]:
         for folder, folders, files in os.walk(way):
             depth = len(Path(folder).relative_to(directory).parts)
             shown = sorted(name for name in folders if not name.startswith("."))
-            folders[:] = shown if depth < DEEPEST else []
+            folders[:] = shown if depth < DEEPEST_OF_LOG else []
             for name in files:
-                if not name.startswith(".") and NAME.search(name) and name not in NOT_PROFILES:
+                if is_candidate(name):
                     yield Path(folder, name)
 
 

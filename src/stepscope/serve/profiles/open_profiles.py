@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -31,10 +31,10 @@ from stepscope.serve.routes import LARGEST, Backend, provide
 from stepscope.store import Log
 from stepscope.trace import Trace, load_trace
 from stepscope.trace.cache import load_cached
-from stepscope.trace.rank_set import set_files, set_name
 from stepscope.trace.ranks import with_rank_of
 from stepscope.trace.rectangles import Timeline
 from stepscope.trace.sampled import load_samples
+from stepscope.trace.set import parts_of, stamp
 from stepscope.trace.tfprof import Profile as TfprofProfile
 from stepscope.trace.tfprof import find_profile
 
@@ -245,7 +245,7 @@ class Profiles:
         place = self._place(path)
         self._fetch(path)
         try:
-            changed = _changed(place)
+            changed = stamp(place)
         except OSError:
             raise Refusal(404, f"no such profile: {path}", "ask api/v1/profiles for what is there") from None
         with self._lock:
@@ -343,35 +343,3 @@ class Profiles:
 
 
 provide(OpenProfile, lambda backend, path: backend.part(Profiles).get(path), PATH, names={"profile": "path"})
-
-
-def parts_of(path: str, names: Iterable[str]) -> list[str]:
-    """Return the files that a profile is made of: itself, those below it or of its set, and those beside it.
-
-    Args:
-        path: Of a file, a folder or a set of ranks, from the log directory.
-        names: Paths of the files that there are.
-    """
-    folder, _, last = path.rpartition("/")
-    beside: dict[str, list[str]] = {}
-    for name in names:
-        beside.setdefault(name.rpartition("/")[0], []).append(name)
-    siblings = {name: name.rpartition("/")[2] for name in beside.get(folder, ())}
-    found = [name for name in names if name == path or name.startswith(f"{path}/")]
-    found += [name for name, own in siblings.items() if set_name(own) == last]
-    if any(own.startswith("run_meta_") or own == "graph.pbtxt" for own in siblings.values()):
-        found += siblings  # tfprof's own data, which belong together
-    wanted = {path, *found}
-    found += [name for name, own in siblings.items() if any(name.startswith(f"{each}.") for each in wanted)]
-    return sorted(set(found))
-
-
-def _changed(place: Path) -> int:
-    """Return what distinguishes one version of a file, or of a directory of files, from the next."""
-    if files := set_files(place):
-        return hash(tuple((path.name, path.stat().st_mtime_ns) for path in files))
-    if not place.is_dir():
-        stat = place.stat()
-        return hash((stat.st_mtime_ns, stat.st_size))
-    found = [(entry.name, entry.stat().st_mtime_ns) for entry in place.iterdir() if entry.is_file()]
-    return hash(tuple(sorted(found)))

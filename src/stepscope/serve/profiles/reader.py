@@ -17,7 +17,7 @@ from stepscope.serve.profiles.types import ReadingProgress
 from stepscope.trace import Trace
 from stepscope.trace.bounds import memory_bound
 from stepscope.trace.cache import read as read_columns
-from stepscope.trace.rank_set import set_files
+from stepscope.trace.set import size_of
 
 LEAST_SECS = 120.0
 BYTES_PER_SEC = 1 << 20
@@ -177,15 +177,3 @@ class ProfileReader:
             "or too large for this machine",
             hint="record it again; if other tools read it, please report it with the file",
         )
-
-
-def size_of(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a directory or set of ranks; 0 if not known."""
-    try:
-        if path.is_dir():
-            return sum(each.stat().st_size for each in path.iterdir() if each.is_file())
-        if files := set_files(path):
-            return sum(each.stat().st_size for each in files)
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -13,7 +13,7 @@ from stepscope.serve.profiles.find import Finder, run_of
 from stepscope.serve.profiles.open_profiles import Profiles
 from stepscope.serve.reply import Refusal
 from stepscope.trace import load_trace
-from stepscope.trace.rank_set import set_files
+from stepscope.trace.set import set_files
 
 TRACE = json.dumps(
     {"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}
