@@ -2,9 +2,9 @@
 
 Generated modules would tie users to one protobuf version and collide with TensorFlow's own registration, so
 the few fields that are read are declared here, one line per message: ``name number type``, ``*`` for
-repeated. Text is declared as bytes, because a bad byte in one node's name must not make the whole profile
-unreadable; see :func:`text`. A map is a repeated entry with ``key`` and ``value``, which is what it is on the
-wire.
+repeated, ``?`` for one of the message's alternatives, of which ``WhichOneof("value")`` tells. Text is
+declared as bytes, because a bad byte in one node's name must not make the whole profile unreadable; see
+:func:`text`. A map is a repeated entry with ``key`` and ``value``, which is what it is on the wire.
 """
 
 from __future__ import annotations
@@ -78,13 +78,22 @@ StackFrameIndex: file_names 1 bytes*, function_names 2 bytes*, file_locations 3 
 stack_frames 4 StackFrame*
 FileLocation: file_name_id 1 int32, function_name_id 2 int32, line 3 int32
 StackFrame: file_location_id 1 int32, parent_frame_id 2 int32
+XPlane: id 1 int64, name 2 bytes, event_metadata 4 XEventEntry*, stat_metadata 5 XStatEntry*, stats 6 XStat*
+XEventEntry: key 1 int64, value 2 XEventMetadata
+XEventMetadata: name 2 bytes, display_name 4 bytes, stats 5 XStat*
+XStatEntry: key 1 int64, value 2 XStatMetadata
+XStatMetadata: id 1 int64, name 2 bytes
+XStat: metadata_id 1 int64, double_value 2 double?, uint64_value 3 uint64?, int64_value 4 int64?, \
+str_value 5 bytes?, bytes_value 6 bytes?, ref_value 7 uint64?
+XLine: name 2 bytes, timestamp_ns 3 int64, display_name 11 bytes
+
 ExecMemory: memory_micros 1 int64, accelerator_persistent_bytes 5 int64, requested_bytes 6 int64, \
 peak_bytes 7 int64, residual_bytes 8 int64, output_bytes 9 int64, allocator_bytes_in_use 10 int64
 """
 """Field numbers as in TensorFlow 2.15 (graph.proto, step_stats.proto, tfprof_log.proto); HLO as in XLA
-(hlo.proto, xla_data.proto)."""
+(hlo.proto, xla_data.proto); XPlane without the events of its lines (xplane.proto)."""
 
-_TYPES = {"bytes": 12, "int64": 3, "int32": 5, "uint32": 13, "uint64": 4, "bool": 8}
+_TYPES = {"bytes": 12, "int64": 3, "int32": 5, "uint32": 13, "uint64": 4, "bool": 8, "double": 1}
 _MESSAGE, _OPTIONAL, _REPEATED = 11, 1, 3
 
 
@@ -127,7 +136,11 @@ def _declare(message_type: Any, package: str, name: str, number: str, kind: str)
     field = message_type.field.add(
         name=name, number=int(number), label=_REPEATED if kind[-1] == "*" else _OPTIONAL
     )
-    kind = kind.rstrip("*")
+    if kind[-1] == "?":
+        if not message_type.oneof_decl:
+            message_type.oneof_decl.add(name="value")
+        field.oneof_index = 0
+    kind = kind.rstrip("*?")
     field.type = _TYPES.get(kind, _MESSAGE)
     if kind not in _TYPES:
         field.type_name = f".{package}.{kind}"

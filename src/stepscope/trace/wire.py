@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 from stepscope.events.wire import FIXED32, FIXED64, read_value
@@ -24,21 +23,6 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
         key, at = varint(data, at)
         value, at = read_value(data, at, key & 7, key)
         yield key >> 3, key & 7, int.from_bytes(value, "little") if key & 7 in (FIXED64, FIXED32) else value
-
-
-def signed(value: int) -> int:
-    """Return an unsigned 64-bit number as the signed one of the same bits."""
-    return value - (1 << 64) if value >> 63 else value
-
-
-def double(value: int) -> float:
-    """Return a fixed64 field as the double it is."""
-    return float(struct.unpack("<d", struct.pack("<Q", value))[0])
-
-
-def text(value: Value) -> str:
-    """Return a bytes field as text; bad UTF-8 is replaced."""
-    return bytes(value).decode("utf-8", "replace") if isinstance(value, memoryview) else ""
 
 
 def _first(data: memoryview, wanted: int) -> memoryview | None:

@@ -8,11 +8,14 @@ planes have.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.wire import read_varint as varint
@@ -26,8 +29,8 @@ from stepscope.trace.hlo import Program, read_program
 from stepscope.trace.instructions import Ran, add_instructions
 from stepscope.trace.model import Device, Kind, Lane
 from stepscope.trace.names import Paths, Strings
+from stepscope.trace.schema import message
 from stepscope.trace.tables import MemoryAction
-from stepscope.trace.wire import double, fields, signed, text
 
 _WANTED = (
     "correlation_id",
@@ -171,17 +174,16 @@ def read(path: Path) -> list[Draft]:
 
 
 def _planes(data: bytes, path: Path) -> tuple[list[_Plane], list[str], list[str]]:
-    view = memoryview(data)[: len(data) - 8]
     planes, hosts, problems = [], [], []
     try:
-        for number, _, value in fields(view):
-            if number == 1 and isinstance(value, memoryview):
-                planes.append(_plane(value, _offset(view, value)))
-            elif number == 4:
-                hosts.append(text(value))
-            elif number in (2, 3):
-                problems.append(f"the profiler reported: {text(value)}")
-    except ValueError as error:
+        for tag, _, begin, end in _fields(data, 0, len(data) - 8):
+            if tag == 1 << 3 | 2:
+                planes.append(_plane(data, begin, end))
+            elif tag == 4 << 3 | 2:
+                hosts.append(_text(data[begin:end]))
+            elif tag in (2 << 3 | 2, 3 << 3 | 2):
+                problems.append(f"the profiler reported: {_text(data[begin:end])}")
+    except (ValueError, DecodeError) as error:
         if not planes:
             raise TraceError(
                 f"not an XSpace message: {error}", hint="copy the file again", path=path
@@ -190,92 +192,80 @@ def _planes(data: bytes, path: Path) -> tuple[list[_Plane], list[str], list[str]
     return planes, hosts, problems
 
 
-def _offset(whole: memoryview, part: memoryview) -> int:
-    """Return where a view begins within another of the same bytes."""
-    base = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
-    return int(np.frombuffer(part, np.uint8).__array_interface__["data"][0] - base) if len(part) else 0
+def _fields(data: bytes, begin: int, end: int, skipped: int = 0) -> Iterator[tuple[int, int, int, int]]:
+    """Iterate over a message's fields: tag, and where the field begins, where its content begins and ends.
+
+    Runs of a ``skipped`` field, of which there may be millions, are passed over.
+
+    Raises:
+        ValueError: Bytes that are not a message, or one that is cut short.
+    """
+    view, at = memoryview(data), begin
+    while (at := xline.skip(data, at, end, skipped) if skipped else at) < end:
+        if at < 0:
+            raise ValueError("a field is cut short")
+        tag, content = varint(view, at)
+        after = content
+        if tag & 7 == 0:
+            after = varint(view, content)[1]
+        elif tag & 7 == 2:
+            length, content = varint(view, content)
+            after = content + length
+        elif tag & 7 in (1, 5):
+            after += 8 if tag & 7 == 1 else 4
+        else:
+            raise ValueError(f"no field has the wire type {tag & 7}")
+        if after > end or not tag >> 3:
+            raise ValueError(f"a field of {after - at} bytes is cut short, or none")
+        yield tag, at, content, after
+        at = after
 
 
-def _plane(view: memoryview, start: int) -> _Plane:
-    plane = _Plane("")
-    raw_stats: list[memoryview] = []
-    metadata: list[memoryview] = []
-    for number, _, value in fields(view):
-        if number == 1 and isinstance(value, int):
-            plane.id = value
-        elif number == 2:
-            plane.name = text(value)
-        elif isinstance(value, memoryview):
-            if number == 3:
-                begin = start + _offset(view, value)
-                plane.lines.append((begin, begin + len(value)))
-            elif number == 4:
-                metadata.append(value)
-            elif number == 5:
-                _, names = _entry(value)
-                plane.stat_names[int(names.get(1, 0))] = text(names.get(2, b""))
-            elif number == 6:
-                raw_stats.append(value)
-    for stat in raw_stats:
-        name, value = _stat(stat, plane.stat_names)
-        plane.stats[name] = value
-    for entry in metadata:
-        key, name, stats = _event_metadata(entry, plane.stat_names)
-        if (proto := stats.pop(_PROTO, None)) is None:
-            plane.events[key] = name, stats
-        elif program := read_program(proto):
+def _plane(data: bytes, begin: int, end: int) -> _Plane:
+    lines, rest = [], []
+    for tag, at, content, after in _fields(data, begin, end):
+        if tag == 3 << 3 | 2:
+            lines.append((content, after))
+        else:
+            rest.append(data[at:after])
+    proto = message("XPlane").FromString(b"".join(rest))
+    plane = _Plane(_text(proto.name), proto.id, lines)
+    for entry in proto.stat_metadata:
+        plane.stat_names[entry.value.id] = _text(entry.value.name)
+    names = plane.stat_names
+    plane.stats = {names.get(stat.metadata_id, ""): _value(stat, names) for stat in proto.stats}
+    wanted = {number for number, name in names.items() if name in _WANTED or name == _PROTO}
+    for entry in proto.event_metadata:
+        metadata = entry.value
+        stats = {
+            names[stat.metadata_id]: _value(stat, names)
+            for stat in metadata.stats
+            if stat.metadata_id in wanted
+        }
+        # An HLO's name may be its whole text; its display name is the short one.
+        name = _text(metadata.name)
+        if len(name) > 200:
+            name = _text(metadata.display_name) or name
+        if (program := stats.pop(_PROTO, None)) is None:
+            plane.events[entry.key] = name, stats
+        elif read := read_program(program):
             match = _PROGRAM.match(name)
-            plane.programs[int(match[2]) if match else key] = program
+            plane.programs[int(match[2]) if match else entry.key] = read
     return plane
 
 
-def _entry(view: memoryview) -> tuple[int, dict[int, Any]]:
-    """Return a map entry's key, and the value's fields."""
-    key, value = 0, {}
-    for number, _, content in fields(view):
-        if number == 1 and isinstance(content, int):
-            key = signed(content)
-        elif number == 2 and isinstance(content, memoryview):
-            value = {field_number: each for field_number, _, each in fields(content)}
-    return key, value
+def _value(stat: Any, names: dict[int, str]) -> Any:
+    kind = stat.WhichOneof("value")
+    if kind is None:
+        return None
+    value = getattr(stat, kind)
+    if kind == "ref_value":
+        return names.get(value, "")
+    return _text(value) if kind == "str_value" else value
 
 
-def _event_metadata(view: memoryview, stat_names: dict[int, str]) -> tuple[int, str, dict[str, Any]]:
-    key, name, display, stats = 0, "", "", {}
-    for number, _, content in fields(view):
-        if number == 1 and isinstance(content, int):
-            key = signed(content)
-        elif number == 2 and isinstance(content, memoryview):
-            for inner, _, value in fields(content):
-                if inner == 2:
-                    name = text(value)
-                elif inner == 4:
-                    display = text(value)
-                elif inner == 5 and isinstance(value, memoryview):
-                    stat_name, stat_value = _stat(value, stat_names)
-                    if stat_name in _WANTED or stat_name == _PROTO:
-                        stats[stat_name] = stat_value
-    # An HLO's name may be its whole text; its display name is the short one.
-    return key, (display or name) if len(name) > 200 else name, stats
-
-
-def _stat(view: memoryview, names: dict[int, str]) -> tuple[str, Any]:
-    name = ""
-    value: Any = None
-    for number, _, content in fields(view):
-        if number == 1 and isinstance(content, int):
-            name = names.get(content, "")
-        elif number == 2 and isinstance(content, int):
-            value = double(content)
-        elif number == 4 and isinstance(content, int):
-            value = signed(content)
-        elif number == 7 and isinstance(content, int):
-            value = names.get(content, "")
-        elif number == 6 and isinstance(content, memoryview):
-            value = bytes(content)
-        else:
-            value = text(content) if isinstance(content, memoryview) else content
-    return name, value
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _device_index(plane: _Plane, planes: list[_Plane]) -> int:
@@ -307,7 +297,7 @@ def _device(plane: _Plane, index: int) -> Device:
 def _read_line(columns: _EventColumns, plane: _Plane, data: bytes, begin: int, end: int, device: int) -> None:
     try:
         name, clock_ns = _line_head(data, begin, end)
-    except ValueError:
+    except DecodeError:
         columns.cut += 1
         return
     wanted = np.zeros(
@@ -411,41 +401,17 @@ def _room(rows: int, stats: int) -> list[Array]:
 
 
 def _line_head(data: bytes, begin: int, end: int) -> tuple[str, int]:
-    """Return a line's name and clock; its events, of which there may be millions, are skipped over.
+    """Return a line's name and clock; of a cut line, as far as they stand before its events.
 
     Raises:
-        ValueError: A damaged line.
+        DecodeError: A damaged line.
     """
-    name, display, clock = "", "", 0
-    whole, at = memoryview(data), begin
-    while (at := xline.skip(data, at, end, 4)) < end:
-        if at < 0:
-            break  # what there is of the last event is cut; the names stand before the events
-        after = _field_end(whole, at, end)
-        for number, _, value in fields(whole[at:after]):
-            if number == 2:
-                name = text(value)
-            elif number == 11:
-                display = text(value)
-            elif number == 3 and isinstance(value, int):
-                clock = signed(value)
-        at = after
-    return display or name, clock
-
-
-def _field_end(data: memoryview, at: int, end: int) -> int:
-    """Return the offset after one field.
-
-    Raises:
-        ValueError: It is cut short.
-    """
-    tag, at = varint(data, at)
-    if tag & 7 == 0:
-        return varint(data, at)[1]
-    if tag & 7 == 2:
-        length, at = varint(data, at)
-        return min(at + length, end)
-    return at + (8 if tag & 7 == 1 else 4)
+    parts = []
+    with suppress(ValueError):
+        for _, at, _, after in _fields(data, begin, end, skipped=4):
+            parts.append(data[at:after])
+    line = message("XLine").FromString(b"".join(parts))
+    return _text(line.display_name) or _text(line.name), line.timestamp_ns
 
 
 def _times(clock_ns: int, offset: Array, duration: Array) -> tuple[Array, Array]:
