@@ -15,8 +15,7 @@ from logs import CACHE, START
 
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
+from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
 
 SECONDS_PER_STEP = 0.1
 STEPS_PER_RECORD = 10
@@ -59,10 +58,10 @@ def write_telemetry(directory: Path, ranks: int, steps: int) -> None:
     writer.scalar("train/loss", 2.0, 0, START)
     writer.close()
     bodies = [records(rank, steps) for rank in range(VARIANTS)]
-    end = frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None))
+    end = frame(encoded_facts(END, status="finished", reason=None))
     for rank in range(ranks):
         place = {"rank": rank, "world_size": ranks, "role": "worker" if rank else "chief", "attempt": 1}
-        facts = frame(bytes([FACTS, SCHEMA]) + as_json(**place, host=f"node{rank // 8}", started=START))
+        facts = frame(encoded_facts(FACTS, **place, host=f"node{rank // 8}", started=START))
         name = Name("rank", rank, ranks, 1, 0, f"node{rank // 8}", 4000 + rank, 0)
         (folder / str(name)).write_bytes(facts + bodies[rank % VARIANTS] + end)
 

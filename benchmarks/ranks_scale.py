@@ -19,8 +19,7 @@ from logs import START
 from rank_files import made
 
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import FACTS, FOLDER, SCHEMA, STAGED, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
+from stepscope.events.telemetry import FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
 
 RANKS, STEPS = (int(word) for word in (sys.argv[2:4] or (1000, 10_000)))
 STAGES = ["copy", "forward", "backward", "optimizer"]
@@ -107,12 +106,12 @@ def write(directory: Path) -> None:
     tables = []
     for rank in range(RANKS):
         body, waited = bodies[rank if rank < VARIANTS else rank % (VARIANTS - 1)]
-        facts = as_json(
+        facts = encoded_facts(FACTS,
             rank=rank, world_size=RANKS, attempt=1, host=f"node{rank // 8}", stages=STAGES,
             stage_order=[1, 2, 3, 4], started=START,
         )  # fmt: skip
         name = Name("rank", rank, RANKS, 1, 0, f"node{rank // 8}", 4000 + rank, 0)
-        (folder / str(name)).write_bytes(frame(bytes([FACTS, SCHEMA]) + facts) + body)
+        (folder / str(name)).write_bytes(frame(facts) + body)
         tables.append(
             pl.DataFrame(waited.astype(np.float32), schema=["data", *STAGES]).with_columns(rank=pl.lit(rank))
         )
@@ -129,7 +128,7 @@ def records(taken: np.ndarray) -> bytes:
             spent = (0.001, *taken[step, 1:].tolist())
             row = TelemetryRow(START + step * 0.07, seconds, float(taken[step, 0]), ended=True, spent=spent)
             rows.append((step, row))
-        parts.append(frame(encoded(STAGED, rows, (3.1e9, 6e10), len(STAGES))))
+        parts.append(frame(encoded(ROWS, rows, (3.1e9, 6e10), len(STAGES))))
     return b"".join(parts)
 
 

@@ -18,10 +18,9 @@ from pathlib import Path
 import torch
 
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import STAGED, TIMED
+from stepscope.events.telemetry import ROWS, TIMED, TelemetryRow, encoded
 from stepscope.integrations.torch.stages import StageMarks
 from stepscope.kernels.steps import Stages, Steps
-from stepscope.record.telemetry import TelemetryRow, encoded
 
 STEP_S, BOUND, MOST_BYTES = 0.010, 0.002, 40
 STEPS, ROUNDS = 200, 100
@@ -46,7 +45,7 @@ def main() -> int:
     low, high = (1e6 * each for each in (spread[0], spread[2]))
     print(f"stages add {1e6 * cost:.2f} us to a step (quartiles {low:.2f} and {high:.2f})")
     print(f"of a step of 10 ms {100 * cost / STEP_S:.3f} % (bound {100 * BOUND} %, StageFrontier's)")
-    sizes = {name: bytes_of(kind) for name, kind in (("host", STAGED), ("device", TIMED))}
+    sizes = {name: bytes_of(kind) for name, kind in (("host", ROWS), ("device", TIMED))}
     print(
         f"a step and rank takes {sizes['host']:.1f} bytes, {sizes['device']:.1f} where a device has timed it "
         f"(bound {MOST_BYTES})"

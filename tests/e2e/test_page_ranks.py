@@ -9,8 +9,17 @@ from support.everything import staged
 
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import END, FACTS, FOLDER, HANG, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
+from stepscope.events.telemetry import (
+    END,
+    FACTS,
+    FOLDER,
+    HANG,
+    ROWS,
+    Name,
+    TelemetryRow,
+    encoded,
+    encoded_facts,
+)
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
 
@@ -25,16 +34,18 @@ def write_job(log):
     writer.close()
     for rank in range(RANKS):
         role, host = "worker" if rank else "chief", f"node{rank // 4}"
-        facts = as_json(rank=rank, world_size=RANKS, role=role, attempt=1, host=host, started=START)
+        facts = encoded_facts(
+            FACTS, rank=rank, world_size=RANKS, role=role, attempt=1, host=host, started=START
+        )
         rows = []
         for step in range(STEPS):
             seconds = 0.1 * (1 + 0.02 * noise.random()) * (1.5 if rank == SLOW and step >= SINCE else 1)
             wall = START + 0.1 * step
             rows.append((step, TelemetryRow(wall, seconds, 0.01, 1.0, has_loss=True, ended=True)))
         parts = [
-            frame(bytes([FACTS, SCHEMA]) + facts),
+            frame(facts),
             frame(encoded(ROWS, rows, (3e9, 6e10))),
-            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+            frame(encoded_facts(END, status="finished", reason=None)),
         ]
         name = Name("rank", rank, RANKS, 1, 0, host, 4000 + rank, 0)
         (folder / str(name)).write_bytes(b"".join(parts))
@@ -58,11 +69,13 @@ def write_workers(log, seconds, steps):
     writer.scalar("loss", 1.0, 0, START)
     writer.close()
     for rank, own in enumerate(rows):
-        facts = as_json(rank=rank, world_size=len(seconds), attempt=1, host="node0", started=START)
+        facts = encoded_facts(
+            FACTS, rank=rank, world_size=len(seconds), attempt=1, host="node0", started=START
+        )
         parts = [
-            frame(bytes([FACTS, SCHEMA]) + facts),
+            frame(facts),
             frame(encoded(ROWS, own, (3e9, 6e10))),
-            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+            frame(encoded_facts(END, status="finished", reason=None)),
         ]
         name = Name("rank", rank, len(seconds), 1, 0, "node0", 4000 + rank, 0)
         (folder / str(name)).write_bytes(b"".join(parts))

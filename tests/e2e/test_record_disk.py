@@ -182,18 +182,18 @@ def test_a_fault_of_the_last_write_of_a_rank_is_outlived(tmp_path, fault):
         f"""
         import errno
         os.environ.update(RANK="1", WORLD_SIZE="2", LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
-        from stepscope.record.telemetry import RankFileWriter
+        from stepscope.events import EventWriter
         run = ss.Run(log_dir, flush_secs=3600.0)
         for step in run.steps(range(50)):
             if step == 25:
                 assert run.flush()
-        flush, left = RankFileWriter.flush, [None] * 3
+        flush, left = EventWriter.flush, [None] * 3
         def fail(self, sync=False):
             if not left:
                 return flush(self, sync)
             left.pop()
             raise OSError(errno.{fault}, os.strerror(errno.{fault}))
-        RankFileWriter.flush = fail
+        EventWriter.flush = fail
         run.close()
         assert left == []
         assert run.problems == {{}}, run.problems

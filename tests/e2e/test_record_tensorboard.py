@@ -121,3 +121,16 @@ def test_attempts_are_counted_and_read_whichever_file_says_so(tmp_path):
         assert [series.attempt for series in found.columns("stepscope/dropped_points")] == [1, 2, 3]
         assert {series.writer for series in found.columns("stepscope/dropped_points")} == {writer.id}
         assert [series.attempt for series in found.record("stepscope/run")] == [1, 2, 3]
+
+
+def test_the_file_of_a_rank_is_read_where_it_is_named_and_listed_nowhere(tmp_path):
+    with ss.Run(tmp_path / "run", rank=0, world_size=2) as run:
+        for _ in run.steps(range(3)):
+            run.scalar("loss", 1.0)
+    [path] = (tmp_path / "run" / "ranks").iterdir()
+    values = [value for event in EventFileLoader(str(path)).Load() for value in event.summary.value]
+    assert {"facts", "rows", "end"} <= {value.tag for value in values}
+    assert all(isinstance(tensor_util.make_ndarray(value.tensor).item(), bytes) for value in values)
+    multiplexer = EventMultiplexer()
+    multiplexer.AddRunsFromDirectory(str(tmp_path))
+    assert list(multiplexer.Runs()) == ["run"]

@@ -15,7 +15,7 @@ from support.waiting import until
 
 import stepscope as ss
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, ROW, ROWS, SCHEMA
+from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, ROW, ROWS, as_event
 from stepscope.serve import Server, loop
 from stepscope.serve.share import view_token
 
@@ -31,9 +31,9 @@ def runs(tmp_path_factory):
     with ss.Run(run) as recorded:
         recorded.scalar("loss", 1.0, 0)
     (run / "ranks").mkdir(exist_ok=True)
-    rows = b"".join(ROW.pack(at, at, 0.1, 0.01, HAS_LOSS, 1.0) for at in range(STEPS))
-    content = frame(bytes([FACTS, SCHEMA]) + b"{}")
-    content += frame(HEAD.pack(ROWS, SCHEMA, 0, STEPS, 0, 5.0, 1e6, 1e6) + rows)
+    rows = b"".join(ROW.pack(at, HAS_LOSS, at, 0.1, 0.01, 1.0) for at in range(STEPS))
+    content = frame(as_event(FACTS, b"{}"))
+    content += frame(as_event(ROWS, HEAD.pack(0, 1e6, 1e6) + rows, 0, 5.0))
     for rank in range(RANKS):
         name = f"rank-{rank:05d}-of-{RANKS:05d}.attempt-1.restart-0.host.{rank}.0.steps"
         (run / "ranks" / name).write_bytes(content)

@@ -13,8 +13,7 @@ from hypothesis import strategies as some
 
 from stepscope.events.framing import frame
 from stepscope.events.rank_file import RankFile
-from stepscope.events.telemetry import ROWS, Name
-from stepscope.record.telemetry import TelemetryRow, encoded, pieces
+from stepscope.events.telemetry import ROWS, Name, TelemetryRow, encoded, stretches
 
 NAME = Name("rank", 0, 1, 1, 0, "h", 1, 0)
 single = some.floats(width=32, allow_nan=True)
@@ -45,7 +44,7 @@ def test_rows_come_back(batches, cuts):
     parts = [
         frame(encoded(ROWS, batch[begin:end], (1e9, math.nan)))
         for batch in batches
-        for begin, end in pieces(batch)
+        for begin, end in stretches(batch)
     ]
     data = b"".join(parts)
     with TemporaryDirectory() as folder:
@@ -58,7 +57,7 @@ def test_rows_come_back(batches, cuts):
                 out.write(data[done:cut])
             done = max(done, cut)
             os.utime(path, ns=(done + 1, done + 1))
-            file.follow(path.stat())
+            file.follow()
         found = file.steps()
     given_rows = [row for batch in batches for row in batch]
     assert found.step.tolist() == [step for step, _ in given_rows]

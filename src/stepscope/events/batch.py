@@ -59,6 +59,27 @@ class RecordColumns:
         return len(self.tag)
 
 
+@dataclass(frozen=True, eq=False)
+class PackedColumns:
+    """Texts of tags that hold packed numbers, a row each, in the order of the file.
+
+    Attributes:
+        tag: Its place among the tags that were asked for.
+        wall: Wall time in seconds.
+        step: Step.
+        start: Where the text begins in ``data``.
+        length: Of the text, in bytes.
+        data: uint8, with the texts among other bytes.
+    """
+
+    tag: Column
+    wall: Column
+    step: Column
+    start: Column
+    length: Column
+    data: Column
+
+
 @dataclass(frozen=True)
 class Session:
     """A SessionLog event: position in bytes, a SessionStatus, step and wall time in seconds."""
@@ -82,6 +103,7 @@ class Batch:
         last_wall: Latest.
         replaced: The file was replaced or cut: everything known of it before is void.
         late: It holds records that come before others already returned: a hole in the file was filled.
+        packed: The texts of the tags that the file was opened with.
     """
 
     scalars: list[ScalarColumns] = field(default_factory=list)
@@ -92,6 +114,8 @@ class Batch:
     last_wall: float | None = None
     replaced: bool = False
     late: bool = False
+    packed: list[PackedColumns] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.scalars or self.records or self.metadata or self.sessions or self.replaced)
+        parts = self.scalars, self.records, self.metadata, self.sessions, self.replaced, self.packed
+        return any(parts)

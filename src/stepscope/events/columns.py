@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope.errors import EventFileError
-from stepscope.events.batch import Batch, Column, RecordColumns, ScalarColumns, Session
+from stepscope.events.batch import Batch, Column, PackedColumns, RecordColumns, ScalarColumns, Session
 from stepscope.events.framing import frame
 from stepscope.events.messages import Event, Metadata, Summary, Value, decode_event, encode_event
 from stepscope.events.status import FileStatus
 from stepscope.events.wire import decode
 from stepscope.events.workspace import RECORDS, Workspace
-from stepscope.kernels import group, records, scalars
+from stepscope.kernels import group, payloads, records, scalars
 
 if TYPE_CHECKING:
     from stepscope.events.kinds.reading import Checks
@@ -29,6 +30,7 @@ MOST_TAGS = 1 << 20
 """Of one file. A tag takes some kilobytes where it is read, and ten bytes in the file."""
 MOST_ROWS, MOST_NOTES = 1 << 22, 1 << 20
 """Scalars, and other values, of one event."""
+NOT_PACKED = -1
 UNCHECKED_BYTES = 16 << 20
 """Values from this size on are not looked into before somebody asks for them."""
 
@@ -44,9 +46,15 @@ class DecodedBlock:
 
 
 class TagColumns:
-    """Facts of the tags of a file, and the rows that wait to become a batch."""
+    """Facts of the tags of a file, and the rows that wait to become a batch.
 
-    def __init__(self) -> None:
+    Args:
+        packed: Tags whose values are texts that the batch is to hold.
+    """
+
+    def __init__(self, packed: Sequence[str] = ()) -> None:
+        self._packed_tags = packed
+        self._packed_numbers: list[int] = []
         self._tags = scalars.Tags()
         self._names: list[str] = []
         self._plugins: dict[int, str] = {}
@@ -60,6 +68,7 @@ class TagColumns:
         self._metadata: dict[str, Metadata] = {}
         self._sessions: list[Session] = []
         self._walls: list[float] = []
+        self._packed: list[PackedColumns] = []
 
     def plugins(self) -> dict[str, str]:
         """Return the plugin of each tag that came with metadata: writers send it once per file."""
@@ -129,6 +138,7 @@ class TagColumns:
             walls[-1] if walls else None,
             replaced,
             late,
+            self._packed,
         )
         status.scalars += sum(map(len, batch.scalars))
         self._begin()
@@ -194,15 +204,24 @@ class TagColumns:
         for number in range(len(self._names), self._tags.count):
             start = self._tags.ends[number - 1] if number else 0
             # A tag that is no UTF-8 is shown with its bytes spelled out.
-            self._names.append(names[start : self._tags.ends[number]].decode("utf-8", "backslashreplace"))
+            name = names[start : self._tags.ends[number]].decode("utf-8", "backslashreplace")
+            self._names.append(name)
+            if self._packed_tags:
+                self._packed_numbers.append(
+                    self._packed_tags.index(name) if name in self._packed_tags else NOT_PACKED
+                )
 
     # --- everything else ----------------------------------------------------------------------------
 
     def _read_notes(self, block: memoryview, rows: Any, status: FileStatus) -> None:
         self._read_names()
-        notes = np.asarray(rows.notes).reshape(-1, scalars.NOTE)[: rows.noted].tolist()
-        walls = np.asarray(rows.note_wall)[: rows.noted].tolist()
-        for (kind, tag, step, position, index, start, length), wall in zip(notes, walls, strict=True):
+        notes = np.asarray(rows.notes).reshape(-1, scalars.NOTE)[: rows.noted]
+        walls = np.asarray(rows.note_wall)[: rows.noted]
+        if self._packed_tags:
+            rest = ~self._take_packed(block, notes, walls, status)
+            notes, walls = notes[rest], walls[rest]
+        for note, wall in zip(notes.tolist(), walls.tolist(), strict=True):
+            kind, tag, step, position, index, start, length = note
             if kind == scalars.UNDECODABLE:
                 status.undecodable += 1
             elif kind == scalars.UNEVEN:
@@ -220,6 +239,23 @@ class TagColumns:
                 else:
                     status.malformed += 1
         rows.noted = 0
+
+    def _take_packed(self, block: memoryview, notes: Column, walls: Column, status: FileStatus) -> Column:
+        """Take the texts of packed tags; return which notes are theirs."""
+        numbers = np.array([*self._packed_numbers, NOT_PACKED], np.int16)[notes[:, 1]]
+        taken: Column = (numbers != NOT_PACKED) & (notes[:, 0] == TENSOR)
+        starts, lengths = np.ascontiguousarray(notes[taken, 5:7].T)
+        payloads.texts(block, starts, lengths)
+        whole = lengths >= 0
+        status.malformed += int(np.count_nonzero(~whole))
+        if whole.any():
+            notes, walls, numbers, starts, lengths = (
+                column[whole] for column in (notes[taken], walls[taken], numbers[taken], starts, lengths)
+            )
+            first, end = int(starts.min()), int((starts + lengths).max())
+            data = np.frombuffer(block[first:end], np.uint8).copy()
+            self._packed.append(PackedColumns(numbers, walls, notes[:, 2], starts - first, lengths, data))
+        return taken
 
     def _holds(self, tag: int, plugin: str, kind: int, block: memoryview, start: int, length: int) -> bool:
         """Return whether a value is what its plugin says."""

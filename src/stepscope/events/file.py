@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -48,29 +49,32 @@ class EventFile:
 
     Args:
         path: The file. It may be empty, or vanish later: ``status`` says so.
+        packed: Tags whose values are texts of packed numbers: batches hold these as ``packed``.
 
     Attributes:
         path: The file.
         status: What was found in it so far, and what is wrong with it; look at it after each read.
         position: Where reading goes on, in bytes.
+        modified: When it was changed, as of the last read, in seconds since the epoch; None before one.
 
     Raises:
         EventFileError: There is no such file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], *, packed: Sequence[str] = ()) -> None:
+        self.path, self._packed = Path(path), packed
         if self.path.is_dir():
             raise EventFileError("not an event file but a directory", hint="name a file in it", path=path)
         if not self.path.exists():
             raise EventFileError("no such event file", hint="check the path", path=path)
         self._identity: tuple[int, int] | None = None
+        self.modified: float | None = None
         self._start_over(FileStatus())
 
     def _start_over(self, status: FileStatus) -> None:
         self.status = status
         self.position = self._cursor = 0
-        self._columns = TagColumns()
+        self._columns = TagColumns(self._packed)
         self._holes: list[Stretch] = []
         self._tail: Stretch | None = None
         self._marks: list[tuple[int, bytes]] = []
@@ -156,7 +160,7 @@ class EventFile:
     # --- one read -----------------------------------------------------------------------------------
 
     def _read(self, source: EventSource, work: Workspace, max_bytes: int | None) -> Batch:
-        replaced = self._see_replaced(source)
+        replaced, self.modified = self._see_replaced(source), source.stamp[3] / 1e9
         stop = source.size if max_bytes is None else min(source.size, self.position + max_bytes)
         late, error, self._stamp, self._tail = False, "", (), None
         try:

@@ -1,13 +1,11 @@
 """The file of one rank, followed: rows of numbers as columns, and what the rank says about itself.
 
-``events/telemetry.py`` describes the format. A record whose checksum is wrong is left out and counted, and an
-incomplete one at the end waits for the rest.
+``events/telemetry.py`` describes the format.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.events.damage import Effort
-from stepscope.events.framing import HEADER_BYTES, payload_length
-from stepscope.events.source import EventSource
+from stepscope.errors import EventFileError
+from stepscope.events.batch import PackedColumns
+from stepscope.events.file import EventFile
 from stepscope.events.telemetry import (
     END,
     FACTS,
@@ -28,47 +26,33 @@ from stepscope.events.telemetry import (
     RATIO_STEPS,
     RATIOS,
     ROW,
-    ROWS,
-    SCHEMA,
-    STAGED,
+    TAGS,
     TIMED,
     UNKNOWN,
     WHOLE,
     Name,
 )
 from stepscope.files import bounded_object
-from stepscope.kernels import payloads, records, warn_if_uncompiled
+from stepscope.kernels import payloads, warn_if_uncompiled
 
 warn_if_uncompiled(payloads)
-HEADS = np.dtype(
-    [
-        ("kind", "u1"),
-        ("schema", "u1"),
-        ("stages", "<u2"),
-        ("rows", "<u4"),
-        ("step", "<i8"),
-        ("wall", "<f8"),
-        ("resident", "<f8"),
-        ("device", "<f8"),
-    ]
-)
+PACKED_HEADS = np.dtype([("shares", "<u2"), ("resident", "<f4"), ("device", "<f4")])
+HEADS = np.dtype([("rows", "<i8"), ("step", "<i8"), ("wall", "<f8"), ("resident", "<f4"), ("device", "<f4")])
+"""An event of rows: how many there are, and what holds for all of them."""
 ROWS_OF = np.dtype(
     [
-        ("step", "<i4"),
+        ("step", "<i2"),
+        ("nonfinite", "<u2"),
         ("wall", "<f4"),
         ("seconds", "<f4"),
         ("waited", "<f4"),
-        ("nonfinite", "<u4"),
         ("loss", "<f4"),
     ]
 )
-assert HEADS.itemsize == HEAD.size
+assert PACKED_HEADS.itemsize == HEAD.size
 assert ROWS_OF.itemsize == ROW.size
-LEAST_RECORD_BYTES = 18
 PORTION_BYTES = 64 << 20
-"""So much of a file is read at once; no record is longer."""
-MOST_RECORDS = 1 << 20
-"""Taken at once."""
+"""So much of a file is read at once."""
 MOST_FACTS_BYTES = 64 << 10
 """Of what a rank says about itself."""
 MAX_STEP = 1 << 61
@@ -143,22 +127,17 @@ class RankFile:
     Attributes:
         facts: What the rank says about itself.
         ended: How it ended, None while it runs or where it was killed.
-        skipped: Records left out because a checksum is wrong or because they cannot be understood.
-        error: Why the file cannot be read.
-        seen: Its size and times at the last look.
     """
 
     def __init__(self, path: str, name: Name) -> None:
         self.path, self.name = path, name
         self.facts: dict[str, Any] = {}
         self.ended: dict[str, Any] | None = None
-        self.skipped = 0
-        self.error: str | None = None
-        self.seen: os.stat_result | None = None
+        self._file: EventFile | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._position, self._effort = 0, Effort()
+        self._strange = 0
         self._heads: list[Array] = []
         self._rows: list[Array] = []
         self._shares: list[Array] = []
@@ -180,150 +159,89 @@ class RankFile:
             self._steps = None
         return self.outline
 
-    def follow(self, stat: os.stat_result) -> bool:
+    def follow(self) -> bool:
         """Read what is new; return whether anything was."""
-        before = self.seen
-        if before is not None and (stat.st_size, stat.st_mtime_ns) == (before.st_size, before.st_mtime_ns):
-            return False
-        self.seen = stat
         try:
-            if stat.st_size < self._position or (before and before.st_ino != stat.st_ino):
-                self._forget()
-            with EventSource(self.path) as source:
-                while self._read(source):
-                    pass
-        except OSError as error:
-            self.error, self.seen = error.strerror or str(error), before
+            file = self._file = self._file or EventFile(self.path, packed=TAGS)
+        except EventFileError:  # it was deleted just now
             return False
-        self.error = None
-        self._steps = self._digest = None
-        return True
+        news, at = False, -1
+        while at < file.position:
+            at = file.position
+            batch = file.read(PORTION_BYTES)
+            if batch.replaced:
+                self._forget()
+            self._strange += len(batch.records)
+            for packed in batch.packed:
+                self._take(packed)
+            news = news or bool(batch)
+        if news:
+            self._steps = self._digest = None
+        return news
 
-    def _read(self, source: EventSource) -> bool:
-        """Read some of what is new; return whether there is more."""
-        written = source.data_from(self._position)
-        if written - self._position > PORTION_BYTES:  # nothing but zeros, which nobody wrote
-            self.skipped += 1
-            self._position = written
-        data = source.bytes(self._position, min(PORTION_BYTES, max(source.size - self._position, 0)))
-        whole = self._position + len(data) < source.size
-        taken = self._take(data, source.size, whole=whole)
-        self._position += taken
-        return whole and taken > 0
-
-    def _take(self, data: bytes, size: int, *, whole: bool) -> int:
-        """Take the records in some bytes; return how many bytes are done with.
-
-        Args:
-            data: The bytes.
-            size: Of the file.
-            whole: More bytes follow, so that a record that does not end in so many is none.
-        """
-        at, view = 0, memoryview(data)
-        while at < len(data):
-            block = view[at:]
-            room = min(len(block) // LEAST_RECORD_BYTES, MOST_RECORDS) + 1
-            starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
-            count, read, found = records.scan(block, starts, lengths)
-            if count:
-                self._take_records(block, starts[:count], lengths[:count])
-            at += read
-            if found == records.FULL:
-                continue
-            if found == records.INCOMPLETE and (at or not whole):
-                break
-            after = self._next(view, at + 1, size)
-            if after is None:
-                at = len(data) if whole or self._effort.is_spent else at
-                break
-            self.skipped += 1
-            at = after
-        return at
-
-    def _next(self, data: memoryview, at: int, size: int) -> int | None:
-        """Return where the next whole record begins."""
-        one = np.empty(1, np.int64)
-        while (at := records.find(data, at, len(data))) >= 0:
-            length = payload_length(bytes(data[at : at + HEADER_BYTES])) or 0
-            if not self._effort.allows(length, size):
-                return None
-            if records.scan(data[at:], one, one.copy())[0]:
-                return at
-            at += 1
-        return None
-
-    def _take_records(self, block: memoryview, starts: Array, lengths: Array) -> None:
-        data = np.frombuffer(block, np.uint8)
-        kinds, schemas = data[starts], data[starts + 1]
-        good = schemas == SCHEMA
-        self.skipped += int(np.count_nonzero(~good))
+    def _take(self, packed: PackedColumns) -> None:
         for kind in (FACTS, END):  # the last one counts
-            at = np.flatnonzero(good & (kinds == kind))
-            for row in at[-1:].tolist():
-                self._take_words(kind, block[starts[row] + 2 : starts[row] + lengths[row]])
-        for kind in (ROWS, LATE):
-            at = np.flatnonzero(good & (kinds == kind) & (lengths >= HEADS.itemsize))
-            if len(at):
-                self._take_rows(kind, block, starts[at], lengths[at])
-        at = np.flatnonzero(good & ((kinds == STAGED) | (kinds == TIMED)) & (lengths >= HEADS.itemsize))
-        counts = data[starts[at] + 2] + (data[starts[at] + 3].astype(np.int64) << 8)
-        self.skipped += int(np.count_nonzero((kinds[at] == TIMED) & (counts < MORE)))
+            for at in np.flatnonzero(packed.tag == kind)[-1:].tolist():
+                start = packed.start[at]
+                self._take_facts(kind, packed.data[start : start + packed.length[at]])
+        at = np.flatnonzero((packed.tag <= LATE) & (packed.length >= HEAD.size))
+        near = np.abs(packed.step[at] // 2) <= MAX_STEP // 2
+        first = packed.start[at]
+        shares = packed.data[first] + (packed.data[first + 1].astype(np.int64) << 8)
+        good = near & ((packed.tag[at] != TIMED) | (shares >= MORE))
+        good &= (packed.length[at] - HEAD.size) % (ROW.size + 2 * shares) == 0
+        rows = np.count_nonzero(packed.tag <= LATE)
+        self._strange += int(rows - np.count_nonzero(good))
+        at, shares = at[good], shares[good]
         # In the order in which they were written, in stretches of one kind and as many shares.
-        begins = np.flatnonzero(np.diff(kinds[at].astype(np.int64) << 16 | counts, prepend=-1))
+        kinds = packed.tag[at].astype(np.int64)
+        begins = np.flatnonzero(np.diff(kinds << 16 | shares, prepend=-1))
         for begin, end in itertools.pairwise([*begins.tolist(), len(at)]):
-            kind, count = int(kinds[at[begin]]), int(counts[begin])
-            if kind == STAGED or count >= MORE:
-                self._take_rows(kind, block, starts[at[begin:end]], lengths[at[begin:end]], count)
+            self._take_rows(int(kinds[begin]), int(shares[begin]), packed, at[begin:end])
 
-    def _take_words(self, kind: int, text: memoryview) -> None:
-        found = bounded_object(bytes(text)) if len(text) <= MOST_FACTS_BYTES else None
-        if found is None:
-            self.skipped += 1
+    def _take_facts(self, kind: int, text: Array) -> None:
+        facts = bounded_object(text.tobytes()) if len(text) <= MOST_FACTS_BYTES else None
+        if facts is None:
+            self._strange += 1
         elif kind == FACTS:
-            self.facts = found
+            self.facts = facts
         else:
-            self.ended = found
+            self.ended = facts
 
-    def _take_rows(
-        self, kind: int, block: memoryview, starts: Array, lengths: Array, stages: int = 0
-    ) -> None:
-        layout = np.dtype([*ROWS_OF.descr, ("shares", "<u2", (stages,))]) if stages else ROWS_OF
-        whole = (lengths - HEADS.itemsize) % layout.itemsize == 0
-        if not whole.all():
-            self.skipped += int(np.count_nonzero(~whole))
-            starts, lengths = starts[whole], lengths[whole]
-        heads = np.empty(len(starts), HEADS)
-        rows = np.empty(int((lengths - HEADS.itemsize).sum()) // layout.itemsize, layout)
-        payloads.split(block, starts, lengths, as_bytes(heads).reshape(-1, HEADS.itemsize), as_bytes(rows))
-        heads["rows"] = (lengths - HEADS.itemsize) // layout.itemsize
-        near = np.abs(heads["step"] // 2) <= MAX_STEP // 2
-        if not near.all():
-            self.skipped += int(np.count_nonzero(~near))
-            rows = rows[np.repeat(near, heads["rows"])]
-            heads = heads[near]
+    def _take_rows(self, kind: int, shares: int, packed: PackedColumns, at: Array) -> None:
+        counts = (packed.length[at] - HEAD.size) // (ROW.size + 2 * shares)
+        given, rows = np.empty(len(at), PACKED_HEADS), np.empty(counts.sum(), ROWS_OF)
+        part = np.empty((len(rows), shares), "<u2")
+        parts = (as_bytes(given, len(at)), as_bytes(rows, len(rows)), as_bytes(part, len(rows)))
+        payloads.split(packed.data, packed.start[at], packed.length[at], *parts)
+        heads = np.empty(len(at), HEADS)
+        heads["rows"], heads["step"], heads["wall"] = counts, packed.step[at], packed.wall[at]
+        heads["resident"], heads["device"] = given["resident"], given["device"]
         if kind == LATE:
             self._late.append((heads, rows))
-        else:
-            self._heads.append(heads)
-            shares = np.ascontiguousarray(rows["shares"]) if stages else np.empty((len(rows), 0), np.uint16)
-            timed = stages - MORE if kind == TIMED else stages
-            self._shares.append(shares[:, :timed])
-            self._timed.append(
-                shares[:, timed:] if kind == TIMED else np.full((len(rows), MORE), UNKNOWN, np.uint16)
-            )
-            if stages:
-                plain = np.empty(len(rows), ROWS_OF)
-                for name in ROWS_OF.names or ():
-                    plain[name] = rows[name]
-                rows = plain
-            self._rows.append(rows)
+            return
+        timed = shares - MORE if kind == TIMED else shares
+        self._heads.append(heads)
+        self._rows.append(rows)
+        self._shares.append(part[:, :timed])
+        self._timed.append(
+            part[:, timed:] if kind == TIMED else np.full((len(rows), MORE), UNKNOWN, np.uint16)
+        )
 
     # --- what is asked ------------------------------------------------------------------------------
 
     @property
-    def serial(self) -> tuple[int, int]:
-        """Changes whenever the steps do."""
-        return self._position, len(self._late)
+    def modified(self) -> float | None:
+        """When the file was changed last, seconds since the epoch; None before it could be read."""
+        return None if self._file is None else self._file.modified
+
+    @property
+    def skipped(self) -> int:
+        """Records left out because a checksum is wrong or because they cannot be understood."""
+        if self._file is None:
+            return 0
+        status = self._file.status
+        return status.skipped_records + status.resyncs + status.undecodable + status.malformed + self._strange
 
     def steps(self) -> RecordedSteps:
         """Return the columns, values that came late put into their rows."""
@@ -414,9 +332,9 @@ class RankFile:
         return self._digest
 
 
-def as_bytes(array: Array) -> NDArray[np.uint8]:
-    """Return the bytes of an array, to be written to."""
-    return array.view(np.uint8)
+def as_bytes(array: Array, rows: int) -> NDArray[np.uint8]:
+    """Return the bytes of an array in rows, to be written to."""
+    return array.view(np.uint8).reshape(rows, array.nbytes // max(rows, 1))
 
 
 def joined(parts: list[Array], kind: np.dtype[Any]) -> Array:

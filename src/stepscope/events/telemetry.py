@@ -1,63 +1,68 @@
-"""The format of the file that each rank writes of its own: one row per step, in packed records.
+"""The file that each rank writes of its own: an event file under another name, with packed rows of steps.
 
 A file per process, ``<run>/ranks/rank-00003-of-00008.attempt-1.restart-0.<host>.<pid>.<n>.steps``. The name
-says what a listing needs and does not contain "tfevents", so that TensorBoard lists no run there. The framing
-is that of event files. A payload begins with its kind and the schema:
+says what a listing needs and does not contain "tfevents", so that TensorBoard lists no run there. Each event
+holds one value, a text tensor. The tag says what the text is:
 
-- ``FACTS``: JSON about the rank; the last one counts.
-- ``ROWS``: ``HEAD``, then a ``ROW`` per step.
-- ``LATE``: the same, of steps that have a row already; what is not NaN there replaces what the row says, and
+- ``facts``: JSON about the rank; the last one counts.
+- ``rows``: ``HEAD``, then for each step a ``ROW`` and as many shares as the head says. Step and wall time of
+  the event are those of the first row. A share is a stage's part of the step time in 1/``WHOLE``; the facts
+  name the stages.
+- ``timed``: the same, of steps whose stages a device has timed; the last two shares are that of the wait for
+  data, and the step on the device relative to the host's (:func:`ratio_code`). The shares are of the step on
+  the device; of a row whose ratio is ``UNKNOWN`` they are of the host's, and the wait is its own.
+- ``late``: rows of steps that have a row already; what is not NaN there replaces what the row says, and
   non-finite values are added.
-- ``STAGED``: as ``ROWS``; the head's third number says of how many stages, and each row ends with one
-  ``SHARE`` per stage: the stage's part of the step time in 1/``WHOLE``. The facts name the stages.
-- ``TIMED``: as ``STAGED``, of steps whose stages a device has timed; after the shares come two more: that of
-  the wait for data, and the step on the device relative to the host's (:func:`ratio_code`). The shares are of
-  the step on the device; of a row whose ratio is ``UNKNOWN`` they are of the host's, and the wait is its own.
-- ``END``: JSON about how the rank ended; where there is none, it was killed or still runs.
+- ``end``: JSON about how the rank ended; where there is none, it was killed or still runs.
 
 All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stepscope.events.messages import Event, Summary, Tensor, Value, encode_event
 
 FOLDER = "ranks"
 SUFFIX = ".steps"
 HANG = "hang-"
 """Prefix of the name of a stalled rank's file."""
-SCHEMA = 1
-FACTS, ROWS, LATE, END, STAGED, TIMED = range(6)
-HEAD = struct.Struct("<BBHIqddd")
-"""Kind, schema, shares of a row, rows, step and wall of the first, resident bytes, device bytes (or NaN)."""
-ROW = struct.Struct("<ifffIf")
-"""Step and wall counted from the first's, step time, data wait, non-finite values and HAS_LOSS, loss."""
-SHARE = struct.Struct("<H")
+TAGS = ("rows", "timed", "late", "facts", "end")
+ROWS, TIMED, LATE, FACTS, END = range(5)
+"""What an event holds, by its place in ``TAGS``."""
+HEAD = struct.Struct("<Hff")
+"""Shares of each row; bytes in memory and on devices, NaN if unknown."""
+ROW = struct.Struct("<hHffff")
+"""Step counted from the first's, non-finite values and HAS_LOSS, wall time counted from the first's, step
+time, data wait, loss."""
 WHOLE, UNKNOWN = 65_534, 65_535
 """The share of a whole step, and that of a stage that was not recorded."""
 RATIOS, RATIO_STEPS = 16, 2048
 """Powers of two, up and down, that the code of a ratio covers, and the codes to each."""
 MORE = 2
-"""Numbers of a ``TIMED`` row beside the stages'."""
-HAS_LOSS = 1 << 31
+"""Shares of a timed row beside the stages'."""
+HAS_LOSS = 1 << 15
+"""More non-finite values in a step than fit below it are counted as one less than it."""
 MAX_ROWS = 4096
-"""Rows of a record."""
+"""Rows of an event."""
 MAX_RANKS = 1 << 18
 """Ranks of a job at most. Names of files are not to be trusted: to count up to this takes milliseconds."""
+LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149
+"""The largest float32 and the least above 0. A loss beyond is written as one of them, not infinite or 0."""
+NAN = math.nan
 _NUMBER = "[0-9]{1,10}"
 _NAME = re.compile(
     rf"(?P<kind>rank|ps)-(?P<rank>{_NUMBER})-of-(?P<size>{_NUMBER})\.attempt-(?P<attempt>{_NUMBER})"
     rf"\.restart-(?P<restarts>{_NUMBER})\.(?P<host>.+)\.(?P<pid>{_NUMBER})\.(?P<number>{_NUMBER})\.steps",
     re.DOTALL,
 )
-
-
-def ratio_code(ratio: float) -> int:
-    """Return a ratio above 0 as its logarithm, within 0.02 %."""
-    return min(max(round(RATIO_STEPS * (math.log2(ratio) + RATIOS)), 0), WHOLE)
 
 
 class Name(NamedTuple):
@@ -104,3 +109,102 @@ def parse_name(text: str) -> Name | None:
     if int(rank) >= MAX_RANKS or int(size) > MAX_RANKS:
         return None
     return Name(kind, int(rank), int(size), int(attempt), int(restarts), host, int(pid), int(number))
+
+
+@dataclass(slots=True)
+class TelemetryRow:
+    """The facts of a step so far; seconds, NaN if not recorded."""
+
+    wall: float
+    seconds: float = NAN
+    waited: float = NAN
+    loss: float = NAN
+    has_loss: bool = False
+    nonfinite: int = 0
+    ended: bool = False
+    spent: tuple[float, ...] = ()
+    """Seconds by number of the stage, the rest first; empty if none was marked."""
+    completed: tuple[float, ...] = ()
+    """The same on a device, before them the wait for data; empty if none timed them."""
+    held: float = math.inf
+    """Steady time until which the row waits for its device."""
+
+
+def stretches(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of rows that fit into one event: not too many, and their steps near each other."""
+    begin = 0
+    for at, (step, _) in enumerate(rows):
+        if at - begin == MAX_ROWS or not -(1 << 15) <= step - rows[begin][0] < 1 << 15:
+            yield begin, at
+            begin = at
+    if rows:
+        yield begin, len(rows)
+
+
+def encoded(
+    kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float, float], stages: int = 0
+) -> bytes:
+    """Return the event of some rows, encoded.
+
+    Args:
+        kind: ``ROWS``, ``TIMED`` or ``LATE``.
+        rows: Steps and what is known of them.
+        memory: Bytes of the process, and on its devices.
+        stages: Number of stages of each row, the rest not counted.
+    """
+    step0, wall0 = rows[0][0], rows[0][1].wall
+    shares = stages + MORE * (kind == TIMED)
+    shares_of = timed_shares if kind == TIMED else host_shares
+    layout = struct.Struct(f"<{shares}H")
+    parts = [HEAD.pack(shares, *memory)]
+    for step, row in rows:
+        count = min(row.nonfinite, HAS_LOSS - 1) | HAS_LOSS * row.has_loss
+        loss = _within_float32(row.loss)
+        parts.append(ROW.pack(step - step0, count, row.wall - wall0, row.seconds, row.waited, loss))
+        if shares:
+            parts.append(layout.pack(*shares_of(row, stages)))
+    return as_event(kind, b"".join(parts), step0, wall0)
+
+
+def encoded_facts(kind: int, **facts: Any) -> bytes:
+    """Return the event of facts, encoded; ``FACTS`` or ``END``."""
+    return as_event(kind, json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def as_event(kind: int, content: bytes, step: int = 0, wall: float = 0.0) -> bytes:
+    """Return the event that holds some content, encoded."""
+    value = Value(TAGS[kind], tensor=Tensor.of_texts(content))
+    return encode_event(Event(wall, step, summary=Summary([value])))
+
+
+def host_shares(row: TelemetryRow, stages: int) -> list[int]:
+    """Return the part of a step that each stage took."""
+    if not row.spent or not row.seconds > 0:
+        return [UNKNOWN] * stages
+    known = [_share(seconds, row.seconds) for seconds in row.spent[1 : stages + 1]]
+    return known + [UNKNOWN] * (stages - len(known))
+
+
+def timed_shares(row: TelemetryRow, stages: int) -> list[int]:
+    """Return the part of a step that each stage took on its device, that of data, and its length there."""
+    whole = sum(row.completed)
+    if not whole > 0 or not row.seconds > 0:
+        return [*host_shares(row, stages), UNKNOWN, UNKNOWN]
+    data, _, *parts = row.completed
+    parts += [0.0] * (stages - len(parts))
+    return [*(_share(seconds, whole) for seconds in (*parts[:stages], data)), ratio_code(whole / row.seconds)]
+
+
+def ratio_code(ratio: float) -> int:
+    """Return a ratio above 0 as its logarithm, within 0.02 %."""
+    return min(max(round(RATIO_STEPS * (math.log2(ratio) + RATIOS)), 0), WHOLE)
+
+
+def _share(seconds: float, whole: float) -> int:
+    return min(round(WHOLE * max(seconds, 0.0) / whole), WHOLE)
+
+
+def _within_float32(loss: float) -> float:
+    if LARGEST < abs(loss) < math.inf:
+        return math.copysign(LARGEST, loss)
+    return math.copysign(LEAST, loss) if 0 < abs(loss) < LEAST else loss

@@ -64,7 +64,7 @@ class EventWriter:
         directory: Where the file is made, with its parents.
         suffix: Appended to the file's name.
         clock: Gives the wall time in seconds of the file's name and first record.
-        beside: The file of which this is to be the one beside it, which no reader of event files looks for.
+        name: Of the file, in place of one by which readers of event files find it. Raises FileExistsError.
 
     Attributes:
         path: The file.
@@ -77,14 +77,15 @@ class EventWriter:
         *,
         suffix: str = "",
         clock: Callable[[], float] = time.time,
-        beside: Path | None = None,
+        name: str = "",
     ) -> None:
         now = clock()
-        if beside is None:
-            self.path, self._file = _create(Path(directory), now, suffix)
-        else:
-            self.path = beside.with_name(own_name(beside.name))
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        if name:
+            self.path = Path(directory, name)
             self._file = io.FileIO(self.path, "xb")
+        else:
+            self.path, self._file = _create(Path(directory), now, suffix)
         self.bytes_written = 0
         self._parts: list[bytes | memoryview] = []
         self._written: list[bytes | memoryview] = []
@@ -312,7 +313,6 @@ def _wide(tag: str, value: float) -> Value:
 
 
 def _create(directory: Path, now: float, suffix: str) -> tuple[Path, io.FileIO]:
-    directory.mkdir(parents=True, exist_ok=True)
     start = f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}"
     while True:
         path = directory / f"{start}.{next(_uid)}{suffix}"

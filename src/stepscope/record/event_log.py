@@ -51,7 +51,7 @@ class SpoolBound:
         refused: Points and summaries that there was no room for.
     """
 
-    def __init__(self, sink: Sink[LogWriter], problems: Problems) -> None:
+    def __init__(self, sink: Sink, problems: Problems) -> None:
         self._sink, self._problems = sink, problems
         self.room: SpoolRoom | None = None
         self.refused, self._full = 0, False
@@ -102,7 +102,7 @@ class EventLog:
 
     def __init__(
         self,
-        sink: Sink[LogWriter],
+        sink: Sink,
         intake: Intake,
         steps: Steps,
         info: AttemptInfo,

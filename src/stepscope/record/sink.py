@@ -8,11 +8,11 @@ import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from stepscope.errors import LogDirectoryError
 from stepscope.events.messages import Event
-from stepscope.events.writer import EventWriter
+from stepscope.events.writer import EventWriter, own_name
 from stepscope.record.mounts import is_synchronized
 from stepscope.record.problems import Problems
 
@@ -38,7 +38,9 @@ class LogFiles:
     ) -> None:
         self._log = open_log(directory)
         try:
-            self._own = EventWriter(directory, beside=Path(self._log.path)) if own_file else self._log
+            self._own = (
+                EventWriter(directory, name=own_name(Path(self._log.path).name)) if own_file else self._log
+            )
         except OSError:
             self._log.abandon()
             Path(self._log.path).unlink(missing_ok=True)
@@ -144,8 +146,8 @@ DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, er
 """Errors after which a file takes nothing more, while another file in its directory may."""
 
 
-class File(Protocol):
-    """A file that buffers what it is given; a call that raises OSError has taken nothing."""
+class LogWriter(Protocol):
+    """What recording needs of ``events.EventWriter``; a call that raises OSError has taken nothing."""
 
     @property
     def path(self) -> str | os.PathLike[str]:
@@ -155,31 +157,9 @@ class File(Protocol):
     def buffered_bytes(self) -> int:
         """Bytes that wait to be written."""
 
-    def flush(self, sync: bool = False) -> None:
-        """Write what is buffered."""
-
-    def close(self) -> None:
-        """Write what is buffered and close the file."""
-
-    def abandon(self) -> None:
-        """Close the file without writing what is buffered."""
-
-    def take_back(self) -> list[bytes]:
-        """Take back what is not yet in the file as whole records, for another file."""
-
-    def put(self, rest: list[bytes]) -> None:
-        """Add what was taken back from another file."""
-
     @property
     def whole_bytes(self) -> int:
         """Bytes of the file in whole records."""
-
-    def fileno(self) -> int:
-        """Return the number of the open file."""
-
-
-class LogWriter(File, Protocol):
-    """The part of ``events.EventWriter`` that a recorder needs."""
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Add a scalar."""
@@ -193,11 +173,26 @@ class LogWriter(File, Protocol):
     def event(self, event: Event) -> None:
         """Add any event."""
 
+    def flush(self, sync: bool = False) -> None:
+        """Write what is buffered."""
 
-F = TypeVar("F", bound=File)
+    def take_back(self) -> list[bytes]:
+        """Take back what is not yet in the file as whole records, for another file."""
+
+    def put(self, rest: list[bytes]) -> None:
+        """Add whole records without writing any, as those that were taken back from another file."""
+
+    def fileno(self) -> int:
+        """Return the number of the open file."""
+
+    def close(self) -> None:
+        """Write what is buffered and close the file."""
+
+    def abandon(self) -> None:
+        """Close the file without writing what is buffered."""
 
 
-class Sink(Generic[F]):
+class Sink:
     """Opens a writer and keeps trying.
 
     After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
@@ -214,13 +209,13 @@ class Sink(Generic[F]):
     def __init__(
         self,
         directory: str,
-        open_writer: Callable[[str], F],
+        open_writer: Callable[[str], LogWriter],
         problems: Problems,
         what: str = "the event file",
     ) -> None:
         self.directory, self._synced, self._sync_at = directory, False, float("-inf")
         self._open, self._problems, self._what = open_writer, problems, what
-        self._writer: F | None = None
+        self._writer: LogWriter | None = None
         self._identity: tuple[int, int] | None = None
         self._wait, self._retry_at = FIRST_RETRY_SECS, float("-inf")
         self._rest: list[bytes] | None = None
@@ -250,7 +245,7 @@ class Sink(Generic[F]):
         writer = self._writer
         return [] if writer is None else list(getattr(writer, "paths", [writer.path]))
 
-    def writer(self, now: float) -> F | None:
+    def writer(self, now: float) -> LogWriter | None:
         """Return the writer, opening it if necessary; None while trying is pointless.
 
         Args:
@@ -269,7 +264,7 @@ class Sink(Generic[F]):
             self.fresh = True
         return self._writer
 
-    def begun(self, writer: F) -> None:
+    def begun(self, writer: LogWriter) -> None:
         """Note that the header of a new file is written; what an earlier file did not take comes next."""
         self.fresh = self.moved = False
         self._head = writer.whole_bytes + writer.buffered_bytes
@@ -297,7 +292,7 @@ class Sink(Generic[F]):
         self._succeeded()
         return True
 
-    def _flush(self, writer: F, now: float, *, sync: bool) -> None:
+    def _flush(self, writer: LogWriter, now: float, *, sync: bool) -> None:
         """Flush; where other machines see only what is synchronized, do that too, once a second at most."""
         due = self._synced and not sync and now >= self._sync_at
         if due:
@@ -389,7 +384,7 @@ class Sink(Generic[F]):
             self._wait = FIRST_RETRY_SECS
             self._problems.forgive("disk")
 
-    def _still_there(self, writer: F) -> bool:
+    def _still_there(self, writer: LogWriter) -> bool:
         """Return whether the file still has its name: a deleted one takes writes without an error."""
         if _identity(writer) in (self._identity, _UNKNOWN):
             return True
@@ -497,7 +492,7 @@ def no_answer(place: str, *, store: bool = False) -> LogDirectoryError:
     )
 
 
-def _identity(writer: File) -> tuple[int, int] | None:
+def _identity(writer: LogWriter) -> tuple[int, int] | None:
     """Return device and inode of the file that has the writer's name now, None if none has.
 
     A file system that cannot say just now is trusted.
@@ -515,7 +510,7 @@ _HIDDEN = (".nfs", ".fuse_hidden")
 """Beginnings of the names that file systems give to a deleted file which is still open."""
 
 
-def _moved_to(writer: File, identity: tuple[int, int] | None) -> str | None:
+def _moved_to(writer: LogWriter, identity: tuple[int, int] | None) -> str | None:
     """Return the name that an open file has now; None if it has none, or the system does not tell it."""
     try:
         place = os.readlink(f"/proc/self/fd/{writer.fileno()}")  # noqa: PTH115  text

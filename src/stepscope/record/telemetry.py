@@ -1,4 +1,4 @@
-"""The small file that each rank of a job writes of its own: one row per step, see ``events/telemetry.py``.
+"""What each rank of a job writes into a file of its own: one row per step, see ``events/telemetry.py``.
 
 Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent to another
 rank, no file is shared, and nothing waits for anybody else.
@@ -7,41 +7,34 @@ rank, no file is shared, and nothing waits for anybody else.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 import socket
-import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.events import telemetry as layout
-from stepscope.events.framing import frame, unfinished
+from stepscope.events.framing import frame
 from stepscope.events.processes import own_start_ticks, pid_namespace
 from stepscope.events.telemetry import (
+    END,
     FACTS,
-    HAS_LOSS,
-    HEAD,
     LATE,
-    MORE,
-    ROW,
     ROWS,
-    STAGED,
     TIMED,
-    UNKNOWN,
-    WHOLE,
-    ratio_code,
+    TelemetryRow,
+    encoded,
+    encoded_facts,
+    stretches,
 )
+from stepscope.events.writer import EventWriter
 from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
 from stepscope.record.roles.role import PS, Role
-from stepscope.record.sink import Sink, append
+from stepscope.record.sink import LogWriter, Sink, append
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
 from stepscope.version import __version__
@@ -58,107 +51,8 @@ HELD_SECS = 3.0
 """How long a step waits for a device to finish it; after that it is written by the host's clock."""
 REMEMBERED = 4096
 """Steps that were written and may still get a late value."""
-LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149
-"""The largest float32 and the least above 0. A loss beyond is written as one of them, not infinite or 0."""
-NAN = math.nan
 OWN = ("stepscope/", "speed/", "system/")
 _uid = itertools.count()
-
-
-@dataclass(slots=True)
-class TelemetryRow:
-    """The facts of a step so far; seconds, NaN if not recorded."""
-
-    wall: float
-    seconds: float = NAN
-    waited: float = NAN
-    loss: float = NAN
-    has_loss: bool = False
-    nonfinite: int = 0
-    ended: bool = False
-    spent: tuple[float, ...] = ()
-    """Seconds by number of the stage, the rest first; empty if none was marked."""
-    completed: tuple[float, ...] = ()
-    """The same on a device, before them the wait for data; empty if none timed them."""
-    held: float = math.inf
-    """Steady time until which the row waits for its device."""
-
-
-class RankFileWriter:
-    """A rank's file, buffered as an event file is: a call that raises OSError has lost nothing.
-
-    Args:
-        directory: Where it is made.
-        name: Returns a name that may be taken; asked again until one is free.
-    """
-
-    def __init__(self, directory: str, name: Callable[[], str]) -> None:
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        while True:
-            self.path = folder / name()
-            try:
-                self._file = self.path.open("xb", buffering=0)
-                break
-            except FileExistsError:
-                continue
-        self._parts: list[bytes] = []
-        self._written = b""
-        self.buffered_bytes = self._bytes_written = 0
-
-    def add(self, payload: bytes) -> None:
-        """Add a record."""
-        record = frame(payload)
-        self._parts.append(record)
-        self.buffered_bytes += len(record)
-
-    def flush(self, sync: bool = False) -> None:
-        """Write what is buffered. Raises OSError; what was not written stays buffered."""
-        while self.buffered_bytes:
-            data = b"".join(self._parts)
-            written = self._file.write(data) or 0
-            self._bytes_written += written
-            self.buffered_bytes = len(data) - written
-            self._parts = [data[written:]] if self.buffered_bytes else []
-            self._written = unfinished(self._written + data[:written]) if self.buffered_bytes else b""
-        if sync:
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Write what is buffered and close the file, also where writing fails."""
-        if not self._file.closed:
-            try:
-                self.flush()
-            finally:
-                self._file.close()
-
-    def take_back(self) -> list[bytes]:
-        """Take what is not in the file as whole records, for another file; half a record is cut off."""
-        with suppress(OSError):
-            if self._written:
-                os.ftruncate(self._file.fileno(), self.whole_bytes)
-        rest = self._written + b"".join(self._parts)
-        self._bytes_written = self.whole_bytes
-        self._parts, self._written, self.buffered_bytes = [], b"", 0
-        return [rest]
-
-    def put(self, rest: list[bytes]) -> None:
-        """Add what was taken back from another file."""
-        self._parts += rest
-        self.buffered_bytes += sum(map(len, rest))
-
-    @property
-    def whole_bytes(self) -> int:
-        """Bytes of the file in whole records."""
-        return self._bytes_written - len(self._written)
-
-    def fileno(self) -> int:
-        """Return the number of the open file."""
-        return self._file.fileno()
-
-    def abandon(self) -> None:
-        """Close the file without writing what is buffered."""
-        self._file.close()
 
 
 class Telemetry:
@@ -194,9 +88,7 @@ class Telemetry:
         self.names: Sequence[str] = ()
         self.room: SpoolRoom | None = None
         self._steps, self._problems = steps, problems
-        self._sink: Sink[RankFileWriter] = Sink(
-            folder_of(log_dir), self._open, problems, "the file of this rank"
-        )
+        self._sink = Sink(folder_of(log_dir), self._open, problems, "the file of this rank")
         self._rows: dict[int, TelemetryRow] = {}
         self._written: dict[int, bool] = {}
         self._kinds: dict[str, str] = {}
@@ -207,8 +99,11 @@ class Telemetry:
         self._flushed_at = -math.inf
         self._news = self._ended = False
 
-    def _open(self, directory: str) -> RankFileWriter:
-        return RankFileWriter(directory, lambda: str(file_name(self.role, self.attempt)))
+    def _open(self, directory: str) -> EventWriter:
+        name = str(file_name(self.role, self.attempt))
+        while os.path.lexists(f"{directory}/{name}"):  # of an earlier process of this number
+            name = str(file_name(self.role, self.attempt))
+        return EventWriter(directory, name=name)
 
     # --- what the run records -----------------------------------------------------------------------
 
@@ -300,14 +195,14 @@ class Telemetry:
             return False
         self._take_stages()
         if self._sink.fresh or self._news:
-            file.add(self._facts())
+            self._add_facts(file)
             self._news = False
             if self._sink.fresh:
                 self._sink.begun(file)
         self._encode(file, now)
         done = self._sink.flush(now, sync=sync)
         while not done and self._sink.moved and (file := self._sink.writer(now)) is not None:
-            file.add(self._facts())
+            self._add_facts(file)
             self._sink.begun(file)
             done = self._sink.flush(now, sync=sync)
         return done
@@ -328,7 +223,7 @@ class Telemetry:
             if row is not None:
                 row.spent = spent
                 # A pause is no part of the step's time, but other ranks may have waited meanwhile.
-                row.seconds += sum(spent[each] for each in stages.pauses if each < len(spent))
+                row.seconds += sum(spent[stage] for stage in stages.pauses if stage < len(spent))
         for step, completed in stages.device.take() if stages.device is not None else ():
             row = self._rows.get(step)
             if row is not None:
@@ -346,14 +241,13 @@ class Telemetry:
         self._take_stages()
         if file is not None:
             self._encode(file, now)
-            file.add(bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall))
+            file.put([frame(encoded_facts(END, status=status, reason=reason, ended=wall))])
         return self.flush(now)
 
     def amend(self, status: str, reason: str | None, wall: float) -> None:
         """Say again how the rank ended, behind what its closed file holds."""
-        ended = bytes([layout.END, layout.SCHEMA]) + as_json(status=status, reason=reason, ended=wall)
         for path in self._sink.last_paths:
-            append(path, frame(ended))
+            append(path, frame(encoded_facts(END, status=status, reason=reason, ended=wall)))
 
     def close(self) -> None:
         """Close the file; what is not in it by now is lost."""
@@ -373,9 +267,10 @@ class Telemetry:
         """Steps that are not in the file."""
         return len(self._rows) + self._sink.unflushed
 
-    def _facts(self) -> bytes:
+    def _add_facts(self, file: LogWriter) -> None:
         role = self.role
-        return bytes([FACTS, layout.SCHEMA]) + as_json(
+        facts = encoded_facts(
+            FACTS,
             version=__version__,
             role=role.name,
             rank=role.rank,
@@ -396,6 +291,7 @@ class Telemetry:
             devices=device_names(),
             **self._stage_facts(),
         )
+        file.put([frame(facts)])
 
     def _stage_facts(self) -> dict[str, Any]:
         """Name the stages by number, their numbers in the order in which they run, and the rank's group."""
@@ -405,7 +301,7 @@ class Telemetry:
             return group
         return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages], **group}
 
-    def _encode(self, file: RankFileWriter, now: float) -> None:
+    def _encode(self, file: LogWriter, now: float) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""
         rows, late = self._due(now)
         if not rows and not late:
@@ -413,9 +309,10 @@ class Telemetry:
         memory = resident_bytes(), device_bytes()
         stages = len(self._steps.stages.names) - 1 if self._stages and self._steps.stages else 0
         timed = stages and any(row.completed for _, row in rows)
-        for kind, some in ((TIMED if timed else STAGED if stages else ROWS, rows), (LATE, late)):
-            for begin, end in pieces(some):
-                file.add(encoded(kind, some[begin:end], memory, 0 if kind == LATE else stages))
+        for kind, some in ((TIMED if timed else ROWS, rows), (LATE, late)):
+            for begin, end in stretches(some):
+                event = encoded(kind, some[begin:end], memory, 0 if kind == LATE else stages)
+                file.put([frame(event)])  # which cannot fail: these rows are held nowhere else
         self._sink.unflushed += len(rows)
         self._written.update((step, row.ended) for step, row in rows)
         for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
@@ -466,12 +363,6 @@ class Telemetry:
             self._problems.post("overflow", error, points=surplus)
 
 
-def _within_float32(loss: float) -> float:
-    if LARGEST < abs(loss) < math.inf:
-        return math.copysign(LARGEST, loss)
-    return math.copysign(LEAST, loss) if 0 < abs(loss) < LEAST else loss
-
-
 def _fill_time(row: TelemetryRow, value: float, wall: float) -> None:
     row.wall, row.seconds, row.ended = wall, value / 1e3, True
 
@@ -494,73 +385,6 @@ def file_name(role: Role, attempt: int) -> layout.Name:
     kind = "ps" if role.name == PS else "rank"
     place = kind, role.rank, role.world_size, attempt, role.restarts
     return layout.Name(*place, socket.gethostname(), os.getpid(), next(_uid))
-
-
-def pieces(rows: list[tuple[int, TelemetryRow]]) -> Iterator[tuple[int, int]]:
-    """Return stretches of rows that fit into a record: not too many, and their steps near each other."""
-    begin = 0
-    for at, (step, _) in enumerate(rows):
-        if at - begin == layout.MAX_ROWS or not -(1 << 31) <= step - rows[begin][0] < 1 << 31:
-            yield begin, at
-            begin = at
-    if rows:
-        yield begin, len(rows)
-
-
-def encoded(
-    kind: int, rows: list[tuple[int, TelemetryRow]], memory: tuple[float, float], stages: int = 0
-) -> bytes:
-    """Return the payload of a record of rows.
-
-    Args:
-        kind: ``ROWS``, ``STAGED``, ``TIMED`` or ``LATE``.
-        rows: Steps and what is known of them.
-        memory: Bytes of the process, and on its devices.
-        stages: So many of each row, the rest not counted.
-    """
-    step0, wall0 = rows[0][0], rows[0][1].wall
-    pack = ROW.pack
-    body = [
-        pack(
-            step - step0,
-            row.wall - wall0,
-            row.seconds,
-            row.waited,
-            row.nonfinite | HAS_LOSS * row.has_loss,
-            _within_float32(row.loss),
-        )
-        for step, row in rows
-    ]
-    if stages:
-        of = timed_shares_of if kind == TIMED else shares_of
-        shares = struct.Struct(f"<{stages + MORE * (kind == TIMED)}H")
-        body = [part + shares.pack(*of(row, stages)) for part, (_, row) in zip(body, rows, strict=True)]
-        stages += MORE * (kind == TIMED)
-    return HEAD.pack(kind, layout.SCHEMA, stages, len(rows), step0, wall0, *memory) + b"".join(body)
-
-
-def shares_of(row: TelemetryRow, stages: int) -> list[int]:
-    """Return the part of a step that each stage took, as it is written."""
-    if not row.spent or not row.seconds > 0:
-        return [UNKNOWN] * stages
-    known = [min(round(WHOLE * max(spent, 0.0) / row.seconds), WHOLE) for spent in row.spent[1 : stages + 1]]
-    return known + [UNKNOWN] * (stages - len(known))
-
-
-def timed_shares_of(row: TelemetryRow, stages: int) -> list[int]:
-    """Return the part of a step that each stage took on its device, that of data, and its length there."""
-    whole = sum(row.completed)
-    if not whole > 0 or not row.seconds > 0:
-        return [*shares_of(row, stages), UNKNOWN, UNKNOWN]
-    data, _, *parts = row.completed
-    parts += [0.0] * (stages - len(parts))
-    shares = [min(round(WHOLE * max(each, 0.0) / whole), WHOLE) for each in (*parts[:stages], data)]
-    return [*shares, ratio_code(whole / row.seconds)]
-
-
-def as_json(**facts: Any) -> bytes:
-    """Return facts as JSON."""
-    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def attempt_of(log_dir: str, role: Role, elsewhere: Sequence[str] = ()) -> int:

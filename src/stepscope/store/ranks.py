@@ -375,7 +375,7 @@ class Ranks:
             for text, name in names.items()
         }
         files = list(self._files.values())
-        read = look if self._keep else outline
+        read = RankFile.follow if self._keep else outline
         if len(files) > THREADS:
             with ThreadPoolExecutor(THREADS, thread_name_prefix="stepscope-ranks") as pool:
                 share_steps(zip(files, pool.map(read, files), strict=True))
@@ -395,23 +395,13 @@ class Ranks:
         return number, rows
 
 
-def look(file: RankFile) -> None:
-    """Read what is new in a file."""
-    try:
-        stat = os.stat(file.path)  # noqa: PTH116  once per file and look
-    except OSError as error:
-        file.error = error.strerror or str(error)
-        return
-    file.follow(stat)
-
-
 def outline(file: RankFile) -> None:
     """Read a file, and keep only its steps and what it says in brief."""
-    look(file)
+    file.follow()
     file.outlined()
 
 
-def share_steps(read: Iterable[tuple[RankFile, None]]) -> None:
+def share_steps(read: Iterable[tuple[RankFile, object]]) -> None:
     """Let files that have the same steps keep them once: most ranks of a job do."""
     first: Outline | None = None
     for file, _ in read:
@@ -435,7 +425,7 @@ def again(files: list[RankFile]) -> list[RankFile]:
     for file in files:
         if file.outline is not None:
             file = RankFile(file.path, file.name)
-            look(file)
+            file.follow()
         found.append(file)
     return found
 
@@ -486,7 +476,7 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
 
 def written_of(file: RankFile) -> float:
     """Return when a rank last recorded something, seconds since the epoch; 0 if its file cannot be read."""
-    return last_sign(file.digest().last_wall, file.seen.st_mtime) if file.seen else 0.0
+    return 0.0 if file.modified is None else last_sign(file.digest().last_wall, file.modified)
 
 
 def state_of(file: RankFile, now: float) -> tuple[State, str | None]:

@@ -15,8 +15,7 @@ import stepscope as ss
 from stepscope.events import EventWriter
 from stepscope.events.framing import frame
 from stepscope.events.kinds.graph import Node, NodeCost
-from stepscope.events.telemetry import END, FACTS, FOLDER, SCHEMA, STAGED, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
+from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
 from support.recordings import recorded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 4, 120, 2, 60
@@ -54,7 +53,7 @@ def staged(
     writer.close()
     for rank in range(ranks):
         stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
-        facts = as_json(
+        facts = encoded_facts(FACTS,
             rank=rank, world_size=ranks, role="worker" if rank else "chief", attempt=1, host="node0",
             started=START, **stages,
         )  # fmt: skip
@@ -67,9 +66,9 @@ def staged(
             row.spent = (0.0, forward, total - forward)
             rows.append((step, row))
         parts = [
-            frame(bytes([FACTS, SCHEMA]) + facts),
-            frame(encoded(STAGED, rows, (3e9, 6e10), 2)),
-            frame(bytes([END, SCHEMA]) + as_json(status="finished", reason=None)),
+            frame(facts),
+            frame(encoded(ROWS, rows, (3e9, 6e10), 2)),
+            frame(encoded_facts(END, status="finished", reason=None)),
         ]
         name = Name("rank", rank, ranks, 1, 0, "node0", 4000 + rank, 0)
         (directory / FOLDER / str(name)).write_bytes(b"".join(parts))

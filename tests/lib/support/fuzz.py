@@ -110,7 +110,7 @@ def ranks(data: bytes, folder: Path) -> None:
     name = parse_name(path.name)
     assert name is not None
     file = RankFile(str(path), name)
-    file.follow(path.stat())
+    file.follow()
     file.steps()
     file.fact("loss")
 

@@ -280,7 +280,7 @@ def views(data: bytes, folder: Path) -> None:
 def jobs(data: bytes, folder: Path) -> None:
     """Commands and questions over a run whose steps, values, names and files of ranks were changed."""
     from stepscope.events.framing import frame
-    from stepscope.events.telemetry import FACTS, HEAD, ROW, ROWS, SCHEMA, STAGED
+    from stepscope.events.telemetry import FACTS, HEAD, ROW, ROWS, as_event
 
     chance = chance_of(data)
     logs = folder / "jobs"
@@ -293,23 +293,23 @@ def jobs(data: bytes, folder: Path) -> None:
             parts = [parts[0][: chance.randrange(len(parts[0]))]]
         if chance.random() < 0.6:
             rows, stages = chance.choice((0, 1, 5, 30)), chance.choice((0, 0, 1, 3))
-            kind = STAGED if stages else ROWS
             row = struct.pack(f"<{stages}H", *(chance.choice((0, 1, 65_534, 65_535)) for _ in range(stages)))
             wall = chance.choice((0.0, 1e9, 1e308, float("nan"), float("inf"), -1e300))
-            head = HEAD.pack(kind, SCHEMA, stages, rows, chance.choice(STEPS), wall, 1e308, float("nan"))
+            head = HEAD.pack(stages, 3e38, float("nan"))
             cells = [
                 ROW.pack(
-                    at * chance.choice((1, 1, -1, 70_000_000)) % 2**31,
+                    at * chance.choice((1, 1, -1, 1_000)),
+                    2**16 - 1,
                     at,
                     chance.choice((0.1, float("nan"), -1.0, 3e38)),
                     0.1,
-                    2**32 - 1,
                     1.0,
                 )
                 + row
                 for at in range(rows)
             ]
-            parts.append(frame(head + b"".join(cells)))
+            step = chance.choice(STEPS)
+            parts.append(frame(as_event(ROWS, head + b"".join(cells), step, wall)))
         if chance.random() < 0.6:
             facts = {"host": "h", "stages": ["forward", "backward"], "stage_order": [1, 2], "role": "worker",
                      "started": 1.0, "pid_namespace": "x", "start_ticks": 1, "group": "a",
@@ -317,7 +317,7 @@ def jobs(data: bytes, folder: Path) -> None:
             for _ in range(chance.choice((1, 2, 4))):
                 _change(facts, chance)
             text = json.dumps(facts).encode("utf-8", "surrogatepass")
-            parts.append(frame(bytes([FACTS, SCHEMA]) + text))
+            parts.append(frame(as_event(FACTS, text)))
         path.write_bytes(b"".join(bytes(part) for part in parts))
         if chance.random() < 0.2:
             number = chance.choice(("999999999", "0", "262144", "9" * 40, "-1"))

@@ -19,8 +19,7 @@ from stepscope.cli.ranks import verdict
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.framing import frame
 from stepscope.events.processes import pid_namespace
-from stepscope.events.telemetry import END, FACTS, ROWS, SCHEMA, Name
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
+from stepscope.events.telemetry import END, FACTS, ROWS, Name, TelemetryRow, encoded, encoded_facts
 
 START = 1.7e9
 
@@ -164,7 +163,7 @@ def end(place, rank, status, reason=None):
     """Write how a rank ended."""
     (path,) = (place / "ranks").glob(f"rank-{rank:05d}-*")
     with path.open("ab") as file:
-        file.write(frame(bytes([END, SCHEMA]) + as_json(status=status, reason=reason, ended=START)))
+        file.write(frame(encoded_facts(END, status=status, reason=reason, ended=START)))
 
 
 def test_ranks_that_failed_or_vanished_are_named_the_first_to_end_first(telemetry):
@@ -200,9 +199,7 @@ def gone(place, rank, steps=60):
     (path,) = (place / "ranks").glob(f"rank-{rank:05d}-*")
     facts = {**own_process(), "pid": 999_999_999, "rank": rank, "world_size": 4, "started": START}
     rows = [(step, TelemetryRow(START + step, ended=True, seconds=0.1, waited=0.0)) for step in range(steps)]
-    path.write_bytes(
-        frame(bytes([FACTS, SCHEMA]) + as_json(**facts)) + frame(encoded(ROWS, rows, (1e9, float("nan"))))
-    )
+    path.write_bytes(frame(encoded_facts(FACTS, **facts)) + frame(encoded(ROWS, rows, (1e9, float("nan")))))
 
 
 def own_process():
@@ -319,7 +316,7 @@ def test_many_ranks_that_failed_are_counted(telemetry):
         (place / "ranks" / str(name)).write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
     for path in (place / "ranks").glob("*attempt-2*"):
         with path.open("ab") as file:
-            file.write(frame(bytes([END, SCHEMA]) + as_json(status="failed", reason=None, ended=START)))
+            file.write(frame(encoded_facts(END, status="failed", reason=None, ended=START)))
     notes = ss.load_ranks(place).notes
     assert notes[0] == "rank 0 failed at step 59"
     assert notes[4] == "4 more ranks failed, were killed or stopped recording"

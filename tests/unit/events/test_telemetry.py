@@ -1,18 +1,35 @@
-"""The numbers and names of ranks' files, which do not change: older files are read by them."""
+"""The numbers and names of ranks' files, which do not change."""
 
 from __future__ import annotations
 
 import pytest
 
 from stepscope.events import telemetry
-from stepscope.events.telemetry import Name, parse_name, ratio_code
+from stepscope.events.messages import decode_event
+from stepscope.events.telemetry import Name, TelemetryRow, parse_name, ratio_code
+from stepscope.events.tensors import array
 
 
 def test_the_numbers_of_the_format_stay():
-    assert (telemetry.SCHEMA, telemetry.WHOLE, telemetry.UNKNOWN, telemetry.MORE) == (1, 65_534, 65_535, 2)
-    assert (telemetry.FACTS, telemetry.ROWS, telemetry.LATE, telemetry.END) == (0, 1, 2, 3)
-    assert (telemetry.STAGED, telemetry.TIMED, telemetry.HAS_LOSS) == (4, 5, 0x8000_0000)
-    assert (telemetry.HEAD.size, telemetry.ROW.size, telemetry.SHARE.size) == (40, 24, 2)
+    assert (telemetry.WHOLE, telemetry.UNKNOWN, telemetry.MORE) == (65_534, 65_535, 2)
+    assert telemetry.TAGS == ("rows", "timed", "late", "facts", "end")
+    assert (telemetry.HEAD.size, telemetry.ROW.size, telemetry.HAS_LOSS) == (10, 20, 0x8000)
+
+
+def test_an_event_of_rows_is_one_that_every_reader_of_event_files_decodes():
+    rows = [(7, TelemetryRow(1e9, 0.5, 0.1, 2.0, has_loss=True)), (8, TelemetryRow(1e9 + 1, 0.25))]
+    event = decode_event(telemetry.encoded(telemetry.ROWS, rows, (3e9, 6e9)))
+    [value] = event.values
+    assert (event.wall_time, event.step, value.tag) == (1e9, 7, "rows")
+    text = array(value.tensor).item()
+    assert telemetry.HEAD.unpack_from(text)[0] == 0
+    assert telemetry.ROW.unpack_from(text, 10)[:3] == (0, telemetry.HAS_LOSS, 0.0)
+    assert telemetry.ROW.unpack_from(text, 30)[:4] == (1, 0, 1.0, 0.25)
+
+
+def test_more_values_than_are_counted_are_as_many_as_can_be():
+    event = decode_event(telemetry.encoded(telemetry.ROWS, [(0, TelemetryRow(0.0, nonfinite=10**9))], (0, 0)))
+    assert telemetry.ROW.unpack_from(event.values[0].tensor.string_val[0], 10)[1] == 0x7FFF
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from stepscope.events import EventWriter, frame
 from stepscope.events.framing import unfinished
 from stepscope.record.problems import Problems
 from stepscope.record.sink import Sink, directory_error
-from stepscope.record.telemetry import RankFileWriter
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -141,14 +140,6 @@ class BadFile:
         return getattr(self._file, name)
 
 
-def event_writer(directory):
-    return EventWriter(directory)
-
-
-def rank_writer(directory):
-    return RankFileWriter(directory, lambda: f"{len(list(Path(directory).iterdir())):04d}")
-
-
 def payloads(folder):
     """Each record of the files of a folder, in order; every byte belongs to one."""
     found = []
@@ -163,16 +154,12 @@ def payloads(folder):
 
 
 def add(writer, payload):
-    if isinstance(writer, RankFileWriter):
-        writer.add(payload)
-    else:
-        writer.records(frame(payload))
+    writer.records(frame(payload))
 
 
-@pytest.mark.parametrize("make", [event_writer, rank_writer])
 @pytest.mark.parametrize("error", [errno.EFBIG, errno.ESTALE, errno.EIO])
-def test_a_file_that_takes_no_more_is_left_with_whole_records(tmp_path, make, error):
-    sink = Sink(str(tmp_path), make, Problems())
+def test_a_file_that_takes_no_more_is_left_with_whole_records(tmp_path, error):
+    sink = Sink(str(tmp_path), EventWriter, Problems())
     writer = sink.writer(0.0)
     add(writer, b"whose it is")
     sink.begun(writer)
@@ -199,7 +186,7 @@ def test_a_file_that_takes_no_more_is_left_with_whole_records(tmp_path, make, er
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
 def test_a_disk_that_may_get_room_again_keeps_its_file(tmp_path, error):
-    sink = Sink(str(tmp_path), event_writer, Problems())
+    sink = Sink(str(tmp_path), EventWriter, Problems())
     writer = sink.writer(0.0)
     sink.begun(writer)
     assert sink.flush(0.0)
@@ -215,7 +202,7 @@ def test_a_disk_that_may_get_room_again_keeps_its_file(tmp_path, error):
 
 
 def test_a_place_that_takes_nothing_is_not_filled_with_empty_files(tmp_path):
-    sink = Sink(str(tmp_path), event_writer, Problems())
+    sink = Sink(str(tmp_path), EventWriter, Problems())
     now = 0.0
     for _ in range(5):
         writer = sink.writer(now)

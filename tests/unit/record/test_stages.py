@@ -10,10 +10,19 @@ import pytest
 import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import STAGED, TIMED, Name
+from stepscope.events.messages import decode_event
+from stepscope.events.telemetry import (
+    FACTS,
+    ROWS,
+    TIMED,
+    Name,
+    TelemetryRow,
+    as_event,
+    encoded,
+    encoded_facts,
+)
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.clock import Clock
-from stepscope.record.telemetry import TelemetryRow, encoded
 from stepscope.store.ranks import Ranks
 
 
@@ -184,7 +193,7 @@ def test_a_step_costs_at_most_40_bytes_with_four_stages():
         (step, TelemetryRow(1e9 + step, 0.01, 0.001, spent=(0.001, *[0.002] * 4), ended=True))
         for step in range(100)
     ]
-    assert len(frame(encoded(STAGED, rows, (1e9, 1e9), 4))) / 100 <= 40
+    assert len(frame(encoded(ROWS, rows, (1e9, 1e9), 4))) / 100 <= 40
 
 
 def test_a_step_that_its_device_has_timed_costs_at_most_40_bytes_with_four_stages():
@@ -216,10 +225,10 @@ def test_what_a_device_took_is_read_within_a_thousandth_whatever_the_host_took(t
         for step in range(100)
     ]  # fmt: skip
     (tmp_path / "ranks").mkdir()
-    facts = b'\x00\x01{"stages": ["forward", "backward"], "stage_order": [1, 2], "devices": ["a GPU"]}'
+    facts = encoded_facts(FACTS, stages=["forward", "backward"], stage_order=[1, 2], devices=["a GPU"])
     for rank in range(2):
         path = tmp_path / "ranks" / str(Name("rank", rank, 2, 1, 0, "node", 1, 0))
-        parts = [encoded(STAGED, rows[:10], (1e9, 1e9), 2), encoded(TIMED, rows[10:], (1e9, 1e9), 2)]
+        parts = [encoded(ROWS, rows[:10], (1e9, 1e9), 2), encoded(TIMED, rows[10:], (1e9, 1e9), 2)]
         path.write_bytes(frame(facts) + b"".join(map(frame, parts)))
     ranks = Ranks(str(tmp_path))
     table = ranks.stages()
@@ -237,8 +246,8 @@ def test_what_a_device_took_is_read_within_a_thousandth_whatever_the_host_took(t
 def test_a_damaged_record_of_timed_steps_is_counted_and_the_others_are_read(tmp_path):
     (tmp_path / "ranks").mkdir()
     rows = [(step, TelemetryRow(1e9, 0.01, 0.001, spent=(0.0, 0.01), ended=True)) for step in range(3)]
-    good = encoded(STAGED, rows, (1e9, 1e9), 1)
-    bad = bytes([TIMED]) + encoded(STAGED, rows, (1e9, 1e9), 1)[1:]
+    good = encoded(ROWS, rows, (1e9, 1e9), 1)
+    bad = as_event(TIMED, decode_event(good).values[0].tensor.string_val[0])
     path = tmp_path / "ranks" / str(Name("rank", 0, 1, 1, 0, "node", 1, 0))
     path.write_bytes(frame(bad) + frame(good))
     ranks = Ranks(str(tmp_path))
@@ -252,9 +261,9 @@ def test_what_is_written_of_stages_is_read_within_a_thousandth(tmp_path):
         for step in range(5)
     ]
     (tmp_path / "ranks").mkdir()
-    facts = b'\x00\x01{"stages": ["forward", "backward"], "stage_order": [1, 2]}'
+    facts = encoded_facts(FACTS, stages=["forward", "backward"], stage_order=[1, 2])
     path = tmp_path / "ranks" / str(Name("rank", 0, 1, 1, 0, "node", 1, 0))
-    path.write_bytes(frame(facts) + frame(encoded(STAGED, rows, (1e9, 1e9), 2)))
+    path.write_bytes(frame(facts) + frame(encoded(ROWS, rows, (1e9, 1e9), 2)))
     table = Ranks(str(tmp_path)).stages()
     assert table.stages == ["data", "forward", "backward", "rest"]
     np.testing.assert_allclose(table.durations_s[:, 0], [[0.001, 0.002, 0.003, 0.004]] * 5, rtol=1e-3)

@@ -10,8 +10,7 @@ from support.addresses import Addresses
 
 import stepscope as ss
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import ROWS, Name
-from stepscope.record.telemetry import TelemetryRow, encoded
+from stepscope.events.telemetry import ROWS, Name, TelemetryRow, encoded
 from stepscope.serve.access import Access
 from stepscope.serve.app import Application
 from stepscope.serve.frame import array_of, unpack_as

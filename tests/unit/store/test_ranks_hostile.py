@@ -10,7 +10,7 @@ import pytest
 from stepscope.cli import main
 from stepscope.events.framing import frame
 from stepscope.events.rank_file import MAX_STEP, MOST_FACTS_BYTES
-from stepscope.events.telemetry import FACTS, HEAD, MAX_RANKS, ROW, ROWS, SCHEMA, parse_name
+from stepscope.events.telemetry import FACTS, HEAD, MAX_RANKS, ROW, ROWS, as_event, parse_name
 from stepscope.files import MAX_VALUES, bounded_object
 from stepscope.store.ranks import Ranks, cut
 from stepscope.trace.ranks import absent_ranks
@@ -21,9 +21,9 @@ NAME = "rank-{rank:05d}-of-{size:05d}.attempt-1.restart-0.host.{rank}.0.steps"
 def write(run, *, size=2, facts=b"{}", steps=(0,), name=NAME):
     folder = run / "ranks"
     folder.mkdir(parents=True)
-    rows = b"".join(ROW.pack(at, at, 0.1, 0.01, 0, 1.0) for at in range(3))
-    heads = [HEAD.pack(ROWS, SCHEMA, 0, 3, step, 5.0, 1e6, 1e6) for step in steps]
-    content = b"".join([frame(bytes([FACTS, SCHEMA]) + facts), *(frame(head + rows) for head in heads)])
+    rows = HEAD.pack(0, 1e6, 1e6) + b"".join(ROW.pack(at, 0, at, 0.1, 0.01, 1.0) for at in range(3))
+    events = [as_event(FACTS, facts), *(as_event(ROWS, rows, step, 5.0) for step in steps)]
+    content = b"".join(map(frame, events))
     for rank in range(2):
         (folder / name.format(rank=rank, size=size)).write_bytes(content)
     return Ranks(str(run))

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import FACTS, FOLDER, SCHEMA, STAGED, Name
+from stepscope.events.telemetry import FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
 from stepscope.job import load_ranks
-from stepscope.record.telemetry import TelemetryRow, as_json, encoded
 from stepscope.store.ranks import Ranks
 
 START = 1.7e9
@@ -36,13 +35,13 @@ def write(place, steps_of):
                     (step, TelemetryRow(START + step, seconds, float(taken[0]), ended=True, spent=spent))
                 )
             records = [rows[at : at + 100] for at in range(0, len(rows), 100)]
-            bodies[key] = b"".join(frame(encoded(STAGED, part, (3e9, 6e9), len(STAGES))) for part in records)
-        facts = as_json(
+            bodies[key] = b"".join(frame(encoded(ROWS, part, (3e9, 6e9), len(STAGES))) for part in records)
+        facts = encoded_facts(FACTS,
             rank=rank, world_size=len(steps_of), attempt=1, host="node", stages=STAGES,
             stage_order=[1, 2, 3, 4], started=START,
         )  # fmt: skip
         name = Name("rank", rank, len(steps_of), 1, 0, "node", 4000 + rank, 0)
-        (folder / str(name)).write_bytes(frame(bytes([FACTS, SCHEMA]) + facts) + bodies[key])
+        (folder / str(name)).write_bytes(frame(facts) + bodies[key])
     return place
 
 
@@ -78,7 +77,7 @@ def test_rows_that_came_since_the_steps_were_read_are_left_out(tmp_path):
         row = TelemetryRow(START + 60, 0.07, 0.001, ended=True, spent=(0.001, 0.001, 0.02, 0.04, 0.005))
         if rank:
             with path.open("ab") as file:
-                file.write(frame(encoded(STAGED, [(60, row)], (3e9, 6e9), len(STAGES))))
+                file.write(frame(encoded(ROWS, [(60, row)], (3e9, 6e9), len(STAGES))))
     table = once.stages()
     assert table.steps.tolist() == list(range(60))
     np.testing.assert_array_equal(table.durations_s, Ranks(str(place)).stages(end=60).durations_s)

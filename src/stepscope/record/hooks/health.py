@@ -480,9 +480,5 @@ class RankLosses:
                 ours = name is not None and name.kind == "rank" and name.attempt == attempt
                 self._files[entry.name] = RankFile(entry.path, name) if ours and name else None
             file = self._files[entry.name]
-            try:
-                # The entry's own numbers may be as old as the directory's.
-                if file is not None and file.follow(os.stat(entry.path)):  # noqa: PTH116
-                    yield file
-            except OSError:
-                continue
+            if file is not None and file.follow():
+                yield file
