@@ -16,11 +16,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
+from stepscope import child
 from stepscope.errors import ServeError, UsageError
 
 HEIGHT = 800
@@ -65,7 +67,7 @@ class Started:
         place: For frames on this machine: an address below the server's.
     """
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     port: int
     token: str | None
     place: str
@@ -158,19 +160,12 @@ def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     ]
     # A hub's name is not known here, and its proxy may or may not pass it on: the token guards instead.
     command += ["--token", "auto", *(["--allow-host", "*"] if proxied else ["--embed", "notebook"])]
-    process = subprocess.Popen(  # noqa: S603  our own program, and a path that is one word to it
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # to interrupt a cell interrupts the whole group of processes
-    )
+    process = child.start(command, stderr=subprocess.PIPE)
     _leave_to_parent(process)
     atexit.register(stop, process, os.getpid())
-    line = process.stdout.readline() if process.stdout else ""
+    line = process.stdout.readline() if process.stdout else b""
     if not line:
-        said = process.communicate(timeout=START_S)[1].strip()
+        said = process.communicate(timeout=START_S)[1].decode("utf-8", "replace").strip()
         raise ServeError(f"the server of {log_dir} did not start: {said}", hint=f"stepscope serve {log_dir}")
     drain(process.stderr)
     facts = json.loads(line)
@@ -179,19 +174,13 @@ def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     return Started(process, address.port or port, token, urlsplit(facts.get("frame_url", "/")).path)
 
 
-def _leave_to_parent(process: subprocess.Popen[str]) -> None:
+def _leave_to_parent(process: subprocess.Popen[bytes]) -> None:
     """Close a fork's copy of the pipe that ends when this program does."""
-
-    def close() -> None:
-        if process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=close)
+        os.register_at_fork(after_in_child=partial(child.close_pipes, process))
 
 
-def drain(stream: IO[str] | None) -> None:
+def drain(stream: IO[bytes] | None) -> None:
     """Read what a server says from now on, so that it never waits for a reader."""
     import threading
 
@@ -199,7 +188,7 @@ def drain(stream: IO[str] | None) -> None:
         threading.Thread(target=stream.read, name="stepscope-notebook", daemon=True).start()
 
 
-def stop(process: subprocess.Popen[str], owner: int) -> None:
+def stop(process: subprocess.Popen[bytes], owner: int) -> None:
     """End a server with the kernel that started it; a fork of the kernel leaves it alone."""
     if os.getpid() != owner or process.poll() is not None:
         return

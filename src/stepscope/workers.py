@@ -1,12 +1,10 @@
-"""Processes that work for this one: asked through pipes, or tasks spread over a pool or a Ray cluster."""
+"""Processes that work for this one: tasks spread over a pool of them or over a Ray cluster."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,48 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from stepscope.child import Child
 from stepscope.errors import UsageError, WorkerError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def start(module: str, *words: str, stderr: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
-    """Start a module of this package that answers through pipes; Ctrl-C does not reach it.
-
-    Args:
-        module: Its name, as ``stepscope.trace.worker``.
-        words: Its arguments.
-        stderr: Where its error output goes; by default to that of this process.
-        variables: For its environment.
-
-    Raises:
-        OSError: No process can be started.
-    """
-    paths = [str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return subprocess.Popen(  # noqa: S603  this package, by this interpreter
-        [sys.executable, "-m", module, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables},
-        start_new_session=True,
-    )
-
-
-def end(process: subprocess.Popen[Any]) -> None:
-    """End a process at once, and release what belongs to it."""
-    process.kill()
-    close_pipes(process)
-    process.wait()
-
-
-def close_pipes(process: subprocess.Popen[Any]) -> None:
-    """Close this side of the pipes."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
 
 
 def spread(
@@ -134,10 +95,10 @@ def _in_processes(
                 yield each.result()
     finally:
         for worker in workers:
-            worker.cancel()
+            worker.child.cancel()
         pool.shutdown(cancel_futures=True)
         for worker in workers:  # nobody asks any more; one may have been starting
-            worker.close()
+            worker.child.end()
 
 
 _AHEAD = 2
@@ -148,9 +109,10 @@ class _Worker:
     """One process, started when it is first asked."""
 
     def __init__(self, call: Callable[..., Any], most_bytes: int) -> None:
-        self._call, self._most_bytes = call, most_bytes
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ended = False
+        paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path]))
+        self.child = Child(
+            "stepscope.workers", str(most_bytes), greeting=pickle.dumps(call, _PROTOCOL), PYTHONPATH=paths
+        )
 
     def ask(self, task: Any) -> Any:
         """Return what the function gives.
@@ -160,47 +122,22 @@ class _Worker:
             Exception: Whatever the function raises.
         """
         try:
-            process = self._started()
+            stdin, stdout = self.child.pipes()
         except OSError as error:
             raise WorkerError(
                 f"no process can be started: {error.strerror or error}",
                 hint="end other programs, or see the limits of this user",
             ) from None
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            pickle.dump(task, process.stdin, _PROTOCOL)
-            process.stdin.flush()
-            right, found = pickle.load(process.stdout)  # noqa: S301  what our own process wrote
+            pickle.dump(task, stdin, _PROTOCOL)
+            stdin.flush()
+            right, found = pickle.load(stdout)  # noqa: S301  what our own process wrote
         except (OSError, ValueError, EOFError, pickle.UnpicklingError):
-            self.close()
+            self.child.end()
             raise WorkerError(DIED, hint="if memory ran out, run fewer at once: --workers") from None
         if not right:
             raise cast("Exception", found)
         return found
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            if self._ended:
-                raise OSError(errno.ECANCELED, "cancelled")
-            paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), *sys.path]))
-            self._process = start("stepscope.workers", str(self._most_bytes), PYTHONPATH=paths)
-            assert self._process.stdin is not None
-            pickle.dump(self._call, self._process.stdin, _PROTOCOL)
-        return self._process
-
-    def cancel(self) -> None:
-        """Kill the process for good; callers that wait for its answer get an error."""
-        self._ended = True
-        process = self._process
-        if process is not None:
-            process.kill()
-
-    def close(self) -> None:
-        """End the process, and release what belongs to it."""
-        process, self._process = self._process, None
-        if process is not None:
-            end(process)
 
 
 _PROTOCOL = 5

@@ -11,6 +11,7 @@ import stepscope
 
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
+    "child",
     "errors",
     "files",
     "lazy",
@@ -28,6 +29,7 @@ EVERYWHERE = {
     "__version__",
 }
 MAY_IMPORT = {
+    "child": set(),
     "errors": set(),
     "lazy": set(),
     "lru": set(),

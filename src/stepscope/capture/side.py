@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from stepscope import child
 from stepscope.capture.capture_record import signal_name
 
 LIMIT_SECS = 600.0
@@ -40,10 +41,13 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
 def started(words: list[str], stderr: int) -> subprocess.Popen[bytes] | None:
     """Start a process of lowest priority that Ctrl-C does not reach; None if that failed."""
     try:
-        process = subprocess.Popen(  # noqa: S603  our own command
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=environment(),
-            start_new_session=True,
-        )  # fmt: skip
+        process = child.start(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            environment=environment(),
+        )
     except OSError:
         return None
     with contextlib.suppress(OSError, AttributeError):

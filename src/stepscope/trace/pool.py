@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from stepscope import workers
+from stepscope.child import Child
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.scratch import scratch
 from stepscope.trace.cache import read as read_columns
@@ -91,7 +90,7 @@ def read_many(
         finally:
             pool.shutdown(cancel_futures=True)
             for reader in readers:
-                reader.end()
+                reader.child.end()
 
 
 def _size(path: Path) -> int:
@@ -105,7 +104,7 @@ class _ReadingProcess:
     """One process, started when it is first asked."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self.child = Child("stepscope.trace.worker", "0")
 
     def read(self, path: Path, folder: Path, *, cache: bool) -> Trace:
         """Return a profile.
@@ -127,23 +126,15 @@ class _ReadingProcess:
 
     def _ask(self, path: Path, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            if self._process is None:
-                self._process = workers.start("stepscope.trace.worker", "0")
+            line = self.child.ask(json.dumps(request).encode())
         except OSError as error:
             raise TraceError(
                 f"no process can be started to read it: {error.strerror or error}",
                 hint="end other programs, or see the limits of this user",
                 path=path,
             ) from None
-        process, line = self._process, b""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):  # it died: there is no answer
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        if not line.endswith(b"\n"):
-            self.end()
+        if line is None:
+            self.child.end()
             raise TraceError(
                 "the process that read it died",
                 hint="if memory ran out, record fewer steps, or read fewer files at once",
@@ -151,9 +142,3 @@ class _ReadingProcess:
             )
         told: dict[str, Any] = json.loads(line)
         return told
-
-    def end(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            workers.end(process)

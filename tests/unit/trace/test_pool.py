@@ -10,7 +10,7 @@ import threading
 import pytest
 from support.waiting import until
 
-from stepscope import workers
+from stepscope import child
 from stepscope.errors import TraceError
 from stepscope.trace import pool
 from stepscope.trace.load import load_file, load_files, load_trace
@@ -48,7 +48,7 @@ def test_a_bad_file_is_told_and_the_others_are_read(files):
 
 
 def test_a_process_that_dies_is_replaced(files, monkeypatch):
-    started, start = [], workers.start
+    started, start = [], child.start
 
     def fatal(*words, **more):
         process = start(*words, **more)
@@ -58,7 +58,7 @@ def test_a_process_that_dies_is_replaced(files, monkeypatch):
             process.wait()
         return process
 
-    monkeypatch.setattr(workers, "start", fatal)
+    monkeypatch.setattr(child, "start", fatal)
     found = list(pool.read_many(files, cache=False, processes=1))
     assert [isinstance(each, TraceError) for each in found] == [True, False, False, False, False, False]
     assert found[0].message == "the process that read it died"

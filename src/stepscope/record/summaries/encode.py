@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from stepscope import workers
+from stepscope.child import Child
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -205,8 +205,15 @@ class Offload:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
         self._useless = False
+        # It works without the training's signals, on one thread.
+        self.child = Child(
+            "stepscope.record.summaries.encode",
+            stderr=subprocess.DEVNULL,
+            pipe_bytes=PIPE_BYTES,
+            OMP_NUM_THREADS="1",
+            OPENBLAS_NUM_THREADS="1",
+        )
 
     def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
         """Return what a function in ``FUNCTIONS`` makes of an array; None if it must be done here.
@@ -229,33 +236,32 @@ class Offload:
                 with contextlib.suppress(BrokenPipeError, EOFError, ValueError):
                     return self._exchange(name, np.ascontiguousarray(array), facts)
                 tries += 1
-                self._end()  # it died, or says what it should not
+                self.child.end()  # it died, or says what it should not
             return None
 
     def end(self) -> None:
         """End the process, because nothing has come for a while."""
         if self._lock.acquire(blocking=False):
             try:
-                self._end()
+                self.child.end()
             finally:
                 self._lock.release()
 
     def forget(self) -> None:
         """Forget the process in a forked child, where it belongs to the parent."""
         self._lock = threading.Lock()
-        process, self._process = self._process, None
-        if process is not None:
-            workers.close_pipes(process)
-            process.returncode = 0  # not ours to wait for
+        self.child.forget()
 
     def _exchange(self, name: str, array: NDArray[Any], facts: dict[str, Any]) -> bytes | None:
-        process = self._started()
-        if process is None or process.stdin is None or process.stdout is None:
+        try:
+            stdin, stdout = self.child.pipes()
+        except (OSError, RuntimeError, ValueError):  # no process can be had, or the interpreter ends
+            self._useless = True
             return None
         head = {"name": name, "shape": array.shape, "dtype": array.dtype.str, "facts": facts}
-        _write(process.stdin.fileno(), json.dumps(head).encode() + b"\n")
-        _write(process.stdin.fileno(), array.reshape(-1).view(np.uint8).data)
-        told = json.loads(process.stdout.readline() or b"null")
+        _write(stdin.fileno(), json.dumps(head).encode() + b"\n")
+        _write(stdin.fileno(), array.reshape(-1).view(np.uint8).data)
+        told = json.loads(stdout.readline() or b"null")
         if not isinstance(told, dict):
             raise EOFError
         if "errno" in told:
@@ -263,44 +269,10 @@ class Offload:
         if "error" in told:
             return None  # done here it fails again, with its reason
         size = int(told["size"])
-        data = _read(process.stdout, size)
+        data = _read(stdout, size)
         if len(data) != size:
             raise EOFError
         return data
-
-    def _started(self) -> subprocess.Popen[bytes] | None:
-        if self._process is not None and self._process.poll() is not None:
-            self._end()
-        if self._process is None:
-            try:
-                self._process = _start()
-            except (OSError, RuntimeError, ValueError):  # no process can be had, or the interpreter ends
-                self._useless = True
-        return self._process
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            workers.end(process)
-
-
-def _start() -> subprocess.Popen[bytes]:
-    """Start the process: without the training's signals, and at a lower priority than the training."""
-    if not sys.executable:
-        raise RuntimeError("no interpreter to start")
-    process = workers.start(
-        "stepscope.record.summaries.encode",
-        stderr=subprocess.DEVNULL,
-        OMP_NUM_THREADS="1",
-        OPENBLAS_NUM_THREADS="1",
-    )
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    return process
 
 
 def _write(target: int, data: bytes | memoryview) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
-from stepscope import workers
+from stepscope.child import Child
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.scratch import scratch
 from stepscope.serve.profiles.types import ReadingProgress
@@ -37,7 +35,7 @@ class ProfileReader:
     def __init__(self, *, least_secs: float = LEAST_SECS, most_bytes: int | None = None) -> None:
         self.least_secs = least_secs
         self.most_bytes = memory_bound() if most_bytes is None else most_bytes
-        self._process: subprocess.Popen[bytes] | None = None
+        self.child = Child("stepscope.trace.worker", str(self.most_bytes))
         self._turn = threading.Lock()
         self._rest: threading.Timer | None = None
         self._closed = False
@@ -95,85 +93,59 @@ class ProfileReader:
     def close(self) -> None:
         """End the process, whatever it does."""
         self._closed = True
-        process, rest = self._process, self._rest
-        if process is not None:
-            process.kill()  # who waits for its answer is told that the server ends
-        if rest is not None:
+        self.child.cancel()  # who waits for its answer is told that the server ends
+        if (rest := self._rest) is not None:
             rest.cancel()
         with self._turn:
-            self._end()
+            self.child.end()
 
     def _exchange(self, request: dict[str, Any], budget_s: float) -> dict[str, Any]:
-        process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        ended = threading.Event()
-
-        def end() -> None:
-            ended.set()
-            process.kill()
-
-        timer = threading.Timer(budget_s, end)
-        timer.daemon = True
-        timer.start()
-        line = b""
+        if self._rest is not None:
+            self._rest.cancel()
+        if self._closed:
+            raise TraceError("the server ends", hint="ask again when it runs")
         try:
-            with contextlib.suppress(OSError):  # it died: there is no answer
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                process.stdin.flush()
-                while (line := process.stdout.readline()).startswith(b'{"read"') and line.endswith(b"\n"):
-                    if self._at is not None:
-                        # A file beside the profile may have been read too.
-                        self._at = (self._at[0], min(json.loads(line)["read"], self._at[2]), self._at[2])
-        finally:
-            timer.cancel()
-        if not line.endswith(b"\n"):
-            self._end()
-            raise self._failure(process, budget_s, ended=ended.is_set())
+            with self.child.bounded(budget_s) as overdue:
+                line = self.child.ask(json.dumps(request).encode(), self._is_progress)
+        except OSError as error:
+            raise TraceError(
+                f"no process can be started to read it: {error.strerror or error}",
+                hint="end other programs, or see the limits of this user",
+            ) from None
+        if line is None:
+            raise self._failure(self.child.end(), budget_s, overdue=overdue.is_set())
         self._rest = threading.Timer(IDLE_SECS, self._end_idle)
         self._rest.daemon = True
         self._rest.start()
         told: dict[str, Any] = json.loads(line)
         return told
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._rest is not None:
-            self._rest.cancel()
-        if self._closed:
-            raise TraceError("the server ends", hint="ask again when it runs")
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            try:
-                self._process = workers.start("stepscope.trace.worker", str(self.most_bytes))
-            except OSError as error:
-                raise TraceError(
-                    f"no process can be started to read it: {error.strerror or error}",
-                    hint="end other programs, or see the limits of this user",
-                ) from None
-        return self._process
+    def _is_progress(self, line: bytes) -> bool:
+        """Note how far the reading is, if a line says that."""
+        if not line.startswith(b'{"read"'):
+            return False
+        if self._at is not None:
+            # A file beside the profile may have been read too.
+            self._at = (self._at[0], min(json.loads(line)["read"], self._at[2]), self._at[2])
+        return True
 
     def _end_idle(self) -> None:
         if self._turn.acquire(blocking=False):  # else it has work again
             try:
-                self._end()
+                self.child.end()
             finally:
                 self._turn.release()
 
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            workers.end(process)
-
-    def _failure(self, process: subprocess.Popen[bytes], budget_s: float, *, ended: bool) -> TraceError:
+    def _failure(self, status: int | None, budget_s: float, *, overdue: bool) -> TraceError:
         if self._closed:
             return TraceError("the server ends", hint="ask again when it runs")
-        if ended:
+        if overdue:
             return TraceError(
                 f"reading it took more than {budget_s:.0f} s, so it was given up",
                 hint="look at it with stepscope glance, which waits, or record fewer steps",
             )
         return TraceError(
-            f"the process that read it died (exit status {process.returncode}): the file is damaged, hostile "
+            f"the process that read it died (exit status {status}): the file is damaged, hostile "
             "or too large for this machine",
             hint="record it again; if other tools read it, please report it with the file",
         )

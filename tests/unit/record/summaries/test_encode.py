@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope import child
 from stepscope.record.summaries import encode
 from stepscope.record.summaries.encode import LARGE_BYTES, Offload
 
@@ -41,22 +42,22 @@ def test_rows_are_the_numbers(process, tmp_path):
 
 def test_what_is_small_is_done_here(process):
     assert process.run("png", PIXELS[:10]) is None
-    assert process._process is None
+    assert process.child.process is None
 
 
 def test_a_process_that_dies_is_replaced(process):
     process.run("png", PIXELS)
-    os.kill(process._process.pid, signal.SIGKILL)
-    process._process.wait()
+    os.kill(process.child.process.pid, signal.SIGKILL)
+    process.child.process.wait()
     assert process.run("png", PIXELS)
 
 
 def test_one_that_dies_at_its_work_is_replaced_and_the_next_does_it(process, monkeypatch):
     """Done in the thread beside the training it would hold that up."""
-    start, started = encode._start, []
+    start, started = child.start, []
 
-    def dying_first():
-        made = start()
+    def dying_first(*words, **more):
+        made = start(*words, **more)
         started.append(made)
         if len(started) == 1:
             made.kill()
@@ -64,7 +65,7 @@ def test_one_that_dies_at_its_work_is_replaced_and_the_next_does_it(process, mon
             monkeypatch.setattr(made, "poll", lambda: None)  # as seen by who has just looked
         return made
 
-    monkeypatch.setattr(encode, "_start", dying_first)
+    monkeypatch.setattr(child, "start", dying_first)
     assert process.run("png", PIXELS) == encode.png_here(PIXELS)
     assert len(started) == 2
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,9 +43,9 @@ def test_what_it_reads_is_what_is_read_here(reader, profile):
 
 def test_one_process_reads_all(reader, profile):
     reader.read(profile, cache=False)
-    first = reader._process.pid
+    first = reader.child.process.pid
     reader.read(profile, cache=False)
-    assert reader._process.pid == first
+    assert reader.child.process.pid == first
 
 
 def test_what_is_none_says_so(reader, tmp_path):
@@ -62,8 +61,8 @@ def test_what_is_none_says_so(reader, tmp_path):
 
 def test_a_file_that_kills_its_reader_fails_alone(reader, profile):
     reader.read(profile, cache=False)
-    os.kill(reader._process.pid, signal.SIGKILL)
-    reader._process.wait()
+    os.kill(reader.child.process.pid, signal.SIGKILL)
+    reader.child.process.wait()
     assert len(reader.read(profile, cache=False)) == 100
 
 
@@ -105,8 +104,7 @@ def test_how_far_it_is_is_told_while_it_reads(profile, monkeypatch):
             seen.append(reader.progress(profile))
             return next(self.lines)
 
-    process = SimpleNamespace(stdin=io.BytesIO(), stdout=Stdout())
-    monkeypatch.setattr(reader, "_started", lambda: process)
+    monkeypatch.setattr(reader.child, "pipes", lambda: (io.BytesIO(), Stdout()))
     assert reader.progress(profile) is None
     reader.ask(profile, {"kind": "trace"})
     assert [(one.state, one.read_bytes, one.total_bytes) for one in seen] == [
