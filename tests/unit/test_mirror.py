@@ -10,7 +10,7 @@ import pytest
 import stepscope as ss
 from stepscope import mirror
 from stepscope.capture.backend import choose
-from stepscope.capture.capture_record import ENDING, SUMMARY, stem
+from stepscope.capture.files import ENDING, SUMMARY, stem
 from stepscope.errors import LogDirectoryError
 from stepscope.mirror import Mirror, fetched, is_ours, recordings
 from stepscope.remote import insistent

@@ -22,7 +22,7 @@ class Order:
     """Why a capture is made, and of what.
 
     Attributes:
-        cause: As in :class:`~stepscope.capture.capture_record.CaptureRecord`.
+        cause: As in :class:`~stepscope.capture.files.CaptureRecord`.
         num_steps: Steps to record; for a predicate the most.
         at_step: The step that it begins with; None for the next one.
         with_stack: Whether Python stacks are recorded; None to do as the hook does.

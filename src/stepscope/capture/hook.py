@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from stepscope.capture.backend import Backend, CaptureOptions, choose, framework, watch_workers
 from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order, Past, RunningCapture, new_ring
-from stepscope.capture.capture_record import FOLDER
-from stepscope.capture.due import Due, measured, measured_inside
-from stepscope.capture.planner import Limits, Planner
-from stepscope.capture.schedule import SKIP_FIRST, Schedule, SlowSteps
+from stepscope.capture.files import FOLDER
+from stepscope.capture.schedule import (
+    SKIP_FIRST,
+    Due,
+    Limits,
+    Planner,
+    Schedule,
+    SlowSteps,
+    measured,
+    measured_inside,
+)
 from stepscope.capture.triggers import Triggers
 from stepscope.capture.writing import Writing
 from stepscope.errors import CaptureError, UsageError

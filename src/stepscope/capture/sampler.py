@@ -11,22 +11,121 @@ times at which the steps began on it, by which the reader joins them with the pr
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dis
+import functools
 import itertools
 import json
+import linecache
+import logging
 import os
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
-from stepscope.capture.compilers import CompileLog
-from stepscope.capture.processes import processes
-from stepscope.capture.stacks import frame_text, function_text
+from stepscope.capture.processes import frame_text, function_text, processes
 from stepscope.files import replacing
 from stepscope.kernels.frames import Call, outward, stacks
+
+MOST = 1000
+"""Most compilations that are noted in one capture."""
+MOST_ARGUMENTS = 2000
+_LOGGER = "jax._src.interpreters.pxla"
+_MESSAGE = "Compiling %s with global shapes and types %s"
+
+
+class CompileLog(logging.Filter):
+    """Notes what is compiled between ``begin`` and ``end``.
+
+    Args:
+        clock: Returns ns; steady.
+    """
+
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        super().__init__()
+        self._clock = clock
+        self._level = self._seen = logging.NOTSET
+        self.found: list[tuple[int, str, list[str]]] = []
+        """Time, function, and of each argument type and shape."""
+
+    def begin(self) -> None:
+        """Listen; if JAX was not imported, there is nothing to listen to."""
+        if "jax" not in sys.modules:
+            return
+        logger = logging.getLogger(_LOGGER)
+        self._level, self._seen = logger.level, logger.getEffectiveLevel()
+        logger.addFilter(self)
+        logger.setLevel(min(self._seen, logging.DEBUG))
+
+    def end(self) -> None:
+        """Listen no more."""
+        logger = logging.getLogger(_LOGGER)
+        if self in logger.filters:
+            logger.removeFilter(self)
+            logger.setLevel(self._level)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Note what a record says about compiling; return whether it would have been shown anyway."""
+        given = record.args
+        if isinstance(given, tuple) and len(given) > 1 and str(record.msg).startswith(_MESSAGE):
+            name, shapes = given[:2]
+            if len(self.found) < MOST and isinstance(shapes, (list, tuple)):
+                told = [str(getattr(one, "str_short", one.__str__)()) for one in shapes[:MOST_ARGUMENTS]]
+                self.found.append((self._clock(), str(name), told))
+        return record.levelno >= self._seen
+
+
+_CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith(("CALL", "PRECALL")))
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Return the beginnings of paths whose lines are not the program's own."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {*map(sysconfig.get_path, names), Path(__file__).resolve().parents[1]}
+    return ("<", *(f"{folder}{os.sep}" for folder in folders))
+
+
+def called_text(code: CodeType, instruction: int) -> str:
+    """Return ``<call of pickle.dump>`` where a line of the program calls something at an instruction.
+
+    Empty for code of installed packages, where nothing is called, and where Python does not tell columns
+    (before 3.11) or the source is not there.
+
+    Args:
+        code: Of the frame.
+        instruction: Offset in bytes of the instruction that the frame is at.
+    """
+    if code.co_filename.startswith(_installed()) or not hasattr(code, "co_positions"):
+        return ""
+    if not 0 <= instruction < len(code.co_code) or code.co_code[instruction] not in _CALLS:
+        return ""
+    line, last, begin, end = next(itertools.islice(code.co_positions(), instruction // 2, None))
+    if line is None or last is None or begin is None or end is None:
+        return ""
+    lines = [text.encode() for text in linecache.getlines(code.co_filename)[line - 1 : last]]
+    if not lines:
+        return ""
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][begin:]
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):  # the file is another one by now
+        call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+        name = _dotted(call.func) if isinstance(call, ast.Call) else ""
+        return f"<call of {name}>" if name else ""
+    return ""
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return ``pickle.dump`` for a name and its attributes, ``.write`` for an attribute of anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+
 
 INTERVAL_SECS, LONGEST_INTERVAL_SECS = 0.001, 0.01
 ENOUGH = 150
@@ -183,7 +282,7 @@ class StackSampler:
             yield taken, shown[keys[number]]
 
     def _functions_of(self, key: Key) -> list[str]:
-        from stepscope.capture.calls import called_text
+        from stepscope.capture.sampler import called_text
 
         codes = [self._codes[number] for number in key[-2::-2]]
         called = called_text(codes[-1], key[1]) if codes else ""
@@ -191,7 +290,7 @@ class StackSampler:
 
     def document(self) -> dict[str, object]:
         """Return the samples as JSON types, after ``stop``; each stands for the time since the one before."""
-        from stepscope.capture.calls import called_text
+        from stepscope.capture.sampler import called_text
 
         if self._thread is not None:
             self._thread.join()

@@ -8,7 +8,7 @@ import pytest
 from support.waiting import until
 
 import stepscope as ss
-from stepscope.capture import side
+from stepscope.capture import writing
 from stepscope.capture.capture import Order
 from stepscope.capture.writing import SETTLING
 from stepscope.errors import CaptureError, StepscopeError, UsageError
@@ -540,7 +540,7 @@ def analysing(tmp_path, monkeypatch):
         f"import pathlib, sys, time\nwhile not pathlib.Path({str(let_go)!r}).exists(): time.sleep(0.01)\n"
         "sys.exit('too large')"
     )
-    monkeypatch.setattr(side, "command", lambda profile, summary: [sys.executable, "-c", program])
+    monkeypatch.setattr(writing, "command", lambda profile, summary: [sys.executable, "-c", program])
     yield let_go
     let_go.touch()
 

@@ -10,7 +10,7 @@ import pytest
 from support.waiting import until
 
 import stepscope as ss
-from stepscope.capture import requests
+from stepscope.capture import triggers
 from stepscope.capture.triggers import Triggers
 from stepscope.errors import LogDirectoryError, UsageError
 from stepscope.store import captures
@@ -92,18 +92,18 @@ def test_ranks_by_number(tmp_path):
 
 
 def test_a_plan_is_far_enough_ahead_for_every_poll():
-    assert requests.steps_ahead([0.1], 0.3) == 19
-    assert requests.steps_ahead([60.0], 0.3) == 2
-    assert requests.steps_ahead([], 0.3) == requests.steps_ahead([float("nan"), 0.0], 0.3) == 100
+    assert triggers.steps_ahead([0.1], 0.3) == 19
+    assert triggers.steps_ahead([60.0], 0.3) == 2
+    assert triggers.steps_ahead([], 0.3) == triggers.steps_ahead([float("nan"), 0.0], 0.3) == 100
 
 
 def test_one_long_step_does_not_make_the_plan_too_near():
-    assert requests.steps_ahead([0.05] * 15 + [1.0], 0.3) == 38  # 1.9 s of steps of 0.05
+    assert triggers.steps_ahead([0.05] * 15 + [1.0], 0.3) == 38  # 1.9 s of steps of 0.05
 
 
 def test_nobody_waits_long_for_a_plan_where_every_other_step_is_long():
-    assert requests.steps_ahead([0.01, 0.01, 4.0] * 10, 0.3) == 8  # 10 s of 1.34 s
-    assert requests.steps_ahead([0.01] * 99 + [1.0], 0.3) == 190
+    assert triggers.steps_ahead([0.01, 0.01, 4.0] * 10, 0.3) == 8  # 10 s of 1.34 s
+    assert triggers.steps_ahead([0.01] * 99 + [1.0], 0.3) == 190
 
 
 def test_what_was_asked_before_the_run_began_is_not_taken(tmp_path):
@@ -128,7 +128,7 @@ def test_what_was_asked_before_the_run_began_is_not_taken(tmp_path):
     ],
 )
 def test_files_that_are_no_requests_or_too_old_are_passed_over(tmp_path, facts):
-    folder = tmp_path / requests.FOLDER
+    folder = tmp_path / triggers.FOLDER
     folder.mkdir()
     (folder / "0123456789ab.request.json").write_text(facts)
     assert Rank(tmp_path).look() == []
@@ -136,7 +136,7 @@ def test_files_that_are_no_requests_or_too_old_are_passed_over(tmp_path, facts):
 
 def test_names_that_are_no_ids_are_passed_over(tmp_path):
     captures.ask(tmp_path)
-    (path,) = (tmp_path / requests.FOLDER).iterdir()
+    (path,) = (tmp_path / triggers.FOLDER).iterdir()
     path.rename(path.with_name("..%2f..%2fetc.request.json"))
     assert Rank(tmp_path).look() == []
 
@@ -146,7 +146,7 @@ def test_where_nothing_is_new_one_stat_is_all(tmp_path, monkeypatch):
     chief = Rank(tmp_path)
     chief.look()
     old = time.time() - 60
-    os.utime(tmp_path / requests.FOLDER, (old, old))
+    os.utime(tmp_path / triggers.FOLDER, (old, old))
     chief.look()
     monkeypatch.setattr(chief.triggers, "_files", lambda: pytest.fail("the directory was listed again"))
     chief.look()

@@ -18,8 +18,7 @@ from typing import Any
 
 from torch.utils.data import _utils, dataloader
 
-from stepscope.capture.processes import SpanRing, processes
-from stepscope.capture.stacks import WorkerSampler
+from stepscope.capture.processes import SpanRing, WorkerSampler, processes
 
 FETCH, COLLATE = b"fetch (loader worker)", b"collate (loader worker)"
 _fetchers: Any = _utils.fetch

@@ -1,6 +1,6 @@
 import threading
 
-from stepscope.capture.side import Worker
+from stepscope.capture.writing import Worker
 
 
 def test_jobs_are_done_in_order_on_another_thread():

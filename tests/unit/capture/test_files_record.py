@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.capture.capture_record import claim, stem
+from stepscope.capture.files import claim, stem
 
 
 def test_role_rank_and_step_are_in_the_name():

@@ -4,8 +4,7 @@ import json
 import os
 import sys
 
-from stepscope.capture.processes import Processes
-from stepscope.capture.stacks import Flag, WorkerSampler, read_stacks
+from stepscope.capture.processes import Flag, Processes, WorkerSampler, read_stacks
 
 
 def fetching(sampler: WorkerSampler, times: int) -> int:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from stepscope.capture.keep import KeptProfile, bound, to_delete
+from stepscope.capture.files import KeptProfile, bound, to_delete
 
 
 def names(kept):

@@ -8,55 +8,57 @@ from types import SimpleNamespace
 import pytest
 from support.waiting import until
 
-from stepscope.capture import side
-from stepscope.capture.capture_record import signal_name
+from stepscope.capture import writing
+from stepscope.capture.files import signal_name
 
 
 def start(tmp_path, monkeypatch, program):
     monkeypatch.setattr(
-        side, "command", lambda profile, summary: [sys.executable, "-c", program, str(summary)]
+        writing, "command", lambda profile, summary: [sys.executable, "-c", program, str(summary)]
     )
-    return side.start(tmp_path / "profile", tmp_path / "summary.json")
+    return writing.start(tmp_path / "profile", tmp_path / "summary.json")
 
 
 def test_what_it_writes_is_the_summary(tmp_path, monkeypatch):
     process = start(tmp_path, monkeypatch, "import sys; open(sys.argv[1], 'w').write('{}')")
-    assert side.wait(process) is None
+    assert writing.wait(process) is None
     assert json.loads((tmp_path / "summary.json").read_text()) == {}
 
 
 def test_it_runs_at_the_lowest_priority(tmp_path, monkeypatch):
     program = "import os, sys, time; time.sleep(0.5); open(sys.argv[1], 'w').write(str(os.getpriority(0, 0)))"
-    assert side.wait(start(tmp_path, monkeypatch, program)) is None
-    assert (tmp_path / "summary.json").read_text() == str(side.NICE)
+    assert writing.wait(start(tmp_path, monkeypatch, program)) is None
+    assert (tmp_path / "summary.json").read_text() == str(writing.NICE)
 
 
 def test_what_interrupts_the_training_does_not_reach_it(tmp_path, monkeypatch):
     process = start(tmp_path, monkeypatch, "import os, sys; open(sys.argv[1], 'w').write(str(os.getpgrp()))")
-    assert side.wait(process) is None
+    assert writing.wait(process) is None
     assert (tmp_path / "summary.json").read_text() == str(process.pid) != str(os.getpgrp())
 
 
 def test_what_it_says_when_it_fails_is_returned(tmp_path, monkeypatch):
-    assert side.wait(start(tmp_path, monkeypatch, "import sys; sys.exit('no such thing')")) == "no such thing"
-    assert side.wait(start(tmp_path, monkeypatch, "import sys; sys.exit(3)")) == "exit code 3"
+    assert (
+        writing.wait(start(tmp_path, monkeypatch, "import sys; sys.exit('no such thing')")) == "no such thing"
+    )
+    assert writing.wait(start(tmp_path, monkeypatch, "import sys; sys.exit(3)")) == "exit code 3"
 
 
 def test_a_signal_that_ended_it_is_named(tmp_path, monkeypatch):
     process = start(tmp_path, monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert side.wait(process) == "SIGKILL ended it; the system sends SIGKILL when memory runs out"
+    assert writing.wait(process) == "SIGKILL ended it; the system sends SIGKILL when memory runs out"
     assert signal_name(63) == "signal 63"
 
 
 def test_it_is_given_up_after_its_time(tmp_path, monkeypatch):
     process = start(tmp_path, monkeypatch, "import time; time.sleep(60)")
-    assert side.wait(process, limit_secs=0.2) == "it took longer than 0.2 s"
+    assert writing.wait(process, limit_secs=0.2) == "it took longer than 0.2 s"
     assert process.poll() is not None
 
 
 def test_a_process_that_cannot_be_started_is_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(side, "command", lambda profile, summary: [str(tmp_path / "nothing")])
-    assert side.start(tmp_path, tmp_path) is None
+    monkeypatch.setattr(writing, "command", lambda profile, summary: [str(tmp_path / "nothing")])
+    assert writing.start(tmp_path, tmp_path) is None
 
 
 @pytest.fixture
@@ -67,13 +69,13 @@ def analyses(tmp_path, monkeypatch):
         "while not name.with_suffix('.go').exists(): time.sleep(0.01)\n"
         "name.write_text('{}'); sys.exit('refused' if 'bad' in name.name else 0)"
     )
-    monkeypatch.setattr(side, "command", lambda _, summary: [sys.executable, "-c", program, str(summary)])
-    found = side.Analyses()
+    monkeypatch.setattr(writing, "command", lambda _, summary: [sys.executable, "-c", program, str(summary)])
+    found = writing.Analyses()
     over = []
 
     def put(name):
         found.put(
-            side.AnalysisJob(
+            writing.AnalysisJob(
                 tmp_path / name, tmp_path / f"{name}.json", lambda said: over.append((name, said))
             )
         )
@@ -114,10 +116,10 @@ def test_a_profile_for_which_no_process_can_be_started_is_not_analysed_and_the_n
     tmp_path, monkeypatch
 ):
     commands = iter([[str(tmp_path / "nothing")], [sys.executable, "-c", ""]])
-    monkeypatch.setattr(side, "command", lambda profile, summary: next(commands))
-    analyses, over = side.Analyses(), []
+    monkeypatch.setattr(writing, "command", lambda profile, summary: next(commands))
+    analyses, over = writing.Analyses(), []
     for _ in range(2):
-        analyses.put(side.AnalysisJob(tmp_path, tmp_path, over.append))
+        analyses.put(writing.AnalysisJob(tmp_path, tmp_path, over.append))
     until(lambda: len(over) == 2)
     assert over == ["no process could be started", None]
 
@@ -125,7 +127,7 @@ def test_a_profile_for_which_no_process_can_be_started_is_not_analysed_and_the_n
 def test_it_is_no_rank_of_the_job(monkeypatch):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("HOME", "/h")
-    found = side.environment()
+    found = writing.environment()
     assert "RANK" not in found
     assert found["HOME"] == "/h"
 
@@ -133,7 +135,7 @@ def test_it_is_no_rank_of_the_job(monkeypatch):
 def test_the_command_is_one_of_ours(tmp_path):
     from stepscope.cli import build_parser
 
-    words = side.command(tmp_path / "a", tmp_path / "b")
+    words = writing.command(tmp_path / "a", tmp_path / "b")
     assert words[:3] == [sys.executable, "-m", "stepscope"]
     parsed = build_parser(only="glance").parse_args(words[3:])
     assert (parsed.path, parsed.output, parsed.cache) == (str(tmp_path / "a"), str(tmp_path / "b"), False)

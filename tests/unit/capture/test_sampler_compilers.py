@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from stepscope.capture.compilers import CompileLog
+from stepscope.capture.sampler import CompileLog
 
 NAME = "jax._src.interpreters.pxla"
 MESSAGE = "Compiling %s with global shapes and types %s. Argument mapping: %s."

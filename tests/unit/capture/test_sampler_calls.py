@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from stepscope.capture.calls import called_text
-from stepscope.capture.sampler import StackSampler
+from stepscope.capture.sampler import StackSampler, called_text
 
 columns = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python tells no columns before 3.11")
 
