@@ -341,7 +341,7 @@ class Activities:
         return recorded.union(self.seen(lane, *activities)) if lane in self._sampled else recorded
 
     def seen(self, lane: int, *activities: Activity) -> Spans:
-        """Return the time of activities by sampled stacks alone, where no event says what was done."""
+        """Return the time of activities by sampled stacks alone, if no event says what was done."""
         sampled = self._sampled.get(lane)
         if sampled is None:
             return Spans.empty()

@@ -1,6 +1,6 @@
 """Pairs of allocations and frees, which show what was held when.
 
-By address where addresses were recorded. Where they were not (PyTorch before 1.12, TensorFlow), a free is
+By address if addresses were recorded. If they were not (PyTorch before 1.12, TensorFlow), a free is
 that of the newest allocation of its size that is still held: what is made in the forward pass is freed in the
 opposite order by the backward pass, and what is temporary goes first.
 """
@@ -32,7 +32,7 @@ def live_allocations(trace: Trace, rows: Ints, time_ns: int) -> Ints:
     Args:
         trace: The trace.
         rows: Rows of its memory table of one device, in time order.
-        time_ns: The time; what happened exactly then is included.
+        time_ns: The time; all that happened exactly then is included.
     """
     table = trace.memory
     rows = rows[np.isin(table.action[rows], CHANGES) & (table.time_ns[rows] <= time_ns)]

@@ -2,15 +2,15 @@
 
 These are sums of :mod:`~stepscope.analyze.step_tree`, which gives every instant of a step to one event:
 to computation by phase (``backward``, ``forward``, ``optimizer``, else ``other``), to ``communication``,
-``copy`` or ``data_loading``, in this order, and to ``idle`` where nothing of all these went on.
+``copy`` or ``data_loading``, in this order, and to ``idle`` if nothing of all these went on.
 
-Where a rank has a device, work is the device's (any device of the rank), so ``data_loading`` is what the
+If a rank has a device, work is the device's (any device of the rank), so ``data_loading`` is what the
 device waited for, ``communication`` and ``copy`` are what no computation hides, and ``idle`` is an idle
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
 A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. Where
 neither a device's work nor an operator was recorded, idleness is not known either and its time is in
-``other``; where no part at all was recorded, ``other`` is not known, too.
+``other``; if no part at all was recorded, ``other`` is not known, too.
 """
 
 from __future__ import annotations

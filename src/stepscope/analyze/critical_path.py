@@ -131,7 +131,7 @@ def _path(trace: Trace, made: Graph, rank: int, window: tuple[int, int, int], to
 def _last_effect(trace: Trace, made: Graph, start: int, end: int) -> int:
     """Return the node at which the last work ends, on the main thread or of what was launched in a window.
 
-    Where clocks disagree, work has ended before what launched it began: none that ended before the window.
+    If clocks disagree, work has ended before its launch began: none that ended before the window.
     """
     ends = made.main_ends[(made.time_ns[made.main_ends] > start) & (made.time_ns[made.main_ends] <= end)]
     launched = trace.launch[made.device]

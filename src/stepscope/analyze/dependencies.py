@@ -12,9 +12,9 @@ devices. Each node has one predecessor, the last of the things that had to happe
 - the end of a launch call that stood still because too much work waited: the work that ended last within it
 - the end of device work: its beginning
 - the beginning of device work: the last of the call that launched it, the end of the work before it on its
-  stream, and what its stream waited for (``Stream Wait Event``). Where syncs are not recorded and the stream
+  stream, and what its stream waited for (``Stream Wait Event``). If syncs are not recorded and the stream
   stood still for longer than launching takes, the work of any stream that ended last before it; of work on a
-  stream that had run dry only where that ended as it began.
+  stream that had run dry only if that ended as it began.
 
 The rules are those of HTA's critical path analysis, which takes the longest path of a graph with the same
 edges, with waits and gaps between operators at weight 0; here nothing is lost and a path fills its window.
@@ -72,7 +72,7 @@ SLOW_LAUNCH_NS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Everything that a node had to wait for, not only what came last."""
+    """Everything that a node had to wait for, not only the last of it."""
 
     source: Ints
     target: Ints
@@ -113,7 +113,7 @@ def graph(trace: Trace, rank: int, rows: TraceRows | None = None) -> Graph:
     Args:
         trace: The trace.
         rank: The rank.
-        rows: What :meth:`Rows.of` found, where several ranks are looked at.
+        rows: What :meth:`Rows.of` found, if several ranks are looked at.
     """
     return _Graph(trace, rank, rows or TraceRows.of(trace)).graph()
 
@@ -242,7 +242,7 @@ class _Graph:
         self._chain(parent)
 
     def _places(self, rows: Ints) -> npt.NDArray[np.int64]:
-        """Return where rows of the trace are among the host's rows, -1 for others."""
+        """Return the places of rows of the trace among the host's rows, -1 for others."""
         at = np.searchsorted(self.host, rows)
         at[at == len(self.host)] = 0
         found: npt.NDArray[np.int64] = (
@@ -368,7 +368,7 @@ class _Graph:
         self._edges.append((previous[early] - 1, self.dev_begin[early], Bound.COMPUTE))
 
     def _choose(self, nodes: Ints, candidate: Ints, bound: Bound) -> None:
-        """Take a candidate where it is not later than the node and not earlier than what the node has."""
+        """Take a candidate if it is not later than the node and not earlier than what the node has."""
         usable = (candidate >= 0) & (self.time[candidate] <= self.time[nodes])
         self._edges.append((candidate[usable], nodes[usable], bound))
         current = self.before[nodes]

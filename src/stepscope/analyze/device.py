@@ -20,7 +20,7 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNO
 
 
 def executor_lanes(trace: Trace, rank: int) -> list[int]:
-    """Return the threads of a rank that run what XLA or TensorFlow compiled where the host is the device."""
+    """Return the threads of a rank that run what XLA or TensorFlow compiled if the host is the device."""
     return [
         number
         for number, lane in enumerate(trace.lanes)

@@ -10,7 +10,7 @@ of the parts to the step, their differences to its difference. The verdict is
   the step, whichever is more
 - ``unclear`` where the steps can tell neither, or most steps went the other way than the mean, which few of
   them then make; with fewer than two steps on a side there is nothing to judge by
-- ``added`` and ``removed`` where a side does not have it
+- ``added`` and ``removed`` if a side does not have it
 
 Operators and scopes are compared by the step's own time: what each instant of the step went to
 (:mod:`~stepscope.analyze.step_tree`), so they add up to it as parts do. ``launched`` and
@@ -213,7 +213,7 @@ def change(
     """Judge the difference of two sides, at least one of which is given.
 
     Args:
-        name: What is compared.
+        name: The name of the compared thing.
         a: Before.
         b: After.
         test: Of their steps; None if one side has none, or fewer than two.
@@ -274,7 +274,7 @@ class _Profile:
 
 
 def step_table(trace: Trace) -> _Table:
-    """Return the time of each step; of all work where no steps were marked."""
+    """Return the time of each step; of all work if no steps were marked."""
     return _step_table(_Profile(trace))
 
 

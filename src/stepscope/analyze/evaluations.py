@@ -24,7 +24,7 @@ SAME_LINES = 0.5
 def modules_without_gradients(trace: Trace) -> Ints:
     """Return the outermost calls of PyTorch modules without gradients after the backward pass of their step.
 
-    PyTorch numbers operators for autograd where gradients are wanted: in these calls none has a number.
+    PyTorch numbers operators for autograd if gradients are wanted: in these calls none has a number.
     """
     table, nothing = trace.operators, np.zeros(0, np.int64)
     if trace.format != "kineto" or not len(trace.steps) or not (table.sequence >= 0).any():

@@ -5,7 +5,7 @@ is what model FLOPs mean; the rest is below a few per cent of a training step. T
 ``torch.utils.flop_counter``, except that the gradient of a grouped convolution's weight is that of its
 groups, which PyTorch ignores. The least traffic is every input and output once.
 
-Where the recorder gives operations of its own (``Trace.flops``), those are taken instead.
+If the recorder gives operations of its own (``Trace.flops``), those are taken instead.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class OperatorWork:
     bytes: npt.NDArray[np.int64]
     """-1 = not known."""
     number_format: tuple[str, ...]
-    """Number format of the inputs, ``""`` where it was not recorded."""
+    """Number format of the inputs, ``""`` if it was not recorded."""
     unknown: dict[str, int]
-    """Calls of counted operators whose work is unknown from what was recorded, by name."""
+    """Calls of counted operators whose work is unknown from the recorded data, by name."""
 
 
 def operator_work(trace: Trace) -> OperatorWork:
@@ -101,7 +101,7 @@ def operator_work(trace: Trace) -> OperatorWork:
 def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     """Return i8[rows]: operations of each event, -1 for none; those that were recorded, else by the shapes.
 
-    Also return, by name, the calls whose operations cannot be determined from what was recorded.
+    Also return, by name, the calls whose operations cannot be determined from the recorded data.
 
     The operations of a call belong to the operator in it that launched most device time, without a device to
     the one with most time of its own: that is where they were done.

@@ -169,7 +169,7 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
 
 
 def _executed(facts: Facts, rank: int) -> tuple[Times, Times, Ints]:
-    """Return start, end and row of what XLA's or TensorFlow's threads ran where a host is their device."""
+    """Return start, end and row of what XLA's or TensorFlow's threads ran if a host is their device."""
     trace, tree = facts.timeline, facts.step_tree
 
     def found() -> tuple[Times, Times, Ints]:
@@ -228,7 +228,7 @@ def rows_of(facts: Facts, name: str, *, max_depth: int = TOP) -> dict[str, Any] 
 
 
 def memory_of(facts: Facts) -> list[dict[str, Any]]:
-    """Return level and peak of each device per step, and what held the peak, by module scope where known."""
+    """Return level and peak of each device per step, and what held the peak, by module scope if known."""
     try:
         devices = facts.memory
     except (StepscopeError, Abstain):

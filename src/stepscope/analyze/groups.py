@@ -99,7 +99,7 @@ def step_matrix(
 
     Returns:
         f8[groups, steps] sums, whether each group ran in each step, and the number of recorded steps. Rows
-        outside every step are left out; where no steps were recorded, everything is one column and the number
+        outside every step are left out; if no steps were recorded, everything is one column and the number
         is 0.
     """
     steps = trace.steps

@@ -59,7 +59,7 @@ class Gap:
     after: str
     """Name of the work that ended the gap."""
     host: str
-    """Operator that launched the work after the gap, ``""`` where it is not recorded."""
+    """Operator that launched the work after the gap, ``""`` if it is not recorded."""
     loading_ns: int | None
     """How much of the gap the host spent loading data; None if no loading was recorded."""
 

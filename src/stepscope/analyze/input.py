@@ -4,7 +4,7 @@
   ``IteratorGetNext``)
 - waiting: loading during which no device of the rank works. Loading behind a busy device costs nothing.
 - copy: host-to-device copies that no computation hides
-- input ratio = (waiting + copy) / step where a device was recorded, else loading / step
+- input ratio = (waiting + copy) / step if a device was recorded, else loading / step
 
 The levels are those of XProf's input pipeline analysis: 5 % moderately, 20 % highly input-bound.
 """
@@ -52,7 +52,7 @@ class RankInput:
     level: str
     """``none``, ``moderate`` or ``high``."""
     slowest_ratio: float
-    """Loading's share in the step where it is largest."""
+    """Loading's share in the step in which it is largest."""
     median_loading_ns: float
     loaders: tuple[str, ...]
     """Names of the events of loading, most time first."""

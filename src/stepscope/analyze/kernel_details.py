@@ -1,11 +1,11 @@
 """Device work by name, with its launch, its rate and how close that is to the device's limits.
 
-Where no device was recorded, the operators of the host are the work, by their own time.
+If no device was recorded, the operators of the host are the work, by their own time.
 
 Operations are counted per operator call (see :mod:`stepscope.analyze.flops`) and credited to the kernel in
 which the call spent most device time; the rate is over all device time of those calls, so that a kernel that
 splits its work into helpers is not flattered. What a kernel must move at least is credited likewise; copies
-and collectives move what was recorded. Attainable and efficiency are those of
+and collectives move the recorded bytes. Attainable and efficiency are those of
 :mod:`stepscope.analyze.roofline`.
 """
 
@@ -127,7 +127,7 @@ def kernel_details(trace: Trace) -> KernelDetails:
     """Describe the work of a trace by name.
 
     Args:
-        trace: Any trace; where steps are marked, what lies outside of them is left out.
+        trace: Any trace; if steps are marked, all that lies outside of them is left out.
 
     Raises:
         EmptyTraceError: Neither work of a device nor operators of the host were recorded.

@@ -36,7 +36,7 @@ class PeakHolder:
     """Memory held at a peak by what was allocated in one place."""
 
     name: str
-    """Module scope, operator, phase or stack; ``""`` where none was recorded."""
+    """Module scope, operator, phase or stack; ``""`` if none was recorded."""
     bytes: int
     allocations: int
 
@@ -52,7 +52,7 @@ class MemoryPeak:
     held_bytes: int
     """Held by allocations that were recorded."""
     before_bytes: int | None
-    """Held by what was allocated before the recording; None if the level is a sum of what was recorded, or
+    """Held by what was allocated before the recording; None if the level is a sum of the recorded data, or
     nothing but the level was."""
     by_scope: tuple[PeakHolder, ...] | None
     """None if no module scopes were recorded."""
@@ -112,7 +112,7 @@ class MemorySeries:
     allocated_bytes: npt.NDArray[np.int64]
     reserved_bytes: npt.NDArray[np.int64] | None
     recorded: bool
-    """Whether the level is the recorder's total, not a sum of what was recorded."""
+    """Whether the level is the recorder's total, not a sum of the recorded data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ allocation from the part of the step in which it was made
 - made while data was loaded: input
 - made in the forward pass, or in no known part: an activation if the next backward pass began while it was
   held; if it was freed before, temporary if it was made in the forward pass
-- made in the backward pass: a gradient if it was held until the optimizer ran, or beyond the pass where no
+- made in the backward pass: a gradient if it was held until the optimizer ran, or beyond the pass if no
   optimizer was recorded; else temporary
 - made in the optimizer: its state if it was held until the next forward pass; else temporary
 - made by a module's constructor or by moving it to a device (known from stacks alone): a parameter
 
 The end of a step also ends its parts. A recording ends outside of them, because the thread that runs the
 steps ends it, unless memory ran out. Where an input of an answer is missing, the category is not known, and
-:data:`MISSING` says what is missing.
+:data:`MISSING` names the missing data.
 
 What was allocated before the recording began is not among them: it is ``Peak.before_bytes``, and holds the
 parameters of most profiles. PyTorch's own memory profiler needs the data flow for more; what it cannot place
@@ -68,7 +68,7 @@ class Categories:
     """i1[memory table], the :class:`Missing` of an unknown category, -1 of a known one."""
 
     def why(self, rows: Ints) -> tuple[str, ...]:
-        """Return what is missing for the unknown categories of some rows, the most frequent first."""
+        """Return the missing data for the unknown categories of some rows, the most frequent first."""
         found, count = np.unique(self.missing[rows][self.missing[rows] >= 0], return_counts=True)
         return tuple(MISSING[Missing(number)] for number in found[np.argsort(-count, kind="stable")].tolist())
 
@@ -80,7 +80,7 @@ _STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (_MAKING, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
     (Phase.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\.py\(\d+\): forward$", re.MULTILINE)),
 )
-"""Parts derived from stacks where events have none, the first that matches; :data:`_MAKING` is that of a
+"""Parts derived from stacks if events have none, the first that matches; :data:`_MAKING` is that of a
 module."""
 
 _OUTER: tuple[tuple[int, re.Pattern[str]], ...] = (
@@ -178,7 +178,7 @@ class _Judge:
         self._failed = int(table.time_ns[failed].max()) if len(failed) else -1
 
     def judge(self, made: Ints, found: Categories) -> None:
-        """Set the category of some allocations, or what is missing for it."""
+        """Set the category of some allocations, or the missing data for it."""
         part, until, time = self._phase[made], self._freed[made], self._time[made]
         end = self._next(self._steps[1:], time + 1)
         optimizer = self._next(self._starts[Phase.OPTIMIZER], time)

@@ -29,7 +29,7 @@ class OperatorStats:
 
     name: str
     shapes: str | None
-    """Input shapes as recorded, where the table is by shapes."""
+    """Input shapes as recorded, if the table is by shapes."""
     calls: int
     host_total_ns: int
     host_self_ns: int

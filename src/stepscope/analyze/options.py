@@ -117,7 +117,7 @@ def parse_words(words: Sequence[str], base: ViewOptions | None = None) -> tuple[
     alone.
 
     Args:
-        words: What was typed.
+        words: The typed words.
         base: The options that the words change; by default the defaults.
 
     Returns:

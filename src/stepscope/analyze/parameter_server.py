@@ -165,7 +165,7 @@ def parameter_server(trace: Trace) -> tuple[TaskTraffic, ...]:
 
 
 def task_steps(trace: Trace) -> list[TaskStep]:
-    """Measure each step of each task that received; none where the trace names no tasks."""
+    """Measure each step of each task that received; none if the trace names no tasks."""
     names = [_task_of(lane.process) for lane in trace.lanes]
     receiving = _receiving(trace) if any(names) else np.zeros(0, np.int64)
     return _steps(trace, names, receiving) if len(receiving) else []

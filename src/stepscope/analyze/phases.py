@@ -125,7 +125,7 @@ _ANY = re.compile("|".join(_ungrouped(rule) for _, rule in RULES))
 
 
 def scope_phases(trace: Trace) -> npt.NDArray[np.int32]:
-    """Return the phase that each module scope stands for, its outer scopes' where it has none."""
+    """Return the phase that each module scope stands for, its outer scopes' if it has none."""
     found = np.ascontiguousarray(name_phases(trace.scopes.strings)[trace.scopes.name], np.int32)
     tree.inherit(np.ascontiguousarray(trace.scopes.parent, np.int32), found)
     return found

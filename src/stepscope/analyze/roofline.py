@@ -40,7 +40,7 @@ class OperatorRoof:
 
     name: str
     number_format: str
-    """``""`` where it was not recorded."""
+    """``""`` if it was not recorded."""
     calls: int
     flops: int
     bytes: int | None

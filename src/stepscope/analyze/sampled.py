@@ -116,7 +116,7 @@ class Sampled:
         """The beginning of the time that each sample represents.
 
         A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
-        meanwhile: what lies further back counts only where the sample before stood in the same function, or
+        meanwhile: all that lies further back counts only if the sample before stood in the same function, or
         where the thread ran all the time and so long that it was one call, which let nobody else run.
         """
         samples = self.samples

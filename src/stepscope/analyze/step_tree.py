@@ -12,7 +12,7 @@ An instant goes to the first of these that is there at that time:
 6. nothing that was recorded
 
 Of several events on one lane the innermost counts; of several lanes, the stepping thread's, then the first.
-Threads that wait, and all that lies outside of steps, have no part in it. Where nothing says which thread
+Threads that wait, and all that lies outside of steps, have no part in it. If nothing says which thread
 runs the steps (:func:`names_no_thread`), each thread's slices count like that thread's. A device's work
 counts in the step in whose window it ran: a step whose device still works on the one before is waiting for
 that.
@@ -106,11 +106,11 @@ class StepTree:
 
 
 def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
-    """Return what each instant of every rank's steps went to; where none were marked, of all its work.
+    """Return what each instant of every rank's steps went to; if none were marked, of all its work.
 
     Args:
         trace: Any trace.
-        phase: Its phases, where they are known already.
+        phase: Its phases, if they are known already.
     """
     phase = phase or phases(trace)
     every = windows(trace)
@@ -133,7 +133,7 @@ def loading_lanes(trace: Trace, rows: Ints) -> Ints:
 
 
 def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
-    """Return the threads that run steps; where none were marked, the one with most operators' time."""
+    """Return the threads that run steps; if none were marked, the one with most operators' time."""
     stepping = distinct(trace.lane[rows[(trace.kind[rows] == Kind.STEP) & (trace.device[rows] < 0)]])
     if len(stepping):
         return stepping
@@ -157,7 +157,7 @@ def names_no_thread(trace: Trace, rank: int) -> bool:
 
 
 def _with_sampled_frames(trace: Trace, rows: Ints) -> Ints:
-    """Return the threads that run steps; where steps are marked on a separate lane, with that of the frames.
+    """Return the threads that run steps; if steps are marked on a separate lane, with that of the frames.
 
     A sampler's clock is not that of the marks, so the two do not nest and lie on two lanes.
     """

@@ -1,4 +1,4 @@
-"""``stepscope advise``: what is slow in a profile or unhealthy in a run, with evidence and what to do."""
+"""``stepscope advise``: what is slow in a profile or unhealthy in a run, with evidence and a remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "path", metavar="PATH", help="a profile or a directory of them; a run, or a directory of runs"
     )
@@ -36,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     log = None if arguments.profile else health.log_at(arguments.path, cache=arguments.cache)
     if log is not None:
         if arguments.html:

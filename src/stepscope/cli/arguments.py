@@ -13,7 +13,7 @@ def add_cache(parser: argparse.ArgumentParser, what: str = KEPT) -> None:
 
     Args:
         parser: Of the command.
-        what: What is kept, for the help.
+        what: The data that is kept, for the help.
     """
     parser.add_argument("--cache", action=argparse.BooleanOptionalAction, default=True, help=what)
 
@@ -23,6 +23,6 @@ def add_verbose(parser: argparse.ArgumentParser, what: str = MORE) -> None:
 
     Args:
         parser: Of the command.
-        what: What is added, for the help.
+        what: The details that are added, for the help.
     """
     parser.add_argument("-v", "--verbose", action="store_true", help=what)

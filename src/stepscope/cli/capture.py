@@ -16,7 +16,6 @@ WAIT_SECS = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.description = (
         "Ask a running program that has a ProfilerHook for a profile of its next steps, through the run's "
         "directory, and print where the profiles are."

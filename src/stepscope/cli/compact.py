@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def text_of(found: Compaction, to: str) -> str:
-    """Return what was done, for people."""
+    """Return a report of the work done."""
     done = [each for each in found.done if not each.error]
     if not done:
         return "nothing was compacted"
@@ -73,7 +73,7 @@ def text_of(found: Compaction, to: str) -> str:
 
 
 def notes_of(found: Compaction) -> tuple[str, ...]:
-    """Return what was not done, and why."""
+    """Return the runs that were left out, and why."""
     return (
         *(f"not compacted: run {name}: {why}" for name, why in found.skipped.items()),
         *(f"not compacted: {each.task.path}: {each.error}" for each in found.failed),

@@ -11,7 +11,6 @@ DIRECTORIES = frozenset({"log_dir"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what ``completion`` takes."""
     parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
     parser.add_argument("--json", action="store_true", help="print the script as JSON, with the shell's name")
 

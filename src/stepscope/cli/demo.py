@@ -18,7 +18,6 @@ PORT = 6006
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what ``demo`` takes."""
     parser.add_argument(
         "log_dir",
         metavar="LOGDIR",

@@ -17,7 +17,6 @@ _MOST = 15
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("a", metavar="A", help="the profile before")
     parser.add_argument("b", metavar="B", help="the profile after")
     for side in "ab":
@@ -32,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     a, b = (open_source(path, cache=arguments.cache) for path in (arguments.a, arguments.b))
     put(diff_sources(a, b, arguments.steps_a, arguments.steps_b), as_json=arguments.json)
     return 0

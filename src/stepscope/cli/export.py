@@ -83,7 +83,7 @@ def format_of(arguments: argparse.Namespace) -> str:
 
 @contextmanager
 def output(path: str | None) -> Iterator[IO[bytes]]:
-    """Open what is written to.
+    """Open the output.
 
     Text for a terminal is escaped so that it cannot control it; a pipe gets it as it was recorded.
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "path", metavar="PATH", help="a profile, a directory of ranks and steps, or a run: its newest profile"
     )
@@ -26,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     from stepscope.analyze.glance import glance
     from stepscope.cli.advise import facts_of
     from stepscope.cli.source import open_source
@@ -106,7 +104,7 @@ def text_of(found: dict[str, Any]) -> str:
 
 
 def _first(found: dict[str, Any]) -> list[str]:
-    """Return what matters most: the first finding and what to do about it, else the verdict."""
+    """Return the most important point: the first finding and how to mend it, else the verdict."""
     first = next((one for one in found.get("advice", ()) if one["severity"] != "info"), None)
     if first is not None:
         return [first["summary"], *(f"  because {why}" for why in first.get("chain", ())), ""]

@@ -33,7 +33,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
     """Have a child do the work, and return its exit code; in the child, that of the work.
 
     Args:
-        work: What is to be done; it returns an exit code.
+        work: The work to do; it returns an exit code.
         most_bytes: A child that holds more memory of its own is ended; 0 for no bound.
         interactive: It has a prompt, where Ctrl-C ends a line and not the command.
     """

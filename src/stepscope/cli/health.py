@@ -124,7 +124,7 @@ def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:
 
 
 def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
-    """Return what ``--set`` says of the rules.
+    """Return the choice of rules that ``--set`` makes.
 
     Raises:
         UsageError: A word that says nothing.

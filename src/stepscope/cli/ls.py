@@ -184,7 +184,7 @@ def facts_of(log: Log, *, ranks: bool = False) -> dict[str, Any]:
 
 
 def run_facts(run: StoredRun) -> dict[str, Any]:
-    """Return one run; what was not recorded is null."""
+    """Return one run; unrecorded values are null."""
     state, reason = run.condition()
     info = run.info
     return {

@@ -29,7 +29,7 @@ def table_of_ranks(log: Log, *, now: float) -> str:
 
 
 def line_of(rank: Rank, now: float) -> list[str]:
-    """Return one rank as text; what was not recorded is a dash."""
+    """Return one rank as text; unrecorded values are a dash."""
     digest = rank.digest
     return [
         rank.label,
@@ -49,7 +49,7 @@ def line_of(rank: Rank, now: float) -> list[str]:
 
 
 def facts_of_rank(rank: Rank) -> dict[str, Any]:
-    """Return one rank as JSON types; what was not recorded is null."""
+    """Return one rank as JSON types; unrecorded values are null."""
     digest = rank.digest
     found = {
         "label": rank.label,

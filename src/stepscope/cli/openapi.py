@@ -8,7 +8,6 @@ import sys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what ``openapi`` takes."""
     parser.add_argument(
         "--json", action="store_true", help="accepted as everywhere; the output is always JSON"
     )

@@ -47,7 +47,7 @@ class Output:
 
 
 def put(output: Output, *, as_json: bool) -> None:
-    """Print what a command answers: data to stdout, notes to stderr."""
+    """Print the answer of a command: data to stdout, notes to stderr."""
     if as_json:
         print(json_text(output.data))
     else:

@@ -97,14 +97,13 @@ def _spellings(name: str) -> list[str]:
 
 
 def _help(name: str) -> str:
-    """Return what an option does, and tfprof's default."""
+    """Return the meaning of an option, and tfprof's default."""
     value = getattr(ViewOptions(), name)
     shown = ",".join(value) if isinstance(value, tuple) else str(value).lower()
     return _ABOUT[name] + (f" (default: {shown})" if shown else "")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     try:
         flags, files, words = _words(arguments)
         command, path, rest = _command(words)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ask_sql(source: ProfileSource, query: str) -> Output:
-    """Run a query over the tables, or list them where it is empty.
+    """Run a query over the tables, or list them if it is empty.
 
     Raises:
         UsageError: The query cannot be run.

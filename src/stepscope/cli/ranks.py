@@ -31,7 +31,6 @@ LABELS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument(
         "path",
         metavar="PATH",
@@ -91,7 +90,6 @@ def gbit_of(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     job = _loaded(arguments)
     if arguments.json:
         print(json_text(job.data()))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what ``serve`` takes."""
     parser.add_argument(
         "log_dir",
         metavar="LOGDIR",
@@ -109,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def announce(server: Server, arguments: argparse.Namespace) -> None:
-    """Print where the page is; the socket listens already."""
+    """Print the address of the page; the socket listens already."""
     from stepscope.serve.access import is_loopback
 
     if arguments.json:

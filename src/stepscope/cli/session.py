@@ -57,7 +57,7 @@ class ProfileSession:
         return _RUNNERS[command](self, rest)
 
     def view(self, name: str, words: list[str]) -> Output:
-        """Show a view; on tfprof's own data as tfprof does, except where a kernel table is asked for."""
+        """Show a view; on tfprof's own data as tfprof does, except if a kernel table is asked for."""
         options, extra = parse_words(words, self.options)
         if extra:
             raise UsageError(

@@ -22,7 +22,6 @@ CHALLENGE = re.compile(r'challenge="([0-9a-f]{64})"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.description = (
         "Print a link to a running server with which somebody can look at its runs for a while, and change "
         "nothing."
@@ -124,7 +123,7 @@ def ask(address: str, seconds: int) -> dict[str, Any]:
 
 
 def sent(address: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-    """Return what a server answers."""
+    """Return the answer of a server."""
     request = urllib.request.Request(address, data=body, headers=headers)  # noqa: S310  its scheme is checked
     # No proxy of the environment: the request is for this server alone.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -134,7 +133,7 @@ def sent(address: str, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
 
 
 def refusal(error: urllib.error.HTTPError) -> ServeError:
-    """Return what the server said."""
+    """Return the error that the server answered with."""
     try:
         told = json.loads(error.read(MAX_ANSWER_BYTES))
         return ServeError(f"the server refused: {told['error']}", hint=told["hint"] or "see its messages")

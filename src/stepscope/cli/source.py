@@ -50,7 +50,7 @@ class ProfileSource:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """The profile as tfprof sees it, where the path is one of its sources, else None.
+        """The profile as tfprof sees it, if the path is one of its sources, else None.
 
         Raises:
             UsageError: Some steps were chosen: tfprof's own profiles answer for one, or for all.

@@ -1,4 +1,4 @@
-"""``stepscope sync``: send what runs have left on this machine to their stores."""
+"""``stepscope sync``: send the files that runs have left on this machine to their stores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Send, or list, what is recorded here and not in its store yet.
+    """Send, or list, the runs that are recorded here and not in their store yet.
 
     Returns:
         1 if something could not be sent.
@@ -91,10 +91,10 @@ def waiting(url: str | None = None) -> list[Waiting]:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A spool: what is recorded on this machine of one process of a run.
+    """A spool: the files recorded on this machine of one process of a run.
 
     Attributes:
-        state: "recording" where a process does; "ended" where it has died; "sent" now; "left" because it
+        state: "recording" if a process does; "ended" if it has died; "sent" now; "left" because it
             could not be sent.
         files: How many are not in the store in full.
         bytes: How much of them is not there.
@@ -111,7 +111,7 @@ class Waiting:
 
 
 def listed(entry: SpoolEntry, state: str = "") -> Waiting:
-    """Return what waits in a spool."""
+    """Return the state of a spool, and how much of it waits."""
     from stepscope.record.transfer import left_in
 
     if not state:

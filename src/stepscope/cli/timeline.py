@@ -24,7 +24,6 @@ _ENDINGS = {".speedscope.json": "speedscope", ".folded": "folded", ".csv": "csv"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("path", metavar="PATH", help="a profile, or a directory of ranks and steps")
     parser.add_argument(
         "-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it"
@@ -43,7 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
     source = open_source(arguments.path, cache=arguments.cache)
     chosen = arguments.format or format_of(arguments.output)
     put(

@@ -10,7 +10,6 @@ from stepscope.errors import ServeError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.description = (
         "Print the token that your servers on this machine accept, as in http://127.0.0.1:6006/?token=…, and "
         "where it is kept."

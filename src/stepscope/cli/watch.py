@@ -29,7 +29,6 @@ SEVERITIES = ("high", "medium", "low", "info")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
     parser.add_argument("path", metavar="PATH", help="a run, or a directory of runs")
     parser.add_argument(
         "--fail-on",
@@ -101,7 +100,7 @@ def run(
 
 
 class RunsWatcher:
-    """Judges runs again and again, and says what is new.
+    """Judges runs again and again, and reports news.
 
     Args:
         arguments: Of the command.
@@ -124,7 +123,7 @@ class RunsWatcher:
         self._foretold: dict[tuple[str, str], Forecast] = {}
 
     def look(self, log: Log) -> int | None:
-        """Judge what has changed; return the exit code, None to go on."""
+        """Judge the runs that have changed; return the exit code, None to go on."""
         failed = False
         for each in self._runs(log):
             family = [one for one in log.runs() if one.base == each.base or one is each]
@@ -193,7 +192,7 @@ class RunsWatcher:
                 self.tell(facts, f"forecast: {run.name}: {text}")
 
     def _tell(self, run: StoredRun, finding: Finding) -> bool:
-        """Report what is new; return whether it is severe enough."""
+        """Report a finding if it is new; return whether it is severe enough."""
         name = (run.name, finding.rule, finding.tag, finding.layer, finding.rank, finding.step)
         if name not in self._told:
             self._told.add(name)

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def lines(role: Role) -> list[tuple[str, str]]:
-    """Return what is known, a name and a text each."""
+    """Return the known facts, a name and a text each."""
     trains = role.name not in ("evaluator", "ps")
     found = [
         ("rank", f"{role.rank} of {role.world_size}" if trains else "none: it does not train"),
@@ -68,14 +68,14 @@ def lines(role: Role) -> list[tuple[str, str]]:
 
 
 def written(role: Role) -> str:
-    """Return what a run writes in this process."""
+    """Return the files that a run writes in this process."""
     what = ["event files" + (" under eval/" if role.name == "evaluator" else "")] if role.writes else []
     what += ["telemetry under ranks/"] if role.telemetry else []
     return " and ".join(what) or "nothing"
 
 
 def facts(role: Role) -> dict[str, Any]:
-    """Return what is known as JSON types; what nobody says is null."""
+    """Return the known facts as JSON types; what nobody says is null."""
     return {
         "rank": role.rank,
         "world_size": role.world_size,

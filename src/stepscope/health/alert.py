@@ -36,7 +36,7 @@ class Alert:
         tags: The tags that a function looks at. It is called at each of their points, once all have one.
         keep: The number of values of each tag that a function is given.
         calm: The number of points without the condition after which the finding is over.
-        action: What to do, for the reader of the finding.
+        action: The remedy, for the reader of the finding.
 
     Raises:
         ExpressionError: The text is not a condition.
@@ -144,7 +144,7 @@ class Own(Rule):
 
     @property
     def missing(self) -> str | None:
-        """Its tags, where they are not recorded."""
+        """Its tags, if they are not recorded."""
         if self.failure or self._judged:
             return self.failure or None
         return f"not recorded, or too few points: {', '.join(sorted(self.tags))}"

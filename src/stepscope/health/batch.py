@@ -18,7 +18,7 @@ class Chunk:
 
     Attributes:
         steps: int64.
-        values: float64; in seconds, ratios or bytes where the role has a unit.
+        values: float64; in seconds, ratios or bytes if the role has a unit.
         walls: float64, seconds since the epoch, never falling within a stream.
     """
 
@@ -39,7 +39,7 @@ def rising_times(walls: NDArray[np.float64], before: float = float("-inf")) -> N
     """Return times that never fall within a stream: clocks may be set back, but recorded order counts.
 
     Args:
-        walls: Times as recorded; what is not finite counts as the time before it.
+        walls: Times as recorded; a value that is not finite counts as the time before it.
         before: The last of the earlier times.
     """
     if len(walls) and walls[0] >= before and walls[-1] < float("inf") and (walls[1:] >= walls[:-1]).all():

@@ -1,6 +1,6 @@
 """Facts of a run that every rule may use besides the series that it judges.
 
-All questions are asked as of a time: the answer depends on what was recorded before it and not on the
+All questions are asked as of a time: the answer depends on the data recorded before it and not on the
 portions in which it came, so that a run is judged in the same way while it trains and afterwards.
 """
 
@@ -69,7 +69,7 @@ class History:
         Args:
             since: Where the stretch begins that is compared with what was before; minus infinity for the
                 beginning.
-            until: What came later does not count.
+            until: All that came later does not count.
             falls: Whether less is better.
         """
         end = bisect_left(self.walls, until)

@@ -1,4 +1,4 @@
-"""The answers of a rule: a finding with its evidence, or an abstention that says what was missing."""
+"""The answers of a rule: a finding with its evidence, or an abstention that names the missing data."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Finding:
         wall: When that was, seconds since the epoch.
         values: The numbers that show it.
         threshold: The limits that they passed.
-        action: What to do.
+        action: The remedy.
         closed_step: The step at which it was over, None while it is not.
         closed_wall: When that was.
         since_step: The step since which it holds, if the rule can tell that better than by ``step``.
-        stack: Where the training thread was, innermost call last; only for a stall seen live.
+        stack: The place of the training thread, innermost call last; only for a stall seen live.
         also: Further layers in which the same was found while it was open.
         causes: What else was recorded about it, as sentences: where it began, what grew first.
         batches: What the steps in question were computed from, each with its ``step``; only the run knows it.
@@ -113,7 +113,7 @@ def as_shown(findings: Iterable[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Abstention:
-    """A rule that could not tell, and what it would have needed."""
+    """A rule that could not tell, and the data that it needs."""
 
     rule: str
     title: str

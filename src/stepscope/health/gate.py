@@ -19,7 +19,7 @@ class AlarmGate:
         closes: Good samples in a row that close it, at least 1.
 
     Attributes:
-        since: Step of the first of the bad samples that opened it, where steps are given.
+        since: Step of the first of the bad samples that opened it, if steps are given.
     """
 
     def __init__(self, *, opens: int = 1, within: int | None = None, closes: int = 1) -> None:
@@ -37,7 +37,7 @@ class AlarmGate:
         self.opens, self._within = opens, opens
 
     def see(self, bad: bool, step: int = 0) -> Literal["open", "close"] | None:
-        """Take one sample and return what it changed."""
+        """Take one sample and return its effect."""
         self._count += 1
         if bad:
             self._good = 0
@@ -58,7 +58,7 @@ class AlarmGate:
         return None
 
     def run(self, bad: NDArray[np.bool_], steps: NDArray[np.int64] | None = None) -> list[Change]:
-        """Take many samples and return what they changed, each with its index."""
+        """Take many samples and return their effects, each with its index."""
         if not self.is_open and not bad.any():
             self._count += len(bad)
             return []

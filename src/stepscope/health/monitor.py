@@ -124,8 +124,8 @@ class Monitor:
             steps: Integers.
             values: Numbers, not finite ones too.
             walls: Seconds since the epoch.
-            rank: That recorded them, where there are several.
-            run: That the series belongs to, where there are several.
+            rank: That recorded them, if there are several.
+            run: That the series belongs to, if there are several.
             split: Of the run, for a tag that does not say.
         """
         if not len(steps):

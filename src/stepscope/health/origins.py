@@ -1,9 +1,9 @@
 """The origin of a finding: the layer that was bad first, the layers that grew first, Adam's second moment.
 
-It says only what was recorded: nothing if layers were not measured at the steps in question.
+It uses recorded data only, and says nothing if layers were not measured at the steps in question.
 
 Samples of the step of a finding may be recorded after it, so its origin is settled later. It then depends
-only on what was recorded until a time that the series decide, not on the portions: a spike is
+only on the points until a time that the series decide, not on the portions: a spike is
 settled once a layer is measured at a later step, a value that is not finite once the run is over.
 """
 
@@ -88,7 +88,7 @@ class Origins:
         self._spikes += [finding for finding in findings if finding.rule in SPIKES]
 
     def take(self, batch: StreamBatch) -> None:
-        """Take what is recorded of layers, and settle the spikes that are followed by a later step."""
+        """Take the points of layers, and settle the spikes that are followed by a later step."""
         self.more = False
         for chunk in batch.of(COUNTS):
             self._count(chunk)
@@ -135,7 +135,7 @@ class Origins:
             self.more = True
 
     def causes(self, finding: Finding) -> tuple[str, ...]:
-        """Return what is known about the origin of a finding so far."""
+        """Return the known facts about the origin of a finding so far."""
         if finding.rule in NONFINITE:
             return tuple(self._first_bad(finding))
         settled = self._settled.get((finding.rule, finding.number))

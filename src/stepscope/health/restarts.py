@@ -61,7 +61,7 @@ class Beginning:
 
 
 class Restarts:
-    """The stages, folds and tasks of one attempt, and what was set for them."""
+    """The stages, folds and tasks of one attempt, and their settings."""
 
     def __init__(self) -> None:
         self._settings: dict[Stream, tuple[float, int, int]] = {}

@@ -28,7 +28,7 @@ class StepRows:
         self._row: StepValues | None = None
 
     def add(self, point: Point) -> StepValues | None:
-        """Take a point; return the row before it where that is complete."""
+        """Take a point; return the row before it if that is complete."""
         stream, step, value, wall = point
         done = None
         if self._row is None or self._row.step != step:

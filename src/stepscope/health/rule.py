@@ -316,7 +316,7 @@ def with_also(finding: Finding, name: str) -> Finding:
 
 
 def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:
-    """Return what happened in several series by time, step, tag and rank, each series in recorded order.
+    """Return all that happened in several series by time, step, tag and rank, each series in recorded order.
 
     Steps may fall among points of one time, where a counter began again.
     """
@@ -457,7 +457,7 @@ class Windowed(StreamWatch):
 
     @abstractmethod
     def judge(self, values: Floats) -> Callable[[At], Told] | None:
-        """Return what makes the sentence and the numbers of a finding; None where nothing is wrong."""
+        """Return what makes the sentence and the numbers of a finding; None if nothing is wrong."""
 
     def take(self, chunk: Chunk) -> None:
         """Judge points."""

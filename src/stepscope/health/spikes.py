@@ -44,7 +44,7 @@ class _Distances(NamedTuple):
 
     Attributes:
         values: The points, after the ``LOCAL`` before them.
-        factors: Logarithm of their ratio; infinite where that makes no sense.
+        factors: Logarithm of their ratio; infinite if that makes no sense.
         may: Whether they are far enough apart to be a spike if the limits say so.
     """
 

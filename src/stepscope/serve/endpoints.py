@@ -32,7 +32,7 @@ BODY_TIMEOUT_S = 10.0
 
 
 class SharedWork:
-    """What many clients wait for at the same time, done once for all of them."""
+    """Answers that many clients wait for at the same time, computed once for all of them."""
 
     def __init__(self, backend: Backend) -> None:
         self.looks = Looks(backend.follower.poll, backend.threads)

@@ -63,7 +63,7 @@ Part = TypeVar("Part")
 
 
 class Backend:
-    """What the handlers of one server share.
+    """State that the handlers of one server share.
 
     Args:
         directory: The log directory.
@@ -89,7 +89,7 @@ class Backend:
 
     @property
     def log(self) -> Log | None:
-        """What has been read of the directory; None before."""
+        """The directory as read so far; None before the first read."""
         return self.read()
 
     @property
@@ -99,13 +99,13 @@ class Backend:
 
     @property
     def follower(self) -> LogFollower:
-        """What reads the directory."""
+        """The reader of the directory."""
         assert self._follower is not None
         return self._follower
 
     @property
     def threads(self) -> ThreadPool:
-        """Where blocking work is done."""
+        """The threads that do blocking work."""
         assert self._threads is not None
         return self._threads
 
@@ -271,7 +271,7 @@ class Route:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What may stand in the query."""
+        """The parameters that the query may have."""
         every = []
         for name, argument in inspect.signature(self.handler).parameters.items():
             if name in ("self", "log", "backend", "body", "options") or self.hints[name] is Request:

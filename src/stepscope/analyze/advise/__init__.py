@@ -1,6 +1,6 @@
-"""Rules that find what the steps of a profile waited for, what that costs, and what to do about it.
+"""Rules that find what the steps of a profile waited for, what that costs, and how to mend it.
 
-One check per rule, listed in ``rules.py``. A rule that lacks data abstains and says what is missing, so no
+One check per rule, listed in ``rules.py``. A rule that lacks data abstains and names the missing data, so no
 finding means "looked, and found nothing". Findings that explain each other are one, with a chain.
 """
 

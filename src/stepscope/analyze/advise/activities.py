@@ -150,7 +150,7 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
 
 
 def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
-    """Return what to do, in terms of what the program uses."""
+    """Return the remedy, in terms of what the program uses."""
     trace, waited = facts.timeline, case.waited
     if rule.activity == Activity.LOADING:
         spans = _spans(waited, rule.activity)
@@ -180,7 +180,7 @@ def _what(case: Case) -> str:
 
 
 def _of_workers(case: Case) -> str:
-    """Return what to do if worker processes load the data; empty if none is known."""
+    """Return the remedy if worker processes load the data; empty if none is known."""
     if "workers" not in case.evidence:
         return MORE_WORKERS if HAS_WORKERS in case.chain else ""
     evidence = case.evidence

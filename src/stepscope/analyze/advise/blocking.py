@@ -1,6 +1,6 @@
 """blocking-call: the training thread sleeps, or waits for a file, a lock or another process, in a step.
 
-Known where stacks were sampled: they say whether the thread could run. Recorded frames show the calls of
+Known if stacks were sampled: they say whether the thread could run. Recorded frames show the calls of
 Python that do nothing but wait, such as ``time.sleep`` and locks.
 """
 
@@ -95,7 +95,7 @@ def _recorded(waited: Waited) -> Case | None:
 
 
 def _for_a_thread(waited: Waited, rows: Ints, blocked: Spans) -> tuple[str, ...]:
-    """Return what is known of threads that the training thread waits for most of the time."""
+    """Return the known facts about threads that the training thread waits for most of the time."""
     trace = waited.trace
     joins = rows_spans(trace, rows[named(trace, _JOINS)[trace.name[rows]]]).intersect(blocked)
     beside = (trace.rank == waited.rank) & (trace.lane != waited.lane) & (trace.device < 0)

@@ -92,7 +92,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def about_servers(trace: Trace) -> str:
-    """Return what to do where parameter servers hold the variables; empty where there are none."""
+    """Return the remedy where parameter servers hold the variables; empty if there are none."""
     tasks = traffic(task_steps(trace))
     if not any(task.server for task in tasks):
         return ""

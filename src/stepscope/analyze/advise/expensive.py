@@ -100,7 +100,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _action(trace: Trace, rows: Ints) -> str:
-    """Return what to do: no faster form ends an exchange in which its rank waits for others."""
+    """Return the remedy: no faster form ends an exchange in which its rank waits for others."""
     if among(*COMMUNICATION)[trace.kind[rows]].mean() <= HALF:
         return (
             "the operation that takes most is where a faster version gains most; other findings say whether "

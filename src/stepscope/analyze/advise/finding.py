@@ -1,4 +1,4 @@
-"""The answers of a rule: a finding with its evidence, or an abstention that says what was missing."""
+"""The answers of a rule: a finding with its evidence, or an abstention that names the missing data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Finding:
         summary: One sentence with the number that matters.
         evidence: Numbers, and where: JSON types; times in ns, ratios 0 to 1.
         threshold: The limits that the evidence passed.
-        action: What to do.
+        action: The remedy.
         cost_ns: Time of a step in which nothing else happened; None if it costs no time.
         cost_ratio: That as a share of the step.
         gain_ns: How much shorter a step would be without it, at best.
@@ -61,7 +61,7 @@ class Finding:
         place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as known.
         chain: Its effects or causes, as sentences, the symptom first.
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
-        command: A command that shows it, or that records what is missing.
+        command: A command that shows it, or that records the missing data.
         withdrawn: The condition under which this would no longer be reported.
     """
 
@@ -115,14 +115,14 @@ def _entry(entry: Any) -> str:
 
 @dataclass(frozen=True)
 class Abstention:
-    """A rule that could not judge, and what it would have needed."""
+    """A rule that could not judge, and the data that it needs."""
 
     rule: str
     missing: str
 
 
 class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves open
-    """Raised by a rule that lacks data; the message says what is missing."""
+    """Raised by a rule that lacks data; the message names the missing data."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class Facts:
     """The facts that rules judge; what several rules need is computed once.
 
     Attributes:
-        trace: The profile, where it has a timeline.
-        profile: tfprof's own data, where the source is one of its.
+        trace: The profile, if it has a timeline.
+        profile: tfprof's own data, if the source is one of its.
         path: Path of the profile, for commands; by default the trace's first file.
         ranks: The ranks whose steps are judged; by default all.
     """
@@ -316,11 +316,11 @@ def judged(
 
     Args:
         rule: Its id.
-        cases: The cause on each rank; None where it was not found.
+        cases: The cause on each rank; None if it was not found.
         of: Number of ranks examined.
         least: Least gain as a share of the steps.
         say: Returns the sentence.
-        action: Returns what to do.
+        action: Returns the remedy.
         command: Returns the command.
         withdrawn: The condition under which it would no longer be reported.
         limits: Further limits that the evidence passed.

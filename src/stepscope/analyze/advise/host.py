@@ -342,7 +342,7 @@ def _ran(waited: Waited) -> float:
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:
-    """Return the least share of Python on a host alone: less where nothing slowed it and one line leads."""
+    """Return the least share of Python on a host alone: less if nothing slowed it and one line leads."""
     recorded = (waited.trace.kind == Kind.PYTHON_FRAME) & (waited.trace.lane == waited.lane)
     slowed = recorded.any() and not made_of_samples(waited.trace)
     if case is None or case.line is None or slowed:
@@ -391,7 +391,7 @@ def _in_python(waited: Waited, mine: Ints) -> Spans:
 def _in_functions(waited: Waited, mine: Ints) -> Spans:
     """Return the own time of what autograd calls in Python: Kineto has it as an operator of its class's name.
 
-    Only where stacks were sampled: without them nothing says that Python ran there.
+    Only if stacks were sampled: without them nothing says that Python ran there.
     """
     trace = waited.trace
     if waited.sampled is None or trace.format != "kineto":

@@ -71,7 +71,7 @@ def loader_of(waited: Waited, spans: Spans | None = None) -> Loader:
 
 
 def to_load_ahead(trace: Trace, loader: Loader, line: str = "") -> str:
-    """Return what to do so that steps wait less for a loader.
+    """Return the remedy so that steps wait less for a loader.
 
     Args:
         trace: Of the program.

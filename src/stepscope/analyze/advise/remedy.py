@@ -73,7 +73,7 @@ def open_line(facts: Facts, case: Case) -> str:
 
 
 def with_line(facts: Facts, case: Case, action: str) -> str:
-    """Return what to do, and how to record the line if none was recorded."""
+    """Return the remedy, and how to record the line if none was recorded."""
     if case.line is not None or case.waited.has_stacks:
         return action
     return f"{action}; the line was not recorded: {_to_record(facts)}"

@@ -32,7 +32,7 @@ class Rule(NamedTuple):
 
     Attributes:
         check: None for a rule whose findings come from another rule's check.
-        formula: What is measured, in Markdown.
+        formula: The measured quantity, in Markdown.
         fires: From which value on, beyond a gain of 3 % of the step.
         source: Where the formula and its limits come from.
     """

@@ -80,7 +80,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _alone(waited: Waited) -> str:
-    """Return the name of a rank that is judged alone, empty where there is only one."""
+    """Return the name of a rank that is judged alone, empty if there is only one."""
     return f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
 
 

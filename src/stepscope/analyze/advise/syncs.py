@@ -108,7 +108,7 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
 
 
 def reads(waited: Waited) -> Ints:
-    """Return the reads of single values in the steps, none where they are few."""
+    """Return the reads of single values in the steps, none if they are few."""
     trace = waited.trace
     reading = named(trace, _READING)
     rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
@@ -122,7 +122,7 @@ def reads(waited: Waited) -> Ints:
 _LOOP = 8
 """Multiple of a usual read's duration within which the next read belongs to the same loop."""
 _APART_NS = 1_000_000
-"""How far apart two reads of a loop may be where no sample is nearer: other operators run between them."""
+"""How far apart two reads of a loop may be if no sample is nearer: other operators run between them."""
 
 
 def around(trace: Trace, rows: Ints, *, apart_ns: int = 20_000) -> Spans:

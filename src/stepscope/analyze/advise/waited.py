@@ -96,7 +96,7 @@ class Waited:
         Args:
             spans: The time.
             around: An activity that the lines must lie around, not within.
-            outside: Frames that sampled lines must lie around, where there are any, by their text.
+            outside: Frames that sampled lines must lie around, if there are any, by their text.
             most: Number of lines returned, at most.
         """
         if self.sampled is not None and self.sampled.lane == self.lane:
@@ -170,7 +170,7 @@ class Waited:
 
     @property
     def period_ns(self) -> int:
-        """The usual time from one step's beginning to the next one's; a step's own where none is known."""
+        """The usual time from one step's beginning to the next one's; a step's own if none is known."""
         own = self.wall_ns // self.count
         following = np.diff(self.steps.number) == 1
         if not following.any():
@@ -260,7 +260,7 @@ class Waited:
 
     @cached_property
     def dry(self) -> Spans:
-        """Time of the steps in which no device worked; all of it where the host alone computes."""
+        """Time of the steps in which no device worked; all of it if the host alone computes."""
         return self.spans.minus(self.busy) if len(self.busy) else self.spans
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Forecast of a loss: a power law with an offset, fitted to what was recorded, with a band."""
+"""Forecast of a loss: a power law with an offset, fitted to the recorded data, with a band."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def reached(run: Past, level: float) -> int | None:
     """Return the step by which a series had fallen to a level; None if it never did.
 
     Medians of stretches of a tenth of what came before are compared, so that noise does not reach it early.
-    None, too, where it was there from the beginning: then nothing was reached.
+    None, too, if it was there from the beginning: then nothing was reached.
     """
     good = np.isfinite(run.values)
     steps, values = run.steps[good], run.values[good]

@@ -65,7 +65,7 @@ def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
 
 
 def added(abstained: Sequence[Abstention], recorded: frozenset[str], hooks: Sequence[str]) -> Iterator[str]:
-    """Return ways to record what is missing, in the order of the table, without those that the run has."""
+    """Return ways to record the missing data, in the order of the table, without those that the run has."""
     lacking = {each.rule for each in abstained if each.missing.startswith("not recorded")}
     roles = {role for rule in lacking - EVALUATED if rule in RULES for role in RULES[rule].roles}
     for what, records in ADD.items():
@@ -85,7 +85,7 @@ class HealthReport:
     Attributes:
         run: Its name.
         attempt: The attempt that was judged.
-        source: "rules" where they were applied now, "run" where the run wrote it while it trained.
+        source: "rules" if they were applied now, "run" where the run wrote it while it trained.
         forecast: Where the training loss will end, by tag; of a run that is not done.
         batch_size: What the gradient noise scale says, if it was recorded.
         recorded: Roles of the series that were recorded.

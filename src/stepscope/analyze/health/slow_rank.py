@@ -282,7 +282,7 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
 def _alone(
     account: Account, own: OwnSteps, hosts: Mapping[int, str | None], walls: Mapping[int, float]
 ) -> list[Finding]:
-    """Return the ranks that are slower than the others in their own steps, where none waits for another.
+    """Return the ranks that are slower than the others in their own steps, if none waits for another.
 
     The rule is that of a stage, applied to whole steps. As these are not of the same time, the faster quarter
     of a slow rank's must also end above the slower quarter of those of each other rank.
@@ -435,7 +435,7 @@ def _over(account: Account, since: int, stage: StageLoss) -> int | None:
 
 
 def _causes(account: Account, stage: str) -> tuple[str, ...]:
-    """Return what limits the account, as sentences."""
+    """Return the limits of the account, as sentences."""
     found = account.frontier
     told = [_where(account)]
     others = [each for each in found.stages if each.label == "persistent" and each.stage != stage]

@@ -276,7 +276,7 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     Args:
         durations_s: Shape ``(steps, ranks, stages)``, seconds.
         steps: Number of each step.
-        likely: Stage in which ranks that train together exchange gradients, where it is known.
+        likely: Stage in which ranks that train together exchange gradients, if it is known.
     """
     stages = durations_s.shape[2]
     if stages < 3 or durations_s.shape[1] < 2:
@@ -319,11 +319,11 @@ def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.in
     """Return the mean time lost in each stage, by column of steps, and the steps in each column.
 
     Args:
-        account: What was accounted.
+        account: The account.
         edges: First step of each column, and the one after the last.
 
     Returns:
-        Shape ``(stages, columns)``, seconds a step, NaN where there is no step; and counts, ``(columns,)``.
+        Shape ``(stages, columns)``, seconds a step, NaN if there is no step; and counts, ``(columns,)``.
     """
     at = np.searchsorted(account.steps, edges)
     counts = np.diff(at)
@@ -421,7 +421,7 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
 
     Args:
         found: The accounts of one job.
-        table: What was accounted.
+        table: The accounted times.
     """
     steps, doubled = len(table.steps), table.doubled
     stages = [stage.stage for stage in found[0].frontier.stages]

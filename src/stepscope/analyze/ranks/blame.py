@@ -68,7 +68,7 @@ class Blame:
     name: str
     """The kernel, operator or function that took most of that time, empty if none is known."""
     line: str
-    """``file:line function`` where stacks were recorded, else empty."""
+    """``file:line function`` if stacks were recorded, else empty."""
     scope: str = ""
     """The module that took most of that time, empty if none was recorded."""
 

@@ -2,7 +2,7 @@
 
 The ranks of such a collective leave it together, so its recorded ends differ by the difference of the clocks
 and by a few microseconds. Offsets and the collectives' true ends are fitted in turn by medians (Tukey's
-median polish), drift by the median of slopes (Theil and Sen); what is left over says how good the fit is.
+median polish), drift by the median of slopes (Theil and Sen); the rest says how good the fit is.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Clocks:
     """All ranks are of one host and share its clock."""
 
     def aligned(self, time_ns: Ints, rank: Ints) -> npt.NDArray[np.int64]:
-        """Return recorded times on the reference's clock; as recorded where that is not known.
+        """Return recorded times on the reference's clock; as recorded if that is not known.
 
         That is where the clocks were refused, and on ranks that no collective joins with the others.
         """
@@ -192,7 +192,7 @@ def _polish(times: Floats, present: npt.NDArray[np.bool_]) -> tuple[Floats, Floa
 
 
 def _slopes(times: Floats, residual: Floats, present: npt.NDArray[np.bool_]) -> Floats:
-    """Return each rank's slope of what is left over, by the median over pairs (Theil and Sen)."""
+    """Return each rank's slope of the rest, by the median over pairs (Theil and Sen)."""
     slopes = np.zeros(times.shape[1])
     for number in range(times.shape[1]):
         at = np.flatnonzero(present[:, number])

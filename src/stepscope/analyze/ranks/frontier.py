@@ -83,7 +83,7 @@ class Frontier:
 
 
 class StageTimes:
-    """Times of stages, each a matrix by step and rank: views of what was recorded, so that nothing is copied.
+    """Times of stages, each a matrix by step and rank: views of the recorded data, so that nothing is copied.
 
     Args:
         parts: Of each stage, shape ``(steps, ranks)``.

@@ -1,6 +1,6 @@
 """The ranks that a hanging job waits for, from the flight-recorder dumps of its ranks.
 
-A collective ends when the last rank of its group has arrived. So a rank waits for another where it has
+A collective ends when the last rank of its group has arrived. So a rank waits for another if it has
 enqueued a collective that the other has not, or whose device has not come as far. These waits are a graph
 over ranks; the ranks at which all its paths end wait for nobody, and are what the job waits for. A path that
 does not end is a circle: ranks that wait for each other, as collectives called in different orders make them.
@@ -28,7 +28,7 @@ class BlockedRank:
 
     rank: int
     group: str
-    """Name of the process group, with its description where there is one."""
+    """Name of the process group, with its description if there is one."""
     operation: str
     sequence: int
     """Sequence number of the collective in its group; -1 for a send or receive."""
@@ -115,7 +115,7 @@ class _Groups:
     oldest_ns: dict[int, int]
     """When a rank enqueued its oldest collective that has not ended."""
     taken_ns: dict[int, int] = field(default_factory=dict)
-    """When a rank's dump was taken, in the trace's time, where that is known."""
+    """When a rank's dump was taken, in the trace's time, if that is known."""
     silent: frozenset[int] = frozenset()
     """Ranks that run, of whose calls nothing is known."""
     outrun: set[tuple[int, int]] = field(default_factory=set)
@@ -135,7 +135,7 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None, silent: C
 
     Args:
         trace: Flight-recorder dumps of the ranks of one job, as a directory of them is read.
-        taken_ns: When each rank's dump was taken, as Unix time, where that is known.
+        taken_ns: When each rank's dump was taken, as Unix time, if that is known.
         silent: Ranks that are known to run though they left no dump that can be read. They may have made any
             call, so nobody is said to wait for them.
 
@@ -288,12 +288,12 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
 
 
 def _short_of(member: _Member, first: int) -> bool:
-    """Return whether a rank had not called a collective, or not ended what comes before it."""
+    """Return whether a rank had not called a collective, or not ended all that comes before it."""
     return member.enqueued < first or _behind(member, first)
 
 
 def _behind(member: _Member, first: int) -> bool:
-    """Return whether a rank's device has not ended what comes before, or what a peer has ended."""
+    """Return whether a rank's device has not ended all that comes before, or what a peer has ended."""
     return 0 <= member.first < first
 
 

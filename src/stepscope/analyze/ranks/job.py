@@ -51,7 +51,7 @@ class Job:
         accounts: Likewise of each group of ranks whose work is alike.
         stage_clock: Whose time the stages are: ``host``, or ``device`` where the devices timed them.
         stuck: Ranks whose step does not end, from ``HangHook``.
-        hosts: Host of each rank, where it was recorded.
+        hosts: Host of each rank, if it was recorded.
         hang: Who is waited for, from dumps.
         ends: How ranks failed, were killed or vanished, in words, the first to end first; from telemetry.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.

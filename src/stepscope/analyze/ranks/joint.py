@@ -34,7 +34,7 @@ class Joint:
         row: Row of the trace, shape ``(C, R)``; -1 if the rank took no part or was not recorded.
         operation: Name of the operation of each.
         group: Name of its process group, empty if none was recorded.
-        expected: Members of the group, where that is known, else 0.
+        expected: Members of the group, if that is known, else 0.
         notes: What could not be matched, in sentences.
     """
 
@@ -126,7 +126,7 @@ def _sizes(trace: Trace) -> dict[str, int]:
 
 
 Place = tuple[int, int]
-"""A step and 1; what lies before the first step of a recording has that step and 0."""
+"""A step and 1; all that lies before the first step of a recording has that step and 0."""
 
 
 def _of_common_steps(

@@ -38,13 +38,13 @@ class OwnWork:
     """Savings of one rank, ``n`` collectives, ``m`` steps, ``k`` changes.
 
     Attributes:
-        changes: What is changed.
+        changes: The changed times.
         row: Rows of the collectives, shape ``(n,)``.
         before_ns: What each change saves before each collective, ``(n, k)``.
         step: Numbers of the steps, ``(m,)``.
         after_ns: What each change saves after the last collective of each step, ``(m, k)``.
         own_ns: How long each stretch before a collective is, ``(n,)``; as the next two since the collective
-            before it, also where that was in the step before.
+            before it, also if that was in the step before.
         computing_ns: For how long of it the device computed.
         loading_ns: For how long of it the thread that trains loaded, and the device had nothing to do.
     """
@@ -144,7 +144,7 @@ def _stretches(
     """Return the collectives of a rank's steps; and of each stretch: step, start, end, whether it is last.
 
     Also since when the rank has been by itself: before the first collective of a step that is since the last
-    one of the step before, where that was recorded.
+    one of the step before, if that was recorded.
     """
     rows = mine.of([Kind.COLLECTIVE], in_step=True)
     rows = rows[trace.duration_ns[rows] > 0]

@@ -44,7 +44,7 @@ def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) 
     Args:
         trace: The ranks' profiles.
         waits: The waits in them.
-        answers: What kept the ranks that came last, where that is known.
+        answers: What kept the ranks that came last, if that is known.
     """
     joint = waits.joint
     total = waits.total_ns

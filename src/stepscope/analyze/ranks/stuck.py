@@ -13,7 +13,7 @@ class StuckRank:
     """A rank whose step did not end.
 
     Attributes:
-        stage: The stage that ran; None between steps or where it is not known.
+        stage: The stage that ran; None between steps or if it is not known.
         place: Innermost frame of the thread that trains, as ``function (file:line)``.
         line: Innermost line outside of installed packages, as ``file:line``; None if there is none.
         elsewhere: Whether most of the ranks are in another place.

@@ -29,7 +29,7 @@ class Waits:
         joint: Which rows they are.
         arrival_ns: Start on the common clock, shape ``(C, R)``; meaningless where a rank took no part.
         wait_ns: From a rank's arrival to the last rank's, ``(C, R)``; 0 if it took no part. A lower bound
-            where not all members were recorded.
+            if not all members were recorded.
         transfer_ns: From the last arrival to a rank's end, ``(C, R)``.
         last: Index of the rank that came last, ``(C,)``.
         margin_ns: How much later it came than the second-to-last, ``(C,)``.
@@ -61,7 +61,7 @@ class Waits:
 def measure_waits(trace: Trace, joint: Joint, clocks: Clocks) -> Waits:
     """Divide each rank's time in each collective into waiting and transfer.
 
-    A rank waits from its own arrival to the last one's, and never beyond its own end: where clocks are not
+    A rank waits from its own arrival to the last one's, and never beyond its own end: if clocks are not
     aligned a wait that is longer than the collective would be the clocks' doing.
     """
     present = joint.row >= 0
@@ -162,7 +162,7 @@ def bandwidths(
 class RankLinks:
     """The links between ranks: that of their devices on one machine, else the network, if its rate is given.
 
-    Ranks are on one machine where their profiles name one host. Where no profile names any, they are where
+    Ranks are on one machine where their profiles name one host. If no profile names any, they are where
     each saw as many devices as the job has ranks, and each worked on another one of them.
     """
 

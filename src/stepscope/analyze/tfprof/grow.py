@@ -24,7 +24,7 @@ MEASURED = (
     "occurrence", "micros", "accelerator_micros", "cpu_micros",
     "bytes", "peak_bytes", "residual_bytes", "output_bytes",
 )  # fmt: skip
-"""What a node has of each step; ``occurrence`` counts runs."""
+"""The values of a node in each step; ``occurrence`` counts runs."""
 METRICS = (*MEASURED, "params", "float_ops")
 DEFINED = "defined"
 """The column that counts graph nodes."""
@@ -43,7 +43,7 @@ class Grown:
     Attributes:
         tree: Its names and sums; node 0 is the root.
         nodes: Per node of the tree the graph nodes that it counts, in the order of their names.
-        accounted: Which nodes count themselves, rather than only pass on what is below.
+        accounted: Which nodes count themselves, rather than only pass on all that is below.
     """
 
     tree: Tree
@@ -110,7 +110,7 @@ def _grown(
     names: Sequence[str], parent: Sequence[int], nodes: list[list[ProfileNode]], own: Ints, accounted: Bools,
     keep: Bools, *, defined: bool = True,
 ) -> Grown:  # fmt: skip
-    """Make a tree of the kept nodes; what lies below others hangs at the nearest kept node above."""
+    """Make a tree of the kept nodes; all that lies below others hangs at the nearest kept node above."""
     above = np.array(parent, np.int32)
     nearest = np.empty(len(above), np.int32)
     forest.nearest(above, keep.astype(np.uint8), nearest)

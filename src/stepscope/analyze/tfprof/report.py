@@ -152,7 +152,7 @@ class TfprofReport(Answer):
 
     @property
     def own(self) -> dict[str, Numbers]:
-        """What the tree's nodes have themselves, by metric."""
+        """The values of the tree's nodes themselves, by metric."""
         return self.tree.own
 
     @property
@@ -170,7 +170,7 @@ class TfprofReport(Answer):
         return self.grown.nodes[self.lines[at].node]
 
     def accounted(self, at: int) -> bool:
-        """Return whether a line counts itself, rather than only passes on what is below."""
+        """Return whether a line counts itself, rather than only passes on all that is below."""
         return bool(self.grown.accounted[self.lines[at].node])
 
     def devices(self, at: int) -> list[str]:

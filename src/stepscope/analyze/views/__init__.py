@@ -2,7 +2,7 @@
 
 They answer tfprof's questions with its options and without its defects: time on devices and on the host
 are two numbers, never one sum; a value is the mean over the profiled steps, whose number is stated;
-a peak is a peak, not a sum of peaks; what was not recorded is missing, not 0.
+a peak is a peak, not a sum of peaks; data that was not recorded is missing, not 0.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Answer:
         label: The same for people.
         lines: The root first.
         columns: The numbers of the lines.
-        notes: What was not recorded, or does not apply.
+        notes: Data that was not recorded, or does not apply.
         tree: All nodes; ``lines`` refer to them.
         words: Columns of words by their heads, in the order of the lines.
     """

@@ -36,7 +36,7 @@ _NOT_OPERATORS = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.STEP, Kind.OVERHEAD
 def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """Module scopes, and in each the operators that ran in it; device work counts where it was launched.
 
-    Where no module was recorded, annotations are the scopes.
+    If no module was recorded, annotations are the scopes.
     """
     if (trace.scope >= 0).any():
         scope: Ints = trace.scope + 1
@@ -98,7 +98,7 @@ def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
 def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
     """Build the tree of calls: operators, what ran in them, and the device work that they launched.
 
-    Where events are nodes of a graph and the arrows between them are known, each node above what feeds it.
+    If events are nodes of a graph and the arrows between them are known, each node above what feeds it.
     """
     if trace.format in GRAPH_FORMATS and len(trace.flows):
         node, parent, nodes = dataflow(trace)

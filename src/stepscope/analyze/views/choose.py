@@ -16,7 +16,7 @@ _LEAST = (
     "bytes", "peak_bytes", "residual_bytes", "output_bytes", "micros", "accelerator_micros", "cpu_micros",
     "params", "float_ops", "occurrence",
 )  # fmt: skip
-"""What the ``min_`` options are named after."""
+"""The metrics that the ``min_`` options are named after."""
 
 Values = Callable[[Tree, str], "Numbers | None"]
 
@@ -48,7 +48,7 @@ class AnswerLine:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is shown: the lines, the root first, and the tree, whose totals may count only what is shown."""
+    """The lines to show, the root first, and the tree, whose totals may count only these lines."""
 
     tree: Tree
     lines: list[AnswerLine]
@@ -143,7 +143,7 @@ def _started(tree: Tree, options: ViewOptions) -> Ints:
 
 
 def _trimmed(tree: Tree, depth: Ints, options: ViewOptions, *, matches_too: bool) -> Bools:
-    """Mark what lies below a match of ``trim_name_regexes`` that is itself at or below a start."""
+    """Mark all that lies below a match of ``trim_name_regexes`` that is itself at or below a start."""
     if not options.trim_name_regexes:
         return np.zeros(len(tree), bool)
     marked = _matched(tree.names, options.trim_name_regexes) & (depth > 0)

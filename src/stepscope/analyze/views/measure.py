@@ -55,13 +55,13 @@ class Measures:
         marked: Whether windows are steps.
         host_ns: i8[n], self time of host events.
         device_ns: i8[n], duration of device work.
-        above: i4[n], the enclosing event; for device work, what launched it; -1 for none.
+        above: i4[n], the enclosing event; for device work, its launch; -1 for none.
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
         stretches: What each instant of the counted steps went to; None if nothing took time.
         overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at
             least one of some slices was open: such times overlap.
-        flops: i8[n], operations of each event, where they are not the recorded ones; -1 for none.
+        flops: i8[n], operations of each event, if they are not the recorded ones; -1 for none.
         flops_unknown: Calls whose operations are not known although they are counted, by name.
     """
 
@@ -90,8 +90,8 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
 
     Args:
         trace: Any trace.
-        step: Count this step alone; -1 counts every marked step, or everything where none is marked.
-        tree: The trace's step tree, where it is known already.
+        step: Count this step alone; -1 counts every marked step, or everything if none is marked.
+        tree: The trace's step tree, if it is known already.
 
     Raises:
         UsageError: No such step.
@@ -122,7 +122,7 @@ def measure(trace: Trace, *, step: int = -1, tree: StepTree | None = None) -> Me
 
 
 def _within(trace: Trace, every: Windows, window: Ints) -> Ints:
-    """Leave out what lies outside all work of its rank."""
+    """Leave out everything outside all work of its rank."""
     inside = np.zeros(len(trace), bool)
     ends = trace.end_ns
     for rank, start, end in zip(every.rank, every.start_ns, every.end_ns, strict=True):
@@ -255,7 +255,7 @@ def _listed(numbers: Ints) -> str:
 
 
 def owners(trace: Trace, measures: Measures) -> Ints:
-    """Return for each event the innermost operator at or above it, device work by what launched it.
+    """Return for each event the innermost operator at or above it, device work by its launch.
 
     Host events that are not operators and in none own themselves, as does device work of unknown origin and
     what ran an instruction of an XLA program; device work launched outside all operators belongs to the call
@@ -273,7 +273,7 @@ def owners(trace: Trace, measures: Measures) -> Ints:
 
 
 def names_of(trace: Trace, owner: Ints, *, label: bool = True) -> Ints:
-    """Return the name of each event's owner: what ran an XLA instruction has that instruction's.
+    """Return the name of each event's owner: an event that ran an XLA instruction has that instruction's.
 
     Args:
         trace: Any trace.
@@ -336,7 +336,7 @@ def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints
     Args:
         trace: Any trace.
         measures: Its measures.
-        named: Which events add their name to the chain; the others belong to what is above them.
+        named: Which events add their name to the chain; the others belong to all that is above them.
 
     Returns:
         The path of each event; and per path its parent path and last name. Path 0 is the empty one.

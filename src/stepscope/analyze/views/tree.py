@@ -29,7 +29,7 @@ class Tree:
         names: Per node.
         parent: i4[n]; the root's is -1.
         depth: i4[n]; the root's is 1.
-        own: Per measure, f8[n]: the sum over all windows of what belongs to the node itself.
+        own: Per measure, f8[n]: the sum over all windows of all that belongs to the node itself.
         total: The same with all below it.
         spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
@@ -58,7 +58,7 @@ def depths(parent: Ints) -> Ints:
 
 
 def below_added(own: Numbers, parent: Ints) -> Numbers:
-    """Add to each node what is below it.
+    """Add to each node all that is below it.
 
     Args:
         own: Of each node, or [n, windows] of each window too; whole numbers.
@@ -92,8 +92,8 @@ def grow(
         parent: i4[nodes], 0 is the root.
         names: Per node.
         called: Which events are calls of their node, rather than part of one.
-        keep: Events that count, where not all do.
-        step_node: i4[events], the node to which a step's time goes, where that is another one.
+        keep: Events that count, if not all do.
+        step_node: i4[events], the node to which a step's time goes, if that is another one.
     """
     stretches = measures.stretches
     if stretches is not None:

@@ -128,7 +128,7 @@ class Board:
         return judged.report
 
     def ranks(self, name: str) -> list[Rank]:
-        """Return the ranks of a run; none where it has but one process."""
+        """Return the ranks of a run; none if it has but one process."""
         run = self._run(name)
         return [] if run is None else run.ranks.members()
 

@@ -41,7 +41,7 @@ class RunTable(DataTable[Text]):
             chosen: Name of the one to put the cursor on when the list is another.
 
         Returns:
-            Name of the run that the cursor was put on, "" where it was left alone.
+            Name of the run that the cursor was put on, "" if it was left alone.
         """
         keys = [run.name for run in runs]
         if [row.value for row in self.rows] != keys:
@@ -136,7 +136,7 @@ def refill(table: DataTable[Text], rows: Sequence[Sequence[Text]]) -> None:
 
 
 def cells_of(run: RunLine, drawn: bool) -> list[Text]:
-    """Return what the table says of a run."""
+    """Return the cells of a run."""
     state = run.state + (f" ({run.reason})" if run.reason else "")
     return [
         Text("■" if drawn else "□", run.colour),

@@ -157,7 +157,7 @@ def rows_of(report: HealthReport | None) -> list[tuple[list[Text], Text]]:
 
 
 def place_of(finding: Finding) -> list[str]:
-    """Return where a finding was seen: series, layer, rank, rule."""
+    """Return the place of a finding: series, layer, rank, rule."""
     layer = [f"layer {finding.layer}"] if finding.layer else []
     rank = [] if finding.rank is None else [f"rank {finding.rank}"]
     return [finding.tag, *layer, *rank, f"rule {finding.rule}"]

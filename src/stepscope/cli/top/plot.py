@@ -52,7 +52,7 @@ class AxisSpan:
 
 
 def plot(traces: Sequence[PlotCurve], columns: int, rows: int, *, log: bool = False) -> Text:
-    """Return a chart of a given size in cells, labels included; says so where there is nothing to draw."""
+    """Return a chart of a given size in cells, labels included; says so if there is nothing to draw."""
     frame = frame_of(traces, log=log)
     if frame is None or columns < LABEL + 5 or rows < 3:
         words = "no finite points" if frame is None else "too small"
@@ -98,7 +98,7 @@ def dashes(frame: AxisSpan, x: Floats, y: Floats, columns: int) -> tuple[list[fl
 
 
 def frame_of(traces: Sequence[PlotCurve], *, log: bool) -> AxisSpan | None:
-    """Return what the axes must span; None if no point can be drawn."""
+    """Return the range of the axes; None if no point can be drawn."""
     scaled = [(trace.x, *(scale(bound, log=log) for bound in (trace.low, trace.high))) for trace in traces]
     kept = [(x[ok], low[ok], high[ok]) for x, low, high in scaled if (ok := usable(x, low, high)).any()]
     if not kept:

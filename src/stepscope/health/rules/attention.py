@@ -41,7 +41,6 @@ class AttentionLogits(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Growing(self, stream)
 
 
@@ -118,7 +117,6 @@ class AttentionEntropy(PerStream):
         return "not recorded: " + "; ".join(ROLES[role] for role in lacking) if lacking else super().missing
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         limits: Mapping[str, float] = self.limits
         return _Collapsing(
             self,

@@ -1,4 +1,4 @@
-"""exploding-gradient: the gradient norm stays far above what it was at the start."""
+"""exploding-gradient: the gradient norm stays far above its level at the start."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ class ExplodingGradient(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Growth(self)
 
 

@@ -37,7 +37,6 @@ class GpuUnderused(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Percentiles(self, EVERY)
 
 

@@ -36,6 +36,5 @@ class GradientSpike(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         gate = AlarmGate(closes=self.limit("calm"))
         return Spikes(self, gate, lambda level: 0.0, "the gradient norm", leaps=True)

@@ -47,7 +47,6 @@ class LearningRate(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Rates(self)
 
 

@@ -101,7 +101,6 @@ class LossNotDecreasing(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         judged = stream.role == "loss" and stream.split == "train" and not may_be_maximized(stream.tag)
         return _Start(self) if judged else Ignored()
 
@@ -387,7 +386,7 @@ class _Few(StreamWatch):
 def told_of_rise(rule: Rule, at: At, text: str, since: float) -> tuple[str, Severity]:
     """Return the sentence on a rise since a time, and its severity.
 
-    A setting that went one way meanwhile makes it less severe. Where no recorded part of the loss rose, a
+    A setting that went one way meanwhile makes it less severe. If no recorded part of the loss rose, a
     weight may have changed, or a part that is not recorded.
     """
     moved = rule.context.restarts.moved(at.stream.run, since, at.wall)

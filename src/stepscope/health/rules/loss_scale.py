@@ -19,7 +19,7 @@ HALVES = 2.02
 
 
 class LossScale(PerStream):
-    """Follows the loss scale, and the count of skipped steps where that is recorded.
+    """Follows the loss scale, and the count of skipped steps if that is recorded.
 
     A scaler begins far too high on purpose, at 2^16 or 2^32, and halves the scale at every step until one
     fits. That search is not a collapse, wherever it ends above ``smallest``.
@@ -45,7 +45,6 @@ class LossScale(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Scale(self) if stream.role == "loss_scale" else _Skipped(self)
 
 

@@ -1,4 +1,4 @@
-"""loss-spike: the loss jumps far above what it was."""
+"""loss-spike: the loss jumps far above its level."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class LossSpike(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         gate = AlarmGate(opens=self.limit("opens"), within=self.limit("within"), closes=self.limit("calm"))
         least = self.limits["level_ratio"]
         return Spikes(self, gate, lambda level: least * level, "the loss", repeats=True)

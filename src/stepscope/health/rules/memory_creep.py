@@ -57,7 +57,6 @@ class MemoryCreep(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Quarters(self, EVERY, SKIPPED + self.limit("window"))
 
 

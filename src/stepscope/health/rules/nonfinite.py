@@ -185,9 +185,9 @@ def worded(value: float) -> str:
 class NonFiniteLoss(NonFinite):
     """The training loss, and what is recorded beside it: evaluation losses, parts, perplexities.
 
-    What is only recorded beside a training loss does not break the model: a part may have no example in a
-    batch, and a perplexity may overflow where its loss does not. That is a finding of its own, unless the
-    training loss is not finite either.
+    A value that is only recorded beside a training loss does not break the model: a part may have no example
+    in a batch, and a perplexity may overflow although its loss does not. That is a finding of its own, unless
+    the training loss is not finite either.
     """
 
     id = "nonfinite-loss"

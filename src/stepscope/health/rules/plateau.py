@@ -46,7 +46,6 @@ class Plateau(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Best(self) if stream.role == "loss" and stream.split == "train" else Ignored()
 
 

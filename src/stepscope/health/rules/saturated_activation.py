@@ -28,7 +28,6 @@ class SaturatedActivation(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         limit = self.limits["ratio"]
         return _Saturated(
             self,

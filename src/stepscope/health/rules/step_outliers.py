@@ -41,7 +41,6 @@ class StepOutliers(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         return _Window(self)
 
 

@@ -31,7 +31,6 @@ class UpdateRatio(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
         low, high = self.limits["low"], self.limits["high"]
         matrix = not is_vector(stream.layer) and expert_of(stream.layer) is None
 

@@ -119,7 +119,7 @@ class SampledSteps(Hook):
 
 
 class StepResult(Protocol):
-    """What a step has measured; reading it may wait for the step."""
+    """The measurements of a step; reading them may wait for the step."""
 
     def number(self) -> int:
         """Return the count of steps that were measured until then."""
