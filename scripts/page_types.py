@@ -6,12 +6,14 @@ The build of the page runs it (``hatch_build.py``); the file is not kept in git.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import itertools
 import re
 import sys
 import types
 import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union
 
@@ -97,10 +99,10 @@ def written(hint: Any, names: dict[Any, str]) -> str:
         return " | ".join(literal(part) for part in parts)
     if origin in (Union, types.UnionType):
         return " | ".join(written(part, names) for part in parts if part is not msgspec.UnsetType)
-    if origin is list or (origin is tuple and parts[1:] == (...,)):
+    if origin in (list, Sequence) or (origin is tuple and parts[1:] == (...,)):
         inner = written(parts[0], names)
         return f"({inner})[]" if "|" in inner else f"{inner}[]"
-    if origin is dict:
+    if origin in (dict, Mapping):
         return f"Record<{written(parts[0], names)}, {written(parts[1], names)}>"
     return str(hint.__name__)
 
@@ -119,11 +121,14 @@ def field_notes(struct: type) -> dict[str, str]:
     _, _, listed = (inspect.getdoc(struct) or "").partition("\nAttributes:\n")
     under = {name: first_line(note) for name, note in re.findall(r"^    (\w+): (.*)", listed, re.MULTILINE)}
     body = ast.parse(inspect.getsource(struct)).body[0].body  # type: ignore[attr-defined]
-    return under | {
+    own = {
         node.target.id: first_line(note.value.value)
         for node, note in itertools.pairwise(body)
         if isinstance(node, ast.AnnAssign) and isinstance(note, ast.Expr)
     }
+    base = struct.__base__
+    inherited = field_notes(base) if base is not None and dataclasses.is_dataclass(base) else {}
+    return inherited | under | own
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from stepscope.analyze.health.slow_rank import slow_ranks
 from stepscope.analyze.ranks.account import accounts_of, notes_of, onset, over_time
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import EmptyTraceError
+from stepscope.serve.encode import extended
 from stepscope.serve.rank_types import (
     FrontierBlame,
     FrontierGroup,
@@ -82,9 +83,10 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
         noise_s=found.noise_s,
         counts=counts.tolist(),
         stages=[
-            FrontierStage(
-                row.stage, row.exposed_s, row.beyond_median_s, row.leader, row.margin_s, row.led, row.since,
-                row.label, [None if math.isnan(value) else value for value in means[at].tolist()],
+            extended(
+                FrontierStage,
+                row,
+                mean_s=[None if math.isnan(value) else value for value in means[at].tolist()],
             )
             for at, row in enumerate(found.stages)
         ],

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
+from stepscope.analyze.ranks.frontier import StageLoss
 from stepscope.serve.types import Column, NonFinite, State
 
 RankFact = Literal["step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes"]
@@ -113,22 +115,10 @@ class RankSteps(msgspec.Struct, frozen=True):
     """Recorded values that are not finite numbers."""
 
 
-class FrontierStage(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FrontierStage(StageLoss):
     """The loss of a group of ranks in one stage of its steps."""
 
-    stage: str
-    exposed_s: float
-    """Over all steps; the stages sum to the group's time."""
-    beyond_median_s: float
-    """The part that would not have been lost if every rank had taken as long as the median rank."""
-    leader: int
-    margin_s: float
-    led: float
-    """Share of the steps that the leader leads."""
-    since: int | None
-    """First step from which it leads; null if no rank persists."""
-    label: str
-    """"persistent", "recurring", "wandering", "alike" or "unclear"."""
     mean_s: list[float | None]
     """By column: mean of a step; null if no step of all ranks was recorded."""
 

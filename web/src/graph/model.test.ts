@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GraphCost, GraphNode } from "../server/api";
+import type { Node as GraphNode, NodeCost } from "../server/api";
 import { boxesOf, neighbour, pictureOf } from "./boxes";
 import { tintOf } from "./colours";
 import { layersOf, ordered, passed } from "./layers";
@@ -13,9 +13,10 @@ const node = (name: string, op: string, inputs: string[] = [], shapes: number[][
   shapes,
   attributes: {},
 });
-const cost = (name: string, duration_us: number, memory_bytes: number | null = null): GraphCost => ({
+const cost = (name: string, duration_us: number, memory_bytes: number | null = null): NodeCost => ({
   name,
   device: "/device:CPU:0",
+  start_us: 0,
   duration_us,
   memory_bytes,
   shapes: [],

@@ -1,5 +1,5 @@
 /** A graph of operations as a tree of scopes, with what each of them costs. */
-import type { GradientNorm, GradientNorms, GraphAnswer, GraphNode } from "../server/api";
+import type { GradientNorm, GradientNorms, GraphAnswer, Node as GraphNode } from "../server/api";
 import { ask } from "../server/client";
 
 /** One scope, or one operation where `node` is set. */

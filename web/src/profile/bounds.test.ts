@@ -18,7 +18,7 @@ const path = (by_bound_ns: Record<string, number>): StepPath => ({
 const device = (more: Partial<DeviceOverlap>): DeviceOverlap => ({
   rank: 0,
   device: 0,
-  number: 1,
+  step: 1,
   start_ns: 0,
   window_ns: 100,
   compute_ns: 40,
@@ -57,7 +57,7 @@ describe("means of devices", () => {
         overlap_ratio: 0,
       }),
       device({
-        number: 2,
+        step: 2,
         communication_ns: 10,
         exposed_communication_ns: 0,
         compute_ns: 60,

@@ -11,6 +11,7 @@ const row = (name: string, difference_ns: number, verdict: string): DiffRow => (
   verdict,
   p_value: null,
   effect: null,
+  shift_ns: null,
   low_ns: null,
   high_ns: null,
   explains_ratio: null,

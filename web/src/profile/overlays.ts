@@ -1,5 +1,5 @@
 /** Waits of ranks for each other, and idle gaps of devices with their reason, over the lanes. */
-import type { IdleGap, ProfileLane, RankWait } from "../server/api";
+import type { Gap, ProfileLane, RankWait } from "../server/api";
 import { nsText } from "../format/units";
 import { trackAt, type Layout } from "./layout";
 import type { Look } from "./paint";
@@ -19,7 +19,7 @@ export interface Overlay {
 }
 
 /** Why a device did nothing, in words. */
-export function reasonOf(gap: Pick<IdleGap, "reason" | "host" | "loading_ns" | "duration_ns">): string {
+export function reasonOf(gap: Pick<Gap, "reason" | "host" | "loading_ns" | "duration_ns">): string {
   if (gap.loading_ns !== null && gap.loading_ns > gap.duration_ns / 2) return "the host loaded data";
   if (gap.reason === "host_wait")
     return gap.host ? `launched late, the host was in ${gap.host}` : "launched late";
@@ -31,7 +31,7 @@ export function reasonOf(gap: Pick<IdleGap, "reason" | "host" | "loading_ns" | "
 /** A device's gaps lie on the first of its lanes that is drawn. */
 export function overlaysOf(
   waits: readonly RankWait[],
-  gaps: readonly IdleGap[],
+  gaps: readonly Gap[],
   lanes: readonly ProfileLane[],
   layout: Layout,
 ): Overlay[] {

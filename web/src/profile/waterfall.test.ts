@@ -25,6 +25,7 @@ const row = (
   verdict,
   p_value,
   effect: null,
+  shift_ns: null,
   low_ns: null,
   high_ns: null,
   explains_ratio: null,

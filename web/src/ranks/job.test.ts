@@ -69,7 +69,7 @@ describe("the verdict on a job", () => {
     expect(verdictOf(job({ slow_groups: [slow] })).title).toBe(
       "Transfers are slower in group 3 (ranks 6 and 7)",
     );
-    const shared = { cause: "data loading", share: 0.7, ranks: 3 };
+    const shared = { cause: "data loading", share: 0.7, cost: 0.1, ranks: 3 };
     expect(verdictOf(job({ shared })).title).toBe("Changing ranks hold the others up: data loading");
     const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
     expect(verdictOf(job({ shared, stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");

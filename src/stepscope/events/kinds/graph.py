@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from stepscope.events.messages import Shape
 from stepscope.events.wire import Message, encode, message, wire
@@ -169,7 +168,7 @@ class Node:
     inputs: Sequence[str] = ()
     shapes: Sequence[Sequence[int]] = ()
     device: str = ""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, str | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from stepscope.analyze.diff import Change, Diff, diff
+from stepscope.serve.encode import extended
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffTable
 from stepscope.serve.reply import refusing
@@ -127,19 +128,7 @@ def prefixes(name: str) -> Iterator[str]:
 def row_of(change: Change, whole_ns: float | None) -> DiffRow:
     """Return one change, and its part of all that went the way of the step; None if it went the other."""
     part = change.difference_ns / whole_ns if whole_ns else None
-    return DiffRow(
-        name=change.name,
-        a=change.a,
-        b=change.b,
-        difference_ns=change.difference_ns,
-        ratio=change.ratio,
-        verdict=change.verdict,
-        p_value=change.p_value,
-        effect=change.effect,
-        low_ns=change.low_ns,
-        high_ns=change.high_ns,
-        explains_ratio=part if part is not None and part > 0 else None,
-    )
+    return extended(DiffRow, change, explains_ratio=part if part is not None and part > 0 else None)
 
 
 def command(a: str, b: str, steps_a: str, steps_b: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from stepscope.analyze.history import ProfileColumn, column, history
@@ -55,10 +56,7 @@ def over_time(
     return HistoryAnswer(
         by=by,
         captures=captures,
-        rows=[
-            HistoryRow(line.name, list(line.median_ns), list(line.calls_per_step), line.change_ns)
-            for line in lines[:MOST_ROWS]
-        ],
+        rows=msgspec.convert(lines[:MOST_ROWS], list[HistoryRow], from_attributes=True),
         total=len(lines),
         on_device=on_device,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import convert
+from dataclasses import replace
 
 from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
 from stepscope.analyze.ranks.job import Job, job_of
@@ -10,12 +10,8 @@ from stepscope.analyze.ranks.stragglers import needed
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import (
     JobAnswer,
-    JobBandwidth,
-    JobChange,
     JobClocks,
     JobCosts,
-    JobPath,
-    JobShared,
     JobTask,
     JobWait,
 )
@@ -41,37 +37,27 @@ def job(profile: OpenProfile) -> JobAnswer:
     return answer_of(profile.path, found)
 
 
-def answer_of(path: str, found: Job) -> JobAnswer:
+def answer_of(name: str, found: Job) -> JobAnswer:
     """Return a job as the page gets it."""
     return JobAnswer(
-        path=path,
+        path=name,
         source=found.source,
         ranks=list(found.ranks),
         missing=list(found.missing),
         clock=_clocks(found),
         wait=_wait(found),
-        bandwidth=convert(found.bandwidths, list[JobBandwidth], from_attributes=True),
+        bandwidth=found.bandwidths,
         blame=found.blame,
         costs=[JobCosts(by, rows[:MOST]) for by, rows in found.costs.items()],
-        critical_path=_path(found),
-        shared=convert(found.shared, JobShared | None, from_attributes=True),
+        critical_path=replace(path, pieces=path.pieces[:MOST]) if (path := found.path) else None,
+        shared=found.shared,
         slow_groups=found.slow_groups,
         stragglers=found.stragglers,
-        what_if=[
-            JobChange(row.change, float(row.recorded_ns), float(row.predicted_ns))
-            for row in (found.replay.changes if found.replay else ())
-        ],
+        what_if=found.replay.changes if found.replay else (),
         suspects=found.hang.suspects if found.hang else (),
         tasks=_tasks(found),
         notes=list(found.notes),
     )  # fmt: skip
-
-
-def _path(found: Job) -> JobPath | None:
-    path = found.path
-    if path is None:
-        return None
-    return JobPath(path.steps, path.total_ns, path.switches, path.refused, path.pieces[:MOST])
 
 
 def _tasks(found: Job) -> list[JobTask]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import msgspec
 
+from stepscope.analyze.idle import Gap
 from stepscope.analyze.ranks.blame import Blame, WaitCost
 from stepscope.analyze.ranks.clocks import RankClock
 from stepscope.analyze.ranks.hangs import Suspect
-from stepscope.analyze.ranks.path import RankPiece
-from stepscope.analyze.ranks.stragglers import Straggler
-from stepscope.analyze.ranks.waits import SlowGroup
+from stepscope.analyze.ranks.path import RanksPath
+from stepscope.analyze.ranks.stragglers import SharedCause, Straggler
+from stepscope.analyze.ranks.waits import Bandwidth, SlowGroup
+from stepscope.analyze.ranks.what_if import WhatIf
 
 
 class JobClocks(msgspec.Struct, frozen=True):
@@ -37,60 +39,12 @@ class JobWait(msgspec.Struct, frozen=True):
     """Number of collectives needed to tell a slow rank from chance; None if as many were recorded."""
 
 
-class JobBandwidth(msgspec.Struct, frozen=True):
-    """Transfers of one operation in one group."""
-
-    operation: str
-    group: str
-    ranks: int
-    count: int
-    bytes: int
-    """Bytes of a message; -1 if it was not recorded."""
-    transfer_ns: float
-    bus_bytes_per_s: float | None
-    link: str
-    """The link between the ranks; empty if that is not known."""
-    link_bytes_per_s: float | None
-    """The most that it carries in one direction."""
-    link_ratio: float | None
-    """Share of it that the transfers use."""
-
-
 class JobCosts(msgspec.Struct, frozen=True):
     """All waiting, summed by one thing; the rows sum to it."""
 
     by: str
     """``host``, ``scope``, ``line`` or ``cause``."""
     rows: tuple[WaitCost, ...]
-
-
-class JobPath(msgspec.Struct, frozen=True):
-    """The chain of work and transfers, of whichever rank, that made the steps so long."""
-
-    steps: int
-    total_ns: int
-    """Time of all steps, from the first rank's beginning to the last one's end."""
-    switches: int
-    """How often it changes from one rank to another."""
-    refused: str | None
-    """Why there is none."""
-    pieces: tuple[RankPiece, ...]
-
-
-class JobShared(msgspec.Struct, frozen=True):
-    """A cause that delays changing ranks, if none stands out."""
-
-    cause: str
-    share: float
-    ranks: int
-
-
-class JobChange(msgspec.Struct, frozen=True):
-    """Predicted time of a step if something were different."""
-
-    change: str
-    recorded_ns: float
-    predicted_ns: float
 
 
 class JobTask(msgspec.Struct, frozen=True):
@@ -120,14 +74,14 @@ class JobAnswer(msgspec.Struct, frozen=True):
     missing: list[int]
     clock: JobClocks | None
     wait: JobWait | None
-    bandwidth: list[JobBandwidth]
+    bandwidth: tuple[Bandwidth, ...]
     blame: tuple[Blame, ...]
     costs: list[JobCosts]
-    critical_path: JobPath | None
-    shared: JobShared | None
+    critical_path: RanksPath | None
+    shared: SharedCause | None
     slow_groups: tuple[SlowGroup, ...]
     stragglers: tuple[Straggler, ...]
-    what_if: list[JobChange]
+    what_if: tuple[WhatIf, ...]
     suspects: tuple[Suspect, ...]
     tasks: list[JobTask]
     notes: list[str]
@@ -164,28 +118,11 @@ class WaitsAnswer(msgspec.Struct, frozen=True):
     """How the ranks' times were put on one clock, or why not; empty for a single rank."""
 
 
-class IdleGap(msgspec.Struct, frozen=True):
-    """A stretch in which no stream of a device worked."""
-
-    rank: int
-    device: int
-    start_ns: int
-    duration_ns: int
-    reason: str
-    """``host_wait``, ``kernel_wait``, ``other`` or ``unknown``."""
-    before: str
-    after: str
-    host: str
-    """Host activity that launched the next work; empty if that is not known."""
-    loading_ns: int | None
-    """Part of the gap with data loading on the host; None if loading was not recorded."""
-
-
 class GapsAnswer(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/profile/gaps?path=&start=&end=&most=100``: when devices did nothing, and why."""
 
     path: str
-    gaps: list[IdleGap]
+    gaps: list[Gap]
     """The longest, in order of time."""
     total: int
     """Gaps in the window, of the 2,000 longest of each device."""

@@ -5,11 +5,12 @@ Times are nanoseconds since the profile's own zero; a browser holds them exactly
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from stepscope.analyze.diff import DiffSide
+from stepscope.analyze.diff import Change
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.peaks import PeakRates
 from stepscope.serve.types import Column
@@ -450,28 +451,10 @@ class TreeAnswer(msgspec.Struct, frozen=True):
     """Heads of the rows' words."""
 
 
-class DiffRow(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class DiffRow(Change):
     """One thing on both sides."""
 
-    name: str
-    a: DiffSide | None
-    """None if A does not have it."""
-    b: DiffSide | None
-    difference_ns: float
-    """Mean of B minus mean of A: positive is slower. Those of parts and operators add up to the step's."""
-    ratio: float | None
-    """B / A, of the means."""
-    verdict: str
-    """``slower faster same added removed``, or ``unclear`` where the steps cannot tell."""
-    p_value: float | None
-    """How often equal sides would differ as clearly; None if one side has none, or too few steps."""
-    effect: float | None
-    """Cliff's delta: 1 if every step of B is slower than every step of A, -1 the other way round."""
-    low_ns: float | None
-    """The shift lies between this and ``high_ns`` with 95 % confidence; None if there are too few
-    steps.
-    """
-    high_ns: float | None
     explains_ratio: float | None
     """Its share of everything in its table that changed in the direction of the step, at most 1; None: it
     changed the other way.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from stepscope.analyze.idle import Gap, idle
 from stepscope.analyze.ranks.together import CLOCK_NOTES, WAITS_FOR
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.profiles.job_types import GapsAnswer, IdleGap, RankWait, WaitsAnswer
+from stepscope.serve.profiles.job_types import GapsAnswer, RankWait, WaitsAnswer
 from stepscope.serve.profiles.open_profiles import End, OpenProfile, Start
 from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
@@ -83,8 +82,7 @@ def gaps(
     inside = [gap for gap in every if gap.start_ns < end_ns and gap.start_ns + gap.duration_ns > start_ns]
     longest = sorted(inside, key=lambda gap: -gap.duration_ns)[:most]
     longest.sort(key=lambda gap: gap.start_ns)
-    found = msgspec.convert(longest, list[IdleGap], from_attributes=True)
-    return GapsAnswer(profile.path, found, len(inside))
+    return GapsAnswer(profile.path, longest, len(inside))
 
 
 def _gaps(trace: Trace) -> list[Gap]:

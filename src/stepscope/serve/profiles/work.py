@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -21,7 +22,6 @@ from stepscope.serve.profiles.work_types import (
     PathPiece,
     ShapesAnswer,
     StepPath,
-    StepUtilisation,
 )
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
@@ -57,10 +57,7 @@ def shapes(profile: OpenProfile, steps: Steps = "") -> ShapesAnswer:
         path=profile.path,
         rows=table.rows,
         operators=roof.operators,
-        steps=[
-            StepUtilisation(one.rank, one.step, one.wall_ns, one.flops, one.utilisation_ratio)
-            for one in roof.steps
-        ],
+        steps=roof.steps,
         peak=table.peak,
         utilisation_ratio=table.utilisation_ratio,
         counted_ratio=table.counted_ratio,
@@ -127,27 +124,8 @@ def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
         Refusal: No such steps, or no work of a device was recorded.
     """
     found = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
-    return OverlapAnswer(
-        path=profile.path,
-        rows=[
-            DeviceOverlap(
-                rank=one.rank,
-                device=one.device,
-                number=one.step,
-                start_ns=one.start_ns,
-                window_ns=one.window_ns,
-                compute_ns=one.compute_ns,
-                communication_ns=one.communication_ns,
-                copy_ns=one.copy_ns,
-                exposed_communication_ns=one.exposed_communication_ns,
-                exposed_copy_ns=one.exposed_copy_ns,
-                blocking_communication_ns=one.blocking_communication_ns,
-                idle_ns=one.idle_ns,
-                overlap_ratio=one.overlap_ratio,
-            )
-            for one in found
-        ],
-    )
+    rows = msgspec.convert(found, list[DeviceOverlap], from_attributes=True)
+    return OverlapAnswer(profile.path, rows)
 
 
 def _command(*words: str) -> str:

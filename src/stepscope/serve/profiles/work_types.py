@@ -9,20 +9,8 @@ import msgspec
 
 from stepscope.analyze.critical_path import PathPart
 from stepscope.analyze.peaks import PeakRates
-from stepscope.analyze.roofline import OperatorRoof
+from stepscope.analyze.roofline import OperatorRoof, StepRoof
 from stepscope.analyze.shapes import ShapeRow
-
-
-class StepUtilisation(msgspec.Struct, frozen=True):
-    """Operations of one step of one rank."""
-
-    rank: int
-    number: int
-    """-1: no steps were marked, and this is all of the profile."""
-    wall_ns: int
-    flops: int
-    utilisation_ratio: float | None
-    """Model FLOPs utilisation; None if the device's peak or part of the work is not known."""
 
 
 class ShapesAnswer(msgspec.Struct, frozen=True):
@@ -31,7 +19,7 @@ class ShapesAnswer(msgspec.Struct, frozen=True):
     path: str
     rows: tuple[ShapeRow, ...]
     operators: tuple[OperatorRoof, ...]
-    steps: list[StepUtilisation]
+    steps: tuple[StepRoof, ...]
     peak: PeakRates | None
     """None: the device's data sheet is not known; its rates then have no roof."""
     utilisation_ratio: float | None
@@ -91,7 +79,7 @@ class DeviceOverlap(msgspec.Struct, frozen=True):
 
     rank: int
     device: int
-    number: int
+    step: int
     """-1: no steps were marked."""
     start_ns: int
     window_ns: int

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from stepscope.analyze.graph_flops import COUNTED, flops_of
 from stepscope.events.columns import META_GRAPH
@@ -13,12 +13,13 @@ from stepscope.events.kinds.graph import (
     AttrValue,
     GraphDef,
     MetaGraphDef,
+    Node,
+    NodeCost,
     NodeDef,
     NodeExecStats,
     RunMetadata,
 )
 from stepscope.events.wire import decode, each_of
-from stepscope.serve.records.types import GraphCost, GraphNode
 
 if TYPE_CHECKING:
     from stepscope.store import StoredRun
@@ -28,7 +29,7 @@ LONGEST = 1000
 """Characters of an attribute that are sent."""
 
 
-def nodes_of_run(run: StoredRun) -> list[GraphNode]:
+def nodes_of_run(run: StoredRun) -> list[Node]:
     """Return the nodes of the graph of a run that has one.
 
     TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only where it is alone. A graph
@@ -45,7 +46,7 @@ def nodes_of_run(run: StoredRun) -> list[GraphNode]:
     return list(map(node_of, inner.node)) if inner else []
 
 
-def nodes_of(data: bytes) -> list[GraphNode]:
+def nodes_of(data: bytes) -> list[Node]:
     """Return the nodes of a serialized GraphDef.
 
     Raises:
@@ -54,7 +55,7 @@ def nodes_of(data: bytes) -> list[GraphNode]:
     return [node_of(node) for node in each_of(GraphDef, "node", data)]
 
 
-def node_of(node: NodeDef) -> GraphNode:
+def node_of(node: NodeDef) -> Node:
     """Return one node."""
     known = {attr.key: attr.value for attr in node.attr if attr.value is not None}
     listed = known[SHAPES].list_value if SHAPES in known else None
@@ -62,7 +63,7 @@ def node_of(node: NodeDef) -> GraphNode:
     attributes = {
         name: found for name, value in known.items() if name != SHAPES and (found := plain(value)) is not None
     }
-    return GraphNode(node.name, node.op, node.input, node.device, shapes, attributes)
+    return Node(node.name, node.op, node.input, shapes, node.device, attributes)
 
 
 def plain(value: AttrValue) -> str | float | bool | None:
@@ -73,7 +74,7 @@ def plain(value: AttrValue) -> str | float | bool | None:
     return value.s.decode("utf-8", "backslashreplace")[:LONGEST] if value.s is not None else None
 
 
-def with_flops(nodes: list[GraphNode], costs: list[GraphCost]) -> list[GraphNode]:
+def with_flops(nodes: list[Node], costs: list[NodeCost]) -> list[Node]:
     """Add FLOPs that the recorder did not count, from shapes as measured or as in the graph.
 
     Nothing is added where a graph says nothing of shapes, or has no operation that is counted.
@@ -84,8 +85,8 @@ def with_flops(nodes: list[GraphNode], costs: list[GraphCost]) -> list[GraphNode
     if not shapes or not ops & COUNTED or any("flops" in node.attributes for node in nodes):
         return nodes
 
-    def given(node: GraphNode) -> list[list[int] | None]:
-        found: list[list[int] | None] = []
+    def given(node: Node) -> list[Sequence[int] | None]:
+        found: list[Sequence[int] | None] = []
         for each in node.inputs:
             if not each.startswith("^"):
                 name, _, number = each.partition(":")
@@ -93,16 +94,16 @@ def with_flops(nodes: list[GraphNode], costs: list[GraphCost]) -> list[GraphNode
                 found.append(known[int(number or 0)] if int(number or 0) < len(known) else None)
         return found
 
-    def counted(node: GraphNode) -> GraphNode:
+    def counted(node: Node) -> Node:
         flops = flops_of(node.op, node.attributes, given(node), shapes.get(node.name, []))
         if flops is None:
             return node
-        return msgspec.structs.replace(node, attributes={**node.attributes, "flops": flops})
+        return dataclasses.replace(node, attributes={**node.attributes, "flops": flops})
 
     return [counted(node) for node in nodes]
 
 
-def costs_of(data: bytes) -> list[GraphCost]:
+def costs_of(data: bytes) -> list[NodeCost]:
     """Return the cost of each node of a serialized RunMetadata, as TensorBoard counts it.
 
     Raises:
@@ -116,12 +117,12 @@ def costs_of(data: bytes) -> list[GraphCost]:
     return [cost_of(name, device, nodes) for (name, device), nodes in taken.items()]
 
 
-def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> GraphCost:
+def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> NodeCost:
     """Return the cost of one node's executions: from the first start to the last end, and the most memory."""
     start = min(node.all_start_micros for node in nodes)
     end = max(node.all_start_micros + node.all_end_rel_micros for node in nodes)
     held = [sum(each.total_bytes for each in node.memory) for node in nodes if node.memory]
-    return GraphCost(name, device, end - start, max(held, default=None), shapes_of(nodes[-1]))
+    return NodeCost(name, start, end - start, max(held, default=None), shapes_of(nodes[-1]), device)
 
 
 def shapes_of(node: NodeExecStats) -> list[list[int]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from stepscope.events.kinds.graph import Node, NodeCost
 from stepscope.events.kinds.reading import Kind
 from stepscope.store import RecordTag
 
@@ -84,36 +85,12 @@ class RecordAnswer(msgspec.Struct, frozen=True):
     series: list[RecordSeries]
 
 
-class GraphNode(msgspec.Struct, frozen=True, gc=False):
-    """One operation; slashes in its name are scopes."""
-
-    name: str
-    op: str
-    inputs: list[str]
-    device: str
-    shapes: list[list[int]]
-    """Shapes of its outputs; -1 is a size that is not known."""
-    attributes: dict[str, str | float | bool]
-
-
-class GraphCost(msgspec.Struct, frozen=True, gc=False):
-    """The cost of a node in one step."""
-
-    name: str
-    device: str
-    duration_us: float
-    """Time from its first start to its last end."""
-    memory_bytes: int | None
-    shapes: list[list[int]]
-    """Shapes of its outputs, as they were in that step; empty if they were not recorded."""
-
-
 class GraphAnswer(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/graph?run=&tag=``."""
 
     run: str
-    nodes: list[GraphNode]
+    nodes: list[Node]
     tags: list[str]
     """Tags of the existing costs."""
-    costs: list[GraphCost]
+    costs: list[NodeCost]
     """Costs of the requested tag, by default the newest."""

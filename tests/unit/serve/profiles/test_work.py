@@ -51,14 +51,14 @@ def test_shapes_have_rates_roof_and_the_use_of_the_device_by_step(profile):
     assert row.bound == "launch"
     (operator,) = said.operators
     assert (operator.name, operator.flops, operator.device_ns) == ("aten::mm", 2 * row.flops, 40_001)
-    assert [(step.rank, step.number, step.flops) for step in said.steps] == [(0, 0, 65536), (0, 1, 65536)]
+    assert [(step.rank, step.step, step.flops) for step in said.steps] == [(0, 0, 65536), (0, 1, 65536)]
     assert said.peak is not None
     for step in said.steps:
         most = said.peak.flops_per_second[row.number_format]
         assert step.utilisation_ratio == pytest.approx(step.flops / (step.wall_ns * 1e-9 * most))
     assert said.command == "stepscope profile shapes run/trace.json"
     one = shapes(profile, "1")
-    assert [step.number for step in one.steps] == [1]
+    assert [step.step for step in one.steps] == [1]
     assert one.command.endswith(" --steps 1")
     json.dumps(msgspec.to_builtins(said))
 
@@ -86,7 +86,7 @@ def test_of_many_pieces_the_longest_are_listed_and_the_rest_is_counted(profile):
 
 def test_overlap_fills_each_step(profile):
     rows = overlaps(profile).rows
-    assert [(row.rank, row.device, row.number) for row in rows] == [(0, 0, 0), (0, 0, 1)]
+    assert [(row.rank, row.device, row.step) for row in rows] == [(0, 0, 0), (0, 0, 1)]
     for row in rows:
         exposed = row.exposed_communication_ns + row.exposed_copy_ns
         assert row.compute_ns + exposed + row.idle_ns == row.window_ns
