@@ -25,7 +25,7 @@ from typing import Any
 
 from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.errors import LogDirectoryError
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import Tensor, Value
 from stepscope.files import inside, json_object
 from stepscope.scrub import utf8
 
@@ -87,8 +87,7 @@ class CaptureRecord:
 
 def value_of(text: str) -> Value:
     """Return the summary value that points to a profile, given the pointer's JSON."""
-    tensor = Tensor.of_texts(utf8(text))
-    return Value(tag=TAG, tensor=tensor, metadata=Metadata.of("stepscope", data_class=int(DataClass.TENSOR)))
+    return Value.of(TAG, "stepscope", Tensor.of_texts(utf8(text)))
 
 
 def relative(path: Path, log_dir: str) -> str:

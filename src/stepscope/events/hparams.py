@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from stepscope.events.messages import Metadata, Shape, Tensor, Value
+from stepscope.errors import EventFileError
+from stepscope.events.messages import Shape, Tensor, Value
 from stepscope.events.wire import Message, decode, encode, message, wire
 
 PLUGIN_NAME = "hparams"
@@ -206,13 +207,23 @@ def decode_content(content: bytes) -> PluginContent:
     return decode(PluginContent, content)
 
 
+def read(value: Value) -> dict[str, Any]:
+    """Return the hyper-parameters, the facts of the experiment, or how the session ended."""
+    content = value.metadata.plugin_data.content if value.metadata and value.metadata.plugin_data else b""
+    try:
+        data = decode_content(content)
+    except EventFileError:  # the first of the tag was whole, this one is not
+        return {}
+    if data.session_start_info:
+        return data.session_start_info.hparams
+    if data.experiment:
+        return data.experiment.facts
+    return {"status": data.session_end_info.status} if data.session_end_info else {}
+
+
 def _value(tag: str, content: PluginContent) -> Value:
     # TensorBoard wants a tensor, and an empty one so as not to show it as a series.
-    return Value(
-        tag,
-        tensor=Tensor(DT_FLOAT, Shape.of(0)),
-        metadata=Metadata.of(PLUGIN_NAME, encode(content), data_class=2),
-    )
+    return Value.of(tag, PLUGIN_NAME, Tensor(DT_FLOAT, Shape.of(0)), encode(content))
 
 
 def _scalar(value: object) -> Scalar:

@@ -194,6 +194,21 @@ class Value(Message):
     tensor: Tensor | None = wire(8, Tensor, oneof="value")
     metadata: Metadata | None = wire(9, Metadata)
 
+    @classmethod
+    def of(
+        cls,
+        tag: str,
+        plugin_name: str,
+        tensor: Tensor,
+        content: bytes = b"",
+        *,
+        data_class: DataClass = DataClass.TENSOR,
+        description: str = "",
+    ) -> Value:
+        """Return a tensor as the value of a plugin's tag, with the metadata that goes with the first one."""
+        fields = {"data_class": data_class, "summary_description": description}
+        return cls(tag, tensor=tensor, metadata=Metadata.of(plugin_name, content, **fields))
+
 
 @message
 class Summary(Message):

@@ -9,14 +9,12 @@ between two records. Pieces may overlap, where several were merged into one and 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
-OVERHEAD = 16
-"""Bytes of a record besides its payload: length 8, checksum 4, and after it checksum 4."""
+from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES
+
 _PIECE = re.compile(r"(?P<name>.+)\.bytes-(?P<start>\d{15})-(?P<end>\d{15})")
-_length = struct.Struct("<Q").unpack
 
 
 class Piece(NamedTuple):
@@ -48,9 +46,9 @@ def records_end(file: BinaryIO, start: int, size: int, most: int | None = None) 
         most: Return the end of a record beyond this many bytes rather than look further.
     """
     at = start
-    while at + 12 <= size and (most is None or at - start < most):
+    while at + HEADER_BYTES <= size and (most is None or at - start < most):
         file.seek(at)
-        after = at + int(_length(file.read(8))[0]) + OVERHEAD
+        after = at + int.from_bytes(file.read(8), "little") + OVERHEAD_BYTES
         if after > size:
             break
         at = after
@@ -63,7 +61,7 @@ def first_record(file: BinaryIO) -> bytes:
     head = file.read(8)
     if len(head) < 8:
         return b""
-    length = int(_length(head)[0])
+    length = int.from_bytes(head, "little")
     rest = file.read(length + 8) if length < 1 << 16 else b""
     return head + rest if len(rest) == length + 8 else b""
 

@@ -78,6 +78,24 @@ def held_array(tensor: Tensor) -> npt.NDArray[Any]:
     return found
 
 
+def numbers(tensor: Tensor | None, what: str) -> npt.NDArray[Any]:
+    """Return a tensor of integers or floats as an array that may be copied.
+
+    Args:
+        tensor: Of a value.
+        what: What the value is to be.
+
+    Raises:
+        EventFileError: There is no tensor, or it holds something else.
+    """
+    if tensor is None:
+        raise EventFileError(f"{what} without a tensor", hint=UNUSUAL_SUMMARY)
+    found = held_array(tensor)
+    if found.dtype.kind not in "fiu":
+        raise EventFileError(f"{what} has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
+    return found
+
+
 def has_numpy_type(tensor: Tensor) -> bool:
     """Return whether numpy has an equal of the tensor's type."""
     return tensor.dtype in _TYPES

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import Tensor, Value
 from stepscope.health import Finding
 from stepscope.health.finding import batch_line
 from stepscope.lru import Lru
@@ -199,11 +199,7 @@ SCHEMA = 1
 def finding_values(finding: Finding) -> list[Value]:
     """Return the summaries that record a finding."""
     return [
-        Value(
-            tag=TAG,
-            tensor=Tensor.of_texts(finding_json(finding).encode("utf-8", "replace")),
-            metadata=Metadata.of("stepscope", data_class=int(DataClass.TENSOR)),
-        ),
+        Value.of(TAG, "stepscope", Tensor.of_texts(finding_json(finding).encode("utf-8", "replace"))),
         text_value(TEXT_TAG + finding.rule, finding_text(finding)),
     ]
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from stepscope.events import hparams
 from stepscope.events.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_length
-from stepscope.events.messages import DataClass, Event, Metadata, Summary, Tensor, Value
+from stepscope.events.messages import Event, Summary, Tensor, Value
 from stepscope.events.processes import own_start_ticks, pid_namespace, process_stat
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, plain, scrub_command
@@ -168,9 +168,7 @@ class AttemptInfo:
 
     def event(self, step: int, wall_time: float) -> Event:
         """Return the event that holds the facts."""
-        tensor = Tensor.of_texts(utf8(self.as_json()))
-        metadata = Metadata.of("stepscope", data_class=int(DataClass.TENSOR))
-        return _event([Value(tag=TAG, tensor=tensor, metadata=metadata)], step, wall_time)
+        return _event([Value.of(TAG, "stepscope", Tensor.of_texts(utf8(self.as_json())))], step, wall_time)
 
     def start_event(self, wall_time: float) -> Event:
         """Return the event by which TensorBoard knows the config."""

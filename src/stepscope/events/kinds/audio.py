@@ -7,11 +7,18 @@ from dataclasses import dataclass
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.image import EncodedImage, blob
-from stepscope.events.messages import STRING, Metadata, Tensor, Value
+from stepscope.events.messages import STRING, DataClass, Tensor, Value
+from stepscope.events.wire import Message, encode, message, wire
 
 PLUGIN = "audio"
-WAV = b"\x10\x0b"
-"""AudioPluginData with encoding=WAV."""
+WAV = 11
+
+
+@message
+class Content(Message):
+    """AudioPluginData."""
+
+    encoding: int = wire(2, "int32")
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,10 @@ def value(tag: str, clips: Sequence[bytes], labels: Sequence[str] = (), *, descr
     """
     texts = [text.encode() for text in labels] or [b""] * len(clips)
     pairs = [part for pair in zip(clips, texts, strict=True) for part in pair]
-    content = WAV if all(clip[:4] == b"RIFF" for clip in clips) else b""
-    # No data class: with one, TensorBoard takes the labels for clips instead of leaving them out.
-    metadata = Metadata.of(PLUGIN, content, summary_description=description)
-    return Value(tag, tensor=Tensor.of_texts(*pairs, sizes=(len(clips), 2)), metadata=metadata)
+    tensor = Tensor.of_texts(*pairs, sizes=(len(clips), 2))
+    content = encode(Content(WAV)) if all(clip[:4] == b"RIFF" for clip in clips) else b""
+    # With a data class TensorBoard takes the labels for clips instead of leaving them out.
+    return Value.of(tag, PLUGIN, tensor, content, data_class=DataClass.UNKNOWN, description=description)
 
 
 def read(value: Value) -> tuple[Clip, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import DataClass, Histogram, Metadata, Summary, Value
-from stepscope.events.tensors import held_array, tensor
+from stepscope.events.tensors import numbers, tensor
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
 from stepscope.kernels import warn_if_uncompiled
@@ -21,7 +21,7 @@ PLUGIN = "histograms"
 BUCKETS = 30
 """TensorBoard's own default."""
 FLOAT_MAX = float(np.finfo(np.float64).max)
-_METADATA = b"\x4a" + length_prefixed(bytes(Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR))))
+_METADATA = b"\x4a" + length_prefixed(bytes(Metadata.of(PLUGIN, data_class=DataClass.TENSOR)))
 """Value.metadata of every histogram."""
 Rows = NDArray[np.float64]
 """float64 [buckets, 3]: left edge, right edge, count. A bucket holds its left edge, the last one both."""
@@ -29,8 +29,7 @@ Rows = NDArray[np.float64]
 
 def value(tag: str, rows: Rows, *, description: str = "") -> Value:
     """Return the value that records a histogram."""
-    metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR), summary_description=description)
-    return Value(tag, tensor=tensor(np.asarray(rows, np.float64)), metadata=metadata)
+    return Value.of(tag, PLUGIN, tensor(np.asarray(rows, np.float64)), description=description)
 
 
 def summary(tags: Sequence[str], counts: NDArray[np.int64], edges: NDArray[np.float64]) -> Summary:
@@ -45,9 +44,8 @@ def summary(tags: Sequence[str], counts: NDArray[np.int64], edges: NDArray[np.fl
     """
     named = [b"\x0a" + length_prefixed(tag.encode("utf-8", "surrogateescape")) for tag in tags]
     ends = np.cumsum([len(each) for each in named], dtype=np.int32)
-    rows = 2 * int(
-        np.count_nonzero(counts)
-    )  # between two buckets that count stands at most one empty stretch
+    # Between two buckets that count there is at most one empty stretch.
+    rows = 2 * int(np.count_nonzero(counts))
     out = bytearray(24 * rows + len(named) * (64 + len(_METADATA)) + int(ends[-1] if len(ends) else 0))
     size = kernel.histograms(np.ascontiguousarray(counts), edges, b"".join(named), ends, _METADATA, out)
     return Summary(unknown=bytes(memoryview(out)[:size]))
@@ -64,12 +62,7 @@ def read(value: Value) -> Rows:
     """
     if value.histo is not None:
         return from_old(value.histo)
-    if value.tensor is None:
-        raise EventFileError("a histogram without a tensor", hint=UNUSUAL_SUMMARY)
-    found = held_array(value.tensor)
-    if found.dtype.kind not in "fiu":
-        raise EventFileError(f"a histogram has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
-    rows = found.astype(np.float64)
+    rows = numbers(value.tensor, "a histogram").astype(np.float64)
     if rows.ndim != 2 or rows.shape[1] != 3:
         raise EventFileError(
             f"a histogram has rows of 3, found a tensor of shape {list(rows.shape)}", hint=UNUSUAL_SUMMARY

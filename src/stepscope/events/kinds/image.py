@@ -7,13 +7,23 @@ from dataclasses import dataclass
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.media import OTHER, mime
-from stepscope.events.messages import STRING, DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import STRING, DataClass, Tensor, Value
+from stepscope.events.wire import Message, encode, message, wire
 
 PLUGIN = "images"
 VIDEO_PLUGIN = "stepscope_video"
 """Videos that no ``<img>`` plays: TensorBoard leaves them out instead of showing a broken image."""
-VIDEO = b"\x78\x01"
-"""Field 15 of the plugin's data, unknown to TensorBoard: these pictures move."""
+
+
+@message
+class Content(Message):
+    """ImagePluginData, with a field that TensorBoard does not know."""
+
+    moves: bool = wire(15, "bool")
+
+
+VIDEO = encode(Content(moves=True))
+"""These pictures move."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +69,15 @@ def value(
         description: Markdown.
     """
     shown = not video or all(mime(each).startswith("image/") for each in pictures)
-    metadata = Metadata.of(
-        PLUGIN if shown else VIDEO_PLUGIN,
-        VIDEO if video else b"",
-        data_class=int(DataClass.BLOB_SEQUENCE),
-        summary_description=description,
-    )
     texts = [b"%d" % width, b"%d" % height, *pictures]
-    return Value(tag, tensor=Tensor.of_texts(*texts, sizes=(len(texts),)), metadata=metadata)
+    return Value.of(
+        tag,
+        PLUGIN if shown else VIDEO_PLUGIN,
+        Tensor.of_texts(*texts, sizes=(len(texts),)),
+        VIDEO if video else b"",
+        data_class=DataClass.BLOB_SEQUENCE,
+        description=description,
+    )
 
 
 def read(value: Value) -> Images:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import Tensor, Value
 from stepscope.events.wire import Message, decode, encode, message, wire
 
 PLUGIN = "custom_scalars"
@@ -81,8 +81,7 @@ def _chart(title: str, kind: str, tags: Sequence[str]) -> LayoutChart:
 
 def value(layout: Layout) -> Value:
     """Return the value that records a layout."""
-    tensor = Tensor.of_texts(encode(layout))
-    return Value(TAG, tensor=tensor, metadata=Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR)))
+    return Value.of(TAG, PLUGIN, Tensor.of_texts(encode(layout)))
 
 
 def read(value: Value) -> Layout:

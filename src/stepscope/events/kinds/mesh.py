@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Value
-from stepscope.events.tensors import held_array, tensor
-from stepscope.events.wire import Message, decode, encode, message, wire
+from stepscope.events.messages import Value
+from stepscope.events.tensors import numbers, tensor
+from stepscope.events.wire import Message, encode, message, wire
 
 PLUGIN = "mesh"
 PARTS = {"vertices": 1, "faces": 2, "colors": 3}
@@ -43,7 +43,7 @@ def values(
         description: Markdown.
     """
     components = sum(1 << PARTS[name] for name in parts)
-    found = []
+    values = []
     for name, data in parts.items():
         content = Content(
             name=tag,
@@ -52,13 +52,11 @@ def values(
             shape=list(data.shape),
             components=components,
         )
-        metadata = Metadata.of(
-            PLUGIN, encode(content), data_class=int(DataClass.TENSOR), summary_description=description
-        )
         kind = np.int32 if name == "faces" else np.uint8 if name == "colors" else np.float32
         stored = tensor(np.ascontiguousarray(data, kind))
-        found.append(Value(f"{tag}_{_SUFFIX[name]}", tensor=stored, metadata=metadata))
-    return found
+        series = f"{tag}_{_SUFFIX[name]}"
+        values.append(Value.of(series, PLUGIN, stored, encode(content), description=description))
+    return values
 
 
 def read(value: Value) -> NDArray[Any]:
@@ -67,24 +65,7 @@ def read(value: Value) -> NDArray[Any]:
     Raises:
         EventFileError: It is not one.
     """
-    if value.tensor is None:
-        raise EventFileError("a mesh without a tensor", hint=UNUSUAL_SUMMARY)
-    found = held_array(value.tensor)
-    if found.dtype.kind not in "fiu":
-        raise EventFileError(f"a mesh has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
-    if found.ndim != 3:
-        raise EventFileError(
-            f"a mesh has 3 dimensions, found shape {list(found.shape)}", hint=UNUSUAL_SUMMARY
-        )
-    return found
-
-
-def part_of(content: bytes) -> tuple[str, str]:
-    """Return name and part (``vertices faces colors``) from the plugin data of a mesh's tag.
-
-    Raises:
-        EventFileError: The bytes are no such data.
-    """
-    found = decode(Content, content)
-    part = next((name for name, number in PARTS.items() if number == found.content_type), "vertices")
-    return found.name, part
+    part = numbers(value.tensor, "a mesh")
+    if part.ndim != 3:
+        raise EventFileError(f"a mesh has 3 dimensions, found shape {list(part.shape)}", hint=UNUSUAL_SUMMARY)
+    return part

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Value
-from stepscope.events.tensors import held_array, tensor
-from stepscope.events.wire import varint
+from stepscope.events.messages import Value
+from stepscope.events.tensors import numbers, tensor
+from stepscope.events.wire import Message, encode, message, wire
 
 PLUGIN = "pr_curves"
 ROWS = ("true_positives", "false_positives", "true_negatives", "false_negatives", "precision", "recall")
@@ -21,12 +21,17 @@ Curve = NDArray[np.float32]
 """float32 [6, thresholds], its rows as in ROWS, over thresholds evenly from 0 to 1."""
 
 
+@message
+class Content(Message):
+    """PrCurvePluginData."""
+
+    num_thresholds: int = wire(2, "uint32")
+
+
 def value(tag: str, curve: Curve, *, description: str = "") -> Value:
     """Return the value that records a curve."""
     data = tensor(np.ascontiguousarray(curve, np.float32))
-    content = b"\x10" + varint(curve.shape[1])  # PrCurvePluginData.num_thresholds
-    metadata = Metadata.of(PLUGIN, content, data_class=int(DataClass.TENSOR), summary_description=description)
-    return Value(tag, tensor=data, metadata=metadata)
+    return Value.of(tag, PLUGIN, data, encode(Content(curve.shape[1])), description=description)
 
 
 def read(value: Value) -> Curve:
@@ -35,13 +40,7 @@ def read(value: Value) -> Curve:
     Raises:
         EventFileError: It is not one.
     """
-    if value.tensor is None:
-        raise EventFileError("a precision-recall curve without a tensor", hint=UNUSUAL_SUMMARY)
-    curve = held_array(value.tensor)
-    if curve.dtype.kind not in "fiu":
-        raise EventFileError(
-            f"a precision-recall curve has numbers, found {curve.dtype}", hint=UNUSUAL_SUMMARY
-        )
+    curve = numbers(value.tensor, "a precision-recall curve")
     if curve.ndim != 2 or curve.shape[0] != len(ROWS):
         raise EventFileError(
             f"a precision-recall curve has 6 rows, found shape {list(curve.shape)}", hint=UNUSUAL_SUMMARY

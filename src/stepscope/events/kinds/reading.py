@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.hparams import PluginContent, decode_content
+from stepscope.events import hparams, wire
 from stepscope.events.kinds import audio, histogram, image, layout, mesh, pr_curve, text
 from stepscope.events.messages import Audio as OldAudio
 from stepscope.events.messages import Histogram, Image, Tensor, Value
@@ -104,10 +104,10 @@ class Checks:
             return True
         kind = kind_of(plugin, content)
         if kind == "hparams":
-            return _decoded(PluginContent, content) is not None
+            return _decoded(hparams.PluginContent, content) is not None
         if number != 8:
             return _reads(kind, Value(**_OLD.get(number, {})))
-        beginning = body[: numbers_at(body)] if kind in _NUMBERS else b""
+        beginning = body[: numbers_at(memoryview(body))] if kind in _NUMBERS else b""
         if beginning and (kind, beginning) in self._known:
             self._last[plugin] = len(body), beginning
             return True
@@ -133,48 +133,25 @@ def _decoded(kind: type[M], data: bytes) -> M | None:
         return None
 
 
-def numbers_at(tensor: bytes) -> int:
+def numbers_at(tensor: memoryview) -> int:
     """Return where the numbers begin that a serialized tensor ends with, 0 if it ends otherwise.
 
     What stands before says type, shape and how many bytes of numbers there are.
     """
     at, end = 0, len(tensor)
-    while at < end:
-        key = tensor[at]
-        at, size = _varint(tensor, at + 1)
-        if key & 7 == 2:
-            if at + size == end:
-                return at if key in (0x22, 0x2A, 0x32) else 0  # content, floats, doubles
-            at += size
-        elif key & 7:
-            return 0
+    try:
+        while at < end:
+            key = tensor[at]
+            value, after = wire.read_value(tensor, at + 1, key & 7, key)
+            if after == end:  # content, floats, doubles
+                return end - len(value) if key in (0x22, 0x2A, 0x32) else 0
+            at = after
+    except EventFileError:
+        pass
     return 0
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(data):
-        number |= (data[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if data[at - 1] < 128:
-            break
-    return at, number
-
-
 # --- readers ----------------------------------------------------------------------------------------
-
-
-def _hparams(value: Value) -> dict[str, Any]:
-    content = value.metadata.plugin_data.content if value.metadata and value.metadata.plugin_data else b""
-    try:
-        found = decode_content(content)
-    except EventFileError:  # the first of the tag was whole, this one is not
-        return {}
-    if found.session_start_info:
-        return found.session_start_info.hparams
-    if found.experiment:
-        return found.experiment.facts
-    return {"status": found.session_end_info.status} if found.session_end_info else {}
 
 
 def _single(value: Value) -> bytes:
@@ -203,7 +180,7 @@ _READERS: dict[Kind, Callable[[Value], Any]] = {
     "table": text.read_table,
     "pr_curve": pr_curve.read,
     "mesh": mesh.read,
-    "hparams": _hparams,
+    "hparams": hparams.read,
     "layout": layout.read,
     "graph": _single,
     "run_metadata": _single,

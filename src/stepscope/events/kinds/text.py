@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import Tensor, Value
 from stepscope.events.tensors import held_array
 
 PLUGIN = "text"
@@ -33,9 +33,7 @@ class TextTable:
 def value(tag: str, text: str | bytes, *, description: str = "") -> Value:
     """Return the value that records a text; bytes are UTF-8."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    tensor = Tensor.of_texts(data)
-    metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR), summary_description=description)
-    return Value(tag, tensor=tensor, metadata=metadata)
+    return Value.of(tag, PLUGIN, Tensor.of_texts(data), description=description)
 
 
 def read(value: Value) -> NDArray[Any]:
@@ -58,11 +56,9 @@ def table_values(tag: str, table: TextTable, *, description: str = "") -> list[V
     """Return the values that record a table: a text that TensorBoard shows, and the cells as they are."""
     head = f'{{"columns": {json.dumps(table.columns)}, "rows": ['
     cells = _in_parts(table.rows, _rows_as_json, ", ", head, "]}")
-    tensor = Tensor.of_texts(cells)
-    metadata = Metadata.of(TABLE_PLUGIN, data_class=int(DataClass.TENSOR))
     return [
         value(tag, markdown(table), description=description),
-        Value(tag + TABLE_SUFFIX, tensor=tensor, metadata=metadata),
+        Value.of(tag + TABLE_SUFFIX, TABLE_PLUGIN, Tensor.of_texts(cells)),
     ]
 
 

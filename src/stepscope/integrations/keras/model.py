@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stepscope.errors import RecordError
 from stepscope.events.kinds.graph import Node
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import DataClass, Tensor, Value
 from stepscope.record import Run
 from stepscope.scrub import utf8
 
@@ -121,9 +121,8 @@ def add(layer: Any, scope: str, inputs: list[str], found: list[Node]) -> list[st
 
 def description(model: Any) -> Value:
     """Return the model as its own JSON, from which TensorBoard draws the conceptual graph."""
-    text = model.to_json()
-    metadata = Metadata.of(KERAS_PLUGIN, b"1", data_class=int(DataClass.BLOB_SEQUENCE))
-    return Value(KERAS_TAG, tensor=Tensor.of_texts(utf8(text)), metadata=metadata)
+    text = Tensor.of_texts(utf8(model.to_json()))
+    return Value.of(KERAS_TAG, KERAS_PLUGIN, text, b"1", data_class=DataClass.BLOB_SEQUENCE)
 
 
 def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:

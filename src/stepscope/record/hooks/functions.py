@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.events.messages import Event, Metadata, SessionLog, SessionStatus, Tensor, Value
+from stepscope.events.messages import Event, SessionLog, SessionStatus, Tensor, Value
 from stepscope.kernels.steps import Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
@@ -113,7 +113,7 @@ class CheckpointHook(Hook):
 def text_value(tag: str, text: str) -> Value:
     """Return a text as the value of a summary, in the format of TensorBoard's text plugin."""
     tensor = Tensor.of_texts(text.encode("utf-8", "replace"), sizes=(1,))
-    return Value(tag=tag, tensor=tensor, metadata=Metadata.of("text", data_class=2))
+    return Value.of(tag, "text", tensor)
 
 
 class LambdaHook(Hook):

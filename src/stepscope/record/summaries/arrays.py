@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.events.kinds import histogram, mesh, pr_curve
-from stepscope.events.messages import DataClass, Metadata, Tensor, Value
+from stepscope.events.messages import Tensor, Value
 from stepscope.events.tensors import tensor
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.summaries import encode
@@ -35,8 +35,7 @@ def prepare_array(values: Any) -> Prepared:
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:
-        metadata = Metadata.of(PLUGIN, data_class=int(DataClass.TENSOR))
-        return [Value(tag, tensor=tensor(held.fetch()), metadata=metadata)]
+        return [Value.of(tag, PLUGIN, tensor(held.fetch()))]
 
     return Prepared(make, held.nbytes)
 
@@ -281,8 +280,7 @@ def prepare_embedding(
     def make(tag: str) -> list[Value]:
         folder = f"{FOLDER}/{_ODD.sub('_', tag)}/{step:08d}"
         facts = write_embedding(Path(directory), folder, name or f"{tag}:{step:08d}", held, rows, sprite)
-        tensor = Tensor.of_texts(json.dumps(facts).encode())
-        return [Value(tag, tensor=tensor, metadata=Metadata.of(EMBEDDING, data_class=int(DataClass.TENSOR)))]
+        return [Value.of(tag, EMBEDDING, Tensor.of_texts(json.dumps(facts).encode()))]
 
     return Prepared(make, held.nbytes + (sprite.nbytes if sprite else 0))
 
