@@ -1,4 +1,4 @@
-"""Numbers, sizes and durations as people read them, in every command, message and report.
+"""Text: numbers, sizes and durations as people read them, without secrets, and as valid UTF-8.
 
 A quantity has three significant digits and its unit. A value in a sentence has four, since a reader compares
 it with another. Sizes are in powers of 1,024 (KiB, MiB), rates and counts in powers of ten, as vendors state
@@ -8,6 +8,8 @@ them.
 from __future__ import annotations
 
 import math
+import os
+import re
 
 _TIMES = ((86400e9, "d"), (3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _SIZES = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
@@ -132,3 +134,65 @@ def _digits(value: float) -> str:
     if magnitude == 0:
         return "0"
     return f"{value:.0f}" if magnitude >= 99.95 else f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+# --- secrets, and bytes that are not text ----------------------------------------------------------------
+
+SCRUBBED = "[scrubbed]"
+
+_SHAPES = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+_URL_PASSWORD = re.compile(r"(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
+_HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def utf8(text: str) -> bytes:
+    """Return any text as UTF-8.
+
+    File names, arguments and texts of exceptions may hold lone surrogates, which stand for bytes that were
+    not UTF-8; each becomes U+FFFD.
+    """
+    return _SURROGATES.sub("\ufffd", text).encode()
+
+
+def printable(text: str) -> str:
+    r"""Return a file's name as text that can be sent: bytes that are not UTF-8 are written as ``\xff``."""
+    if not _SURROGATES.search(text):
+        return text
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def scrub_text(text: str) -> str:
+    """Return the text without anything that has the shape of a secret."""
+    text = _SHAPES.sub(SCRUBBED, text)
+    text = _URL_PASSWORD.sub(SCRUBBED, text)
+    return _HEADER.sub(rf"\1 {SCRUBBED}", text)
+
+
+# fmt: off
+_LAST = frozenset(("key", "token", "auth", "sas", "pat", "pwd"))
+# Before one of _LAST these words mean a vocabulary's token or a table's key.
+_VOCABULARY = frozenset((
+    "pad", "eos", "bos", "sos", "unk", "mask", "sep", "cls", "special", "image", "audio", "video", "start",
+    "end", "stop", "begin", "prompt", "decoder", "encoder", "sort", "primary", "foreign", "metric", "monitor",
+    "dict", "state", "cache", "group", "index", "column", "batch", "input", "output", "label",
+))
+# fmt: on
+_SECRET = re.compile(
+    r"(?i)passw|passphrase|credential|secret(?!ar)|authorization|cookie|bearer"
+    r"|(?:api|access|private)[_-]?key|(?:auth|access)[_-]?token"
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def is_secret(key: str) -> bool:
+    """Return whether a key's name says that its value is a secret."""
+    if _SECRET.search(key):
+        return True
+    words = [word.lower() for word in _WORDS.findall(key)]
+    if not words:
+        return False
+    return words[-1] in _LAST and (len(words) == 1 or words[-2] not in _VOCABULARY)

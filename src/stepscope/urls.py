@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from stepscope.errors import LogDirectoryError
-from stepscope.scrub import SCRUBBED, scrub_text
+from stepscope.text import SCRUBBED, scrub_text
 
 PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs",

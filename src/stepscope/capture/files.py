@@ -27,7 +27,7 @@ from stepscope.capture.sampler import ENDING as STACKS
 from stepscope.errors import LogDirectoryError
 from stepscope.events.messages import Tensor, Value
 from stepscope.files import inside, json_object
-from stepscope.scrub import utf8
+from stepscope.text import utf8
 
 TAG = "stepscope/profile"
 ENDING = ".profile.json"

@@ -9,13 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stepscope import scrub as shapes
-from stepscope.scrub import SCRUBBED
+from stepscope import text as shapes
+from stepscope.text import SCRUBBED, is_secret
 
-_SECRET_KEY = re.compile(
-    r"(?i)passw|passphrase|secret|credential|authorization|cookie|bearer|api_?key|access_?key|private_?key"
-    r"|(^|[_.-])(token|auth|sas|pat|key)$|auth_?token|access_?token"
-)
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
 _NAME = re.compile(r"(?<![\w-])([\w-]+)\s*[=:]\s*")
 """A name that is given a value. A second pattern decides whether it is a secret's: one pattern for both would
@@ -64,6 +60,6 @@ def scrub(value: Any) -> Any:
 def _member(key: str, value: Any) -> Any:
     if _ENVIRONMENT.match(key) and isinstance(value, (dict, list, str)):
         return SCRUBBED
-    if _SECRET_KEY.search(key) and not isinstance(value, (int, float, bool, type(None))):
+    if is_secret(key) and not isinstance(value, (int, float, bool, type(None))):
         return SCRUBBED
     return scrub(value)

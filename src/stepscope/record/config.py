@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import math
 import os
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence, Set
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from typing import Any
 from stepscope.errors import UsageError
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import as_step
-from stepscope.scrub import SCRUBBED, scrub_text
+from stepscope.text import SCRUBBED, is_secret, scrub_text
 from stepscope.urls import is_url, local_path
 
 
@@ -230,33 +229,6 @@ def _words(value: object) -> str:
 def _text(text: str) -> str:
     text = scrub_text(text).encode("utf-8", "replace").decode()
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… {len(text) - MAX_TEXT} more characters"
-
-
-# fmt: off
-_ALWAYS = frozenset((
-    "password", "passwd", "passphrase", "pwd", "secret", "secrets", "credential", "credentials", "bearer",
-    "authorization", "cookie", "cookies", "apikey", "accesskey", "secretkey", "privatekey", "authtoken",
-    "accesstoken",
-))
-_LAST = frozenset(("key", "token", "auth", "sas", "pat"))
-# Before one of _LAST these words mean a vocabulary's token or a table's key.
-_VOCABULARY = frozenset((
-    "pad", "eos", "bos", "sos", "unk", "mask", "sep", "cls", "special", "image", "audio", "video", "start",
-    "end", "stop", "begin", "prompt", "decoder", "encoder", "sort", "primary", "foreign", "metric", "monitor",
-    "dict", "state", "cache", "group", "index", "column", "batch", "input", "output", "label",
-))
-# fmt: on
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-
-def is_secret(key: str) -> bool:
-    """Return whether a key's name says that its value is a secret."""
-    words = [word.lower() for word in _WORDS.findall(key)]
-    if not words:
-        return False
-    if _ALWAYS.intersection(words):
-        return True
-    return words[-1] in _LAST and (len(words) == 1 or words[-2] not in _VOCABULARY)
 
 
 def scrub_command(words: Sequence[str]) -> str:

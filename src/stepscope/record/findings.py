@@ -29,8 +29,7 @@ from stepscope.health.finding import batch_line
 from stepscope.lru import Lru
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, pass_on, shown
-from stepscope.scrub import scrub_text
-from stepscope.text import number
+from stepscope.text import number, scrub_text
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run

@@ -25,7 +25,7 @@ from stepscope.events.processes import own_start_ticks, pid_namespace, process_s
 from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
-from stepscope.scrub import scrub_text, utf8
+from stepscope.text import scrub_text, utf8
 from stepscope.version import __version__
 
 TAG = "stepscope/run"

@@ -26,7 +26,7 @@ from typing import Any
 
 from stepscope.errors import UsageError
 from stepscope.files import write_whole
-from stepscope.record.config import is_secret
+from stepscope.text import is_secret
 from stepscope.urls import shown
 
 ENTRY, SENT, LOCK, RUN, COUNT = "entry.json", "sent.json", "lock", "run", "attempt"

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stepscope.scrub import utf8
+from stepscope.text import utf8
 
 Row = TypeVar("Row")
 

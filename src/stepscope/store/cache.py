@@ -23,7 +23,6 @@ from pathlib import Path
 from stepscope import mirror
 from stepscope.events import FileStatus
 from stepscope.files import Blob, BlobWriter
-from stepscope.scrub import printable
 from stepscope.store.index import (
     Index,
     StoredFile,
@@ -38,6 +37,7 @@ from stepscope.store.points import SeriesPoints
 from stepscope.store.pyramid import BIG
 from stepscope.store.records import Records
 from stepscope.store.source import FollowedFile
+from stepscope.text import printable
 
 WORTH_BYTES = 1 << 20
 """Size below which reading event files is faster than managing a cache."""

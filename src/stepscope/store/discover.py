@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 
 from stepscope.events.writer import COMPACTED, INDEX, is_own_name, stem_of
-from stepscope.scrub import printable
+from stepscope.text import printable
 
 FOLDER = ".stepscope"
 """Directory of annotations and of the trash, which holds no runs."""

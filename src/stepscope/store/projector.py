@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
 from stepscope.files import regular_bytes, run_directory
-from stepscope.scrub import printable
 from stepscope.store.log import Log
+from stepscope.text import printable
 
 CONFIG = "projector_config.pbtxt"
 MAX_CONFIG_BYTES = 16 << 20

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.kernels import nesting
-from stepscope.scrub import utf8
+from stepscope.text import utf8
 from stepscope.trace.collectives import complete
 from stepscope.trace.compact import without_unused_texts
 from stepscope.trace.distinct import distinct

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.export.scrub import scrub, scrub_text
-from stepscope.scrub import SCRUBBED
+from stepscope.text import SCRUBBED
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from stepscope.record.config import is_secret, scrub_command
-from stepscope.scrub import SCRUBBED, scrub_text
+from stepscope.record.config import scrub_command
+from stepscope.text import SCRUBBED, is_secret, scrub_text
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,11 @@ from stepscope.scrub import SCRUBBED, scrub_text
         "cookie",
         "wandb.api_key",
         "auth",
+        "dbpassword",
+        "clientsecret",
+        "access_key_id",
+        "PrivateKeyPath",
+        "db_pwd",
     ],
 )
 def test_keys_of_secrets(key):

@@ -15,7 +15,7 @@ from stepscope.errors import RecordError
 from stepscope.events.kinds.graph import Node
 from stepscope.events.messages import DataClass, Tensor, Value
 from stepscope.record import Run
-from stepscope.scrub import utf8
+from stepscope.text import utf8
 
 KERAS_PLUGIN, KERAS_TAG = "graph_keras_model", "keras"
 Labels = str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None

@@ -29,7 +29,7 @@ from stepscope.record.hooks.functions import CheckpointHook, callable_or_none
 from stepscope.record.problems import pass_on, shown
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME
-from stepscope.scrub import scrub_text
+from stepscope.text import scrub_text
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
