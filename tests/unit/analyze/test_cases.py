@@ -347,9 +347,9 @@ def test_work_that_cannot_be_told_leaves_utilisation_open(make) -> None:
     name = trace.name.copy()
     name[trace.named("aten::linear")] = len(trace.strings)
     strings = Strings.of([*trace.strings.texts(), "aten::convolution"])
-    found = roofline(replace(trace, name=name, strings=strings))
-    assert found.steps[0].utilisation_ratio is None
-    assert "1 calls of aten::convolution" in found.notes[-1]
+    answer = roofline(replace(trace, name=name, strings=strings))
+    assert answer.steps[0].utilisation_ratio is None
+    assert "1 calls of aten::convolution" in answer.notes[-1]
 
 
 def test_a_table_of_shapes_has_the_utilisation_of_the_roofline_and_its_peak(make) -> None:
