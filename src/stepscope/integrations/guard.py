@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from stepscope.errors import HaltError, RecordError
 from stepscope.record.problems import Reporter
 
+if TYPE_CHECKING:
+    from stepscope.record.run import Run
+
+MAX_FAILURES = 3
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -52,3 +57,45 @@ def report_raised(reporter: Reporter, where: str, error: Exception) -> None:
     refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
     refusal.__cause__ = error
     reporter.report("callback", refusal)
+
+
+class SelfEnding:
+    """What measures for a hook: it reports what goes wrong, and removes itself after some failures.
+
+    Attributes:
+        what: Names what it measures.
+    """
+
+    what: ClassVar[str]
+    _run: Run
+    _failures = 0
+
+    def remove(self) -> None:
+        """Measure no more."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  tensors of any kind, and functions of the user's
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        off = self._failures >= MAX_FAILURES
+        if off:
+            self.remove()
+        then = "switched off" if off else "the training goes on"
+        refusal = RecordError(
+            f"{self.what}: {type(error).__name__}: {error}; {then}",
+            hint="see where it raises with STEPSCOPE_STRICT=1",
+        )
+        refusal.__cause__ = error
+        self._run.report("statistics", refusal)
+
+    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
+        """Report what went wrong on another thread."""
+        found = f"{self.what}: {words}" + ("; they are switched off" if over else "")
+        error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
+        self._run.report(reason, error, later=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from stepscope.errors import RecordError
+from stepscope.integrations.guard import SelfEnding
 from stepscope.integrations.torch import backward, functional, measure
 from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules, is_compiled
 from stepscope.integrations.torch.exchange import GroupExchange, name_lists, running
@@ -35,7 +34,6 @@ from stepscope.record.statistics.hooks import ActivationReport
 from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
-MAX_FAILURES = 3
 SILENT_TURNS = 3
 """So many measured steps in a row without a call of a layer are a fact; of fewer, one may have skipped it."""
 MAX_NAMES = 5
@@ -54,7 +52,7 @@ SATURATION: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
 Flags = npt.NDArray[np.float64]
 
 
-class Activations:
+class Activations(SelfEnding):
     """The activations of one model.
 
     Args:
@@ -64,6 +62,8 @@ class Activations:
         optimizers: Those that train it; the first one's steps are counted if the run counts none.
         process_group: The ranks; None for all.
     """
+
+    what = "activation statistics"
 
     def __init__(
         self,
@@ -334,30 +334,6 @@ class Activations:
             if not rows.isdisjoint(turn.measured):
                 del self._lacking[what]
                 run.measured_again(what, turn.step)
-
-    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
-        found = f"activation statistics: {words}" + ("; they are switched off" if over else "")
-        error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
-        self._run.report(reason, error, later=True)
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  modules and tensors of any kind
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        """Report what went wrong, and stop after some failures."""
-        self._failures += 1
-        off = self._failures >= MAX_FAILURES
-        if off:
-            self.remove()
-        then = "switched off" if off else "the training goes on"
-        found = f"activation statistics: {type(error).__name__}: {error}; {then}"
-        refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
-        refusal.__cause__ = error
-        self._run.report("statistics", refusal)
 
 
 def listed(names: Sequence[str]) -> str:

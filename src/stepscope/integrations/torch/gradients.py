@@ -9,8 +9,7 @@ it holds; ``Rounds`` adds the ranks up on a thread; ``RoundsReport`` finishes an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.errors import RecordError
+from stepscope.integrations.guard import SelfEnding
 from stepscope.integrations.torch import clipping, measure
 from stepscope.integrations.torch.activations import look_at_inputs
 from stepscope.integrations.torch.clipping import ClipCall, Clips, Cut, cuts
@@ -46,7 +46,6 @@ from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.sampling import SamplingBudget
 from stepscope.record.statistics.table import COUNT, Array, Round, Rounds, StatisticsTable
 
-MAX_FAILURES = 3
 NAMED = 4
 """Modules that a statement names."""
 THOROUGH = 3
@@ -87,7 +86,7 @@ def attach(
     return found
 
 
-class Gradients:
+class Gradients(SelfEnding):
     """The gradients of one optimizer, or of several that make one.
 
     Args:
@@ -99,6 +98,8 @@ class Gradients:
         prefix: Stands before the parameters' names.
         process_group: The ranks; None for all.
     """
+
+    what = "gradient statistics"
 
     def __init__(
         self,
@@ -683,11 +684,6 @@ class Gradients:
         if self._run.role.writes and round_.done is not None:
             round_.done()
 
-    def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
-        found = f"gradient statistics: {words}" + ("; they are switched off" if over else "")
-        error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
-        self._run.report(reason, error, later=True)
-
     # --- problems -----------------------------------------------------------------------------------
 
     def _tell(self, what: str, hint: str) -> None:
@@ -697,26 +693,9 @@ class Gradients:
             error = RecordError(f"not recorded: {what}", hint=hint, path=self._run.log_dir)
             self._run.report("gradients", error)
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Report what goes wrong instead of raising it, and stop after some failures in a row."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  tensors of any kind, and a function of the user's
-            self._failed(error)
-
     def _failed(self, error: Exception) -> None:
-        """Report what went wrong, and stop after some failures in a row."""
-        self._failures += 1
         self._sample = None
-        off = self._failures >= MAX_FAILURES
-        if off:
-            self.remove()
-        then = "switched off" if off else "the training goes on"
-        found = f"gradient statistics: {type(error).__name__}: {error}; {then}"
-        refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
-        refusal.__cause__ = error
-        self._run.report("statistics", refusal)
+        super()._failed(error)
 
 
 def summary(names: Sequence[str], others: Iterable[str]) -> str:
