@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from stepscope.serve import perfetto
 from stepscope.serve.access import Access, Grant
-from stepscope.serve.access_types import AccessFacts, ShareLink, ShareRequest
 from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
 from stepscope.serve.reply import (
     Refusal,
@@ -22,9 +21,17 @@ from stepscope.serve.reply import (
 )
 from stepscope.serve.routes import Backend, get, post
 from stepscope.serve.share import MAX_SECS, view_token
-from stepscope.serve.shared import SharedAnswers
-from stepscope.serve.threads import Looks
-from stepscope.serve.types import Changes, Health, PerfettoPage, SeriesHeader, SeriesRequest
+from stepscope.serve.threads import Looks, SharedAnswers
+from stepscope.serve.types import (
+    AccessFacts,
+    Changes,
+    Health,
+    PerfettoPage,
+    SeriesHeader,
+    SeriesRequest,
+    ShareLink,
+    ShareRequest,
+)
 from stepscope.version import __version__
 
 BODY_TIMEOUT_S = 10.0

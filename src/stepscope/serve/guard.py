@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlencode
@@ -261,8 +262,8 @@ def cookies(headers: Headers) -> dict[str, str]:
 
 
 def refresh_page(target: str) -> str:
-    """Return a page that redirects by itself; its target is percent-encoded, so only & needs escaping."""
-    address = target.replace("&", "&amp;")
+    """Return a page that redirects by itself."""
+    address = html.escape(target)
     return f'<!doctype html><title>Stepscope</title><meta http-equiv="refresh" content="0;url={address}">'
 
 

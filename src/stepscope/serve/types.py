@@ -1,7 +1,6 @@
 """Types sent between the server and the page; the page's own types are generated from this module.
 
-After a change run ``python scripts/page_types.py``, which writes ``web/src/core/api.ts``; a test holds the
-two together. ``None`` is what was not recorded; it is never written as 0. Walls are seconds since the epoch.
+``None`` is what was not recorded; it is never written as 0. Walls are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -439,3 +438,27 @@ class Failure(msgspec.Struct, frozen=True):
 
     error: str
     hint: str
+
+
+class AccessFacts(msgspec.Struct, frozen=True):
+    """Rights of the one who asks: the answer of ``GET api/v1/access``."""
+
+    changes: bool
+    """Whether runs may be named, deleted, restored, asked for profiles, and shared."""
+    until: float | None
+    """When a link for sharing ends; null for never."""
+    can_share: bool
+    """Whether the server makes links: it needs a token to sign them."""
+
+
+class ShareRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/share``: how long the link is to work."""
+
+    seconds: int
+
+
+class ShareLink(msgspec.Struct, frozen=True):
+    """A view-only token for this log directory, which expires."""
+
+    token: str
+    until: float

@@ -9,8 +9,7 @@ from stepscope.serve.access import Access
 from stepscope.serve.budget import CHUNK_BYTES, GUEST_SHARE, STREAM_BYTES, Share, budget_bytes, chunks
 from stepscope.serve.guard import Guard
 from stepscope.serve.share import view_token
-from stepscope.serve.shared import SharedAnswers
-from stepscope.serve.threads import GUEST_THREADS, Looks, ThreadPool
+from stepscope.serve.threads import GUEST_THREADS, Looks, SharedAnswers, ThreadPool
 
 TOKEN = "0123456789abcdef"
 MIB = 1 << 20

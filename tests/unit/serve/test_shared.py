@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from stepscope.serve.reply import COMPRESS_FROM_BYTES
-from stepscope.serve.shared import SharedAnswers
-from stepscope.serve.threads import THREADS, ThreadPool
+from stepscope.serve.threads import THREADS, SharedAnswers, ThreadPool
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-from stepscope.serve.connections import Connections
+from stepscope.serve.loop import Connections
 
 
 class Fake:
