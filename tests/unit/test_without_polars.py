@@ -56,27 +56,29 @@ def python(environment, *words):
 
 @pytest.fixture
 def command(environment):
-    def run(*words, status=0):
+    def run(*words, status=(0,)):
         done = subprocess.run(
             [sys.executable, "-m", "stepscope", *map(str, words)],
             env=environment, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
-        assert done.returncode == status, done.stderr
+        assert done.returncode in status, done.stderr
         return done
 
     return run
 
 
-def test_reading_judging_and_exporting_work(command, runs):
+def test_reading_judging_and_exporting_work(command, runs, tmp_path):
     [run] = json.loads(command("ls", runs, "--json").stdout)["runs"]
     assert run["points"] > 60
     assert json.loads(command("advise", runs / "a", "--json").stdout)
     assert command("ranks", runs / "a").stdout
     assert command("glance", runs / "a").stdout
-    command("watch", runs / "a", "--once")
+    command("watch", runs / "a", "--once", status=(0, 3))  # 3: a step or a rank was slow on a busy machine
     lines = command("export", runs, "--tags", "^loss$", "--format", "csv").stdout.splitlines()
     assert len(lines) == 61
     assert len(json.loads(command("export", runs, "--tags", "^loss$", "--format", "json").stdout)) == 1
+    for ending in ("folded", "speedscope.json"):
+        command("timeline", runs / "a", "-o", tmp_path / f"x.{ending}")
 
 
 def test_the_page_is_served(environment, runs):
@@ -114,11 +116,11 @@ def test_the_page_is_served(environment, runs):
 )
 def test_what_needs_it_says_how_to_install_it(command, runs, tmp_path, words):
     texts = [word.replace("RUNS", str(runs)).replace("OUT", str(tmp_path / "out")) for word in words]
-    assert HINT in command(*texts, status=1).stderr
+    assert HINT in command(*texts, status=(1,)).stderr
 
 
 def test_a_compacted_log_needs_it(command, runs, tmp_path):
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     words = ["compact", str(runs), str(tmp_path / "packed"), "--workers", "1"]
     python(plain, "-m", "stepscope", *words)
-    assert HINT in command("export", tmp_path / "packed", "--format", "csv", status=1).stderr
+    assert HINT in command("export", tmp_path / "packed", "--format", "csv", status=(1,)).stderr

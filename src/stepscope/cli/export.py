@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepscope import lazy
@@ -128,7 +129,11 @@ def write_csv(series: list[Series], file: IO[bytes]) -> None:
     for one in series:
         columns = one.points.columns
         names = ",".join(map(csv_cell, (one.run, one.tag, one.writer)))
-        texts = (map(str, columns.step.tolist()), csv_numbers(columns.wall), csv_numbers(columns.value))
+        texts = (
+            csv_numbers(columns.step.astype(np.int64)),
+            csv_numbers(columns.wall),
+            csv_numbers(columns.value),
+        )
         rows = map(",".join, zip(*texts, strict=True))
         start = f"{names},{one.attempt},"
         file.write("".join(f"{start}{row}\n" for row in rows).encode())
@@ -138,6 +143,8 @@ def csv_numbers(column: np.ndarray[Any, Any]) -> list[str]:
     """Return the shortest text of each number that is read back as the same number."""
     if column.itemsize < 8:
         texts: list[str] = column.astype("U16").tolist()
+    elif np.isfinite(column).all():  # four times as fast as one by one
+        return msgspec.json.encode(column.tolist()).decode()[1:-1].split(",")
     else:
         texts = list(map(repr, column.tolist()))
     for at in np.flatnonzero(np.isnan(column)):
