@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
+from stepscope.events.columns import workspace
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
 from stepscope.job import load_ranks
-from stepscope.store.ranks import Ranks
+from stepscope.store.ranks import THREADS, Ranks
 
 START = 1.7e9
 STAGES = ["copy", "forward", "backward", "optimizer"]
@@ -86,6 +88,9 @@ def test_rows_that_came_since_the_steps_were_read_are_left_out(tmp_path):
 def test_memory_is_hardly_more_than_the_table_of_all_steps(tmp_path):
     ranks, steps = 96, 4000
     load_ranks(write(tmp_path / "small", [range(60)] * 4))  # so that no import counts
+    with ExitStack() as lent:  # nor the buffers of reads, which are as many as threads and stay
+        for _ in range(THREADS):
+            lent.enter_context(workspace())
     place = write(tmp_path / "job", [range(steps)] * ranks)
     tracemalloc.start()
     try:
