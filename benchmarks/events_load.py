@@ -16,8 +16,8 @@ from load_logs import data_server, line
 from logs import SMALL, logs
 
 from stepscope.events import EventFile
+from stepscope.events.columns import BLOCK_BYTES
 from stepscope.events.source import EventSource, aligned
-from stepscope.events.workspace import BLOCK_BYTES
 from stepscope.kernels import records
 
 RUNS = 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.events.batch import Batch, RecordColumns, ScalarColumns, Session
+from stepscope.events.columns import Batch, RecordColumns, ScalarColumns, Session
 from stepscope.events.file import EventFile
 from stepscope.events.framing import frame, masked_crc32c, unframe
 from stepscope.events.messages import (

@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import EventFileError
-from stepscope.events.batch import Batch
-from stepscope.events.columns import TagColumns
+from stepscope.events.columns import BLOCK_BYTES, Batch, TagColumns, Workspace, workspace
 from stepscope.events.damage import MOST_WAITING, Effort, Stretch, next_record, survey
 from stepscope.events.framing import HEADER_BYTES, OVERHEAD_BYTES, payload_length, unframe
 from stepscope.events.messages import Event, decode_event
 from stepscope.events.source import EventSource, aligned, stamp
 from stepscope.events.status import FileStatus
-from stepscope.events.workspace import BLOCK_BYTES, Workspace, workspace
 from stepscope.kernels import records
 
 MARK_BYTES = 64

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import EventFileError
-from stepscope.events.batch import PackedColumns
+from stepscope.events.columns import PackedColumns
 from stepscope.events.file import EventFile
 from stepscope.events.telemetry import (
     END,

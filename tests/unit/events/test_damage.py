@@ -13,10 +13,10 @@ from stepscope.errors import EventFileError
 from stepscope.events import Event, EventFile, Summary, Tensor, Value, damage, decode_event, frame, wire
 from stepscope.events import columns as event_columns
 from stepscope.events import file as event_file
+from stepscope.events.columns import ROWS
 from stepscope.events.framing import header
 from stepscope.events.source import EventSource
 from stepscope.events.wire import each_of, length_prefixed
-from stepscope.events.workspace import ROWS
 
 
 def scalar(step, tag="loss"):

@@ -25,8 +25,8 @@ from stepscope.events import (
     encode_event,
     frame,
     masked_crc32c,
-    workspace,
 )
+from stepscope.events.columns import ROWS
 from stepscope.events.framing import header
 from stepscope.events.source import EventSource
 
@@ -91,7 +91,7 @@ def test_steps_at_the_edge_of_32_bits(path, step, kind):
 
 
 def test_a_file_larger_than_all_buffers(path):
-    count = 3 * workspace.ROWS + 5
+    count = 3 * ROWS + 5
     writer = EventWriter(path.parent)
     for step in range(count):
         writer.scalar(f"tag{step % 3}", step, step, 1e9)
