@@ -36,7 +36,7 @@ HANG = "hang-"
 """Prefix of the name of a stalled rank's file."""
 TAGS = ("rows", "timed", "late", "facts", "end")
 ROWS, TIMED, LATE, FACTS, END = range(5)
-"""What an event holds, by its place in ``TAGS``."""
+"""The content of an event, by its place in ``TAGS``."""
 HEAD = struct.Struct("<Hff")
 """Shares of each row; bytes in memory and on devices, NaN if unknown."""
 ROW = struct.Struct("<hHffff")

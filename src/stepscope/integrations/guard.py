@@ -60,7 +60,7 @@ def report_raised(reporter: Reporter, where: str, error: Exception) -> None:
 
 
 class SelfEnding:
-    """What measures for a hook: it reports what goes wrong, and removes itself after some failures.
+    """A part that measures for a hook: it reports failures, and removes itself after some of them.
 
     Attributes:
         what: Names what it measures.

@@ -147,7 +147,7 @@ DEAD_FILE = (errno.ESTALE, errno.EIO, errno.EBADF, errno.ENODEV, errno.ENXIO, er
 
 
 class LogWriter(Protocol):
-    """What recording needs of ``events.EventWriter``; a call that raises OSError has taken nothing."""
+    """The part of ``events.EventWriter`` that recording needs; a call that raises OSError took nothing."""
 
     @property
     def path(self) -> str | os.PathLike[str]:

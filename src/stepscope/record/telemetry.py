@@ -1,4 +1,4 @@
-"""What each rank of a job writes into a file of its own: one row per step, see ``events/telemetry.py``.
+"""The file that each rank of a job writes for itself: one row per step, see ``events/telemetry.py``.
 
 Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent to another
 rank, no file is shared, and nothing waits for anybody else.
