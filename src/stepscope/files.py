@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from stepscope import lazy
-from stepscope.errors import LogDirectoryError
+from stepscope.errors import LogDirectoryError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,26 @@ open.
 """
 MAX_VALUES = 400_000
 """Values in an object that others wrote: to read them takes a tenth of a second."""
+
+
+@contextmanager
+def writing(
+    what: str, path: str | os.PathLike[str], hint: str = "choose a folder that exists and can be written"
+) -> Iterator[None]:
+    """Raise what goes wrong when a file is written for the user as the user's mistake.
+
+    Args:
+        what: What is written, as a sentence names it.
+        path: Where to.
+        hint: What to do.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {what}: {error.strerror or error}", path=path, hint=hint) from None
 
 
 def inside(root: Path, path: str | Path) -> Path:

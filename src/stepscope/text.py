@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 
 _TIMES = ((86400e9, "d"), (3600e9, "h"), (60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _SIZES = ((2.0**50, "Pi"), (2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"))
@@ -100,6 +101,16 @@ def share(ratio: float | None) -> str:
 def most(ratio: float) -> str:
     """Format a part of a whole as whole percent; only the whole is ever 100 %."""
     return "over 99%" if 0.995 <= ratio < 1 else f"{ratio:.0%}"
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of numbers flush right, and a name last, which may be long."""
+    *numbers, _ = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in numbers]
+    return [
+        "  ".join([*(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)), name])
+        for *cells, name in rows
+    ]
 
 
 def readable(name: str, value: object) -> str:

@@ -100,12 +100,9 @@ class ShapeTable:
 
     def _lines(self) -> Iterator[str]:
         heads = ["time", "share", "calls", "a call", "FLOPs", "achieved", "of roof", "FLOP/B", "bound"]
-        cells = [_cells(row) for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        yield "  ".join([*(head.rjust(width) for head, width in zip(heads, widths, strict=True)), "what"])
-        for row, mine in zip(self.rows, cells, strict=True):
-            numbers = [cell.rjust(width) for cell, width in zip(mine, widths, strict=True)]
-            yield "  ".join([*numbers, f"{row.name}  {row.shapes}  {row.number_format}".rstrip()])
+        names = [f"{row.name}  {row.shapes}  {row.number_format}".rstrip() for row in self.rows]
+        rows = [[*_cells(row), name] for row, name in zip(self.rows, names, strict=True)]
+        yield from text.table_lines([[*heads, "what"], *rows])
 
 
 def shape_table(trace: Trace) -> ShapeTable:

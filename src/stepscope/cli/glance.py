@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
-from stepscope.errors import UsageError
-from stepscope.files import write_whole
+from stepscope.files import write_whole, writing
 
 if TYPE_CHECKING:
     from stepscope.store.captures import Capture
@@ -89,12 +88,8 @@ def write(found: dict[str, Any], path: Path) -> None:
     """
     import json
 
-    try:
+    with writing("the summary", path, "choose another --output"):
         write_whole(path, json.dumps(found, ensure_ascii=False, default=list).encode())
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the summary: {error.strerror or error}", hint="choose another --output", path=path
-        ) from error
 
 
 def text_of(found: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.output import say
 from stepscope.errors import UsageError
+from stepscope.files import writing
 
 if TYPE_CHECKING:
     from stepscope import store
@@ -43,14 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
         text = report(log, log.run(name).name, notes[name])
         own = (log.path.name if name == "." else name).replace("/", "-")
     path = Path(arguments.output or f"{own}.html")
-    try:
+    with writing("the report", path, "choose a place that exists and can be written: --output FILE"):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the report: {error.strerror or error}",
-            path=path,
-            hint="choose a place that exists and can be written: --output FILE",
-        ) from None
     told = {"written": str(path), "bytes": len(text.encode())}
     if arguments.json:
         print(json.dumps(told))

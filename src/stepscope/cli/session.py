@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions, is_option, near, parse_output, parse_words
 from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import UsageError
+from stepscope.files import writing
 
 if TYPE_CHECKING:
     from stepscope.analyze.views import Answer
@@ -77,7 +79,8 @@ class ProfileSession:
         if kind in ("stdout", "none"):
             return Output(answer.text if kind == "stdout" else "", answer.as_dict())
         if kind == "file":
-            write_text(path, answer.text)
+            with writing("the file", path):
+                Path(path).write_bytes(answer.text.encode("utf-8", "surrogateescape"))
         elif kind == "pprof":
             from stepscope.export.pprof import write_pprof
 
@@ -172,23 +175,6 @@ class ProfileSession:
         if any(name in VIEWS for name in names):
             text += "options of the views: " + " ".join(f"-{name}" for name in OPTIONS) + "\n"
         return Output(text, {name: COMMANDS[name] for name in names})
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a file.
-
-    Raises:
-        UsageError: It cannot be written.
-    """
-    try:
-        with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:  # noqa: PTH123
-            stream.write(text)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the file: {error.strerror or error}",
-            path=path,
-            hint="choose a place that exists and can be written",
-        ) from None
 
 
 def _no_words(command: str, words: list[str]) -> None:

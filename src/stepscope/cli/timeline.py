@@ -8,7 +8,7 @@ from typing import Any
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
-from stepscope.errors import UsageError
+from stepscope.files import writing
 from stepscope.trace.bounds import hold_polars
 
 FORMATS = {
@@ -69,14 +69,8 @@ def write_timeline_file(source: ProfileSource, path: str, chosen: str, *, scrubb
         from stepscope.analyze.ranks.together import together
 
         trace = together(trace)
-    try:
+    with writing("the timeline", path, "choose a place that exists and can be written: --output FILE"):
         count = _write(chosen, trace, path, scrubbed=scrubbed)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the timeline: {error.strerror or error}",
-            path=path,
-            hint="choose a place that exists and can be written: --output FILE",
-        ) from None
     data = {"written": path, "format": chosen, "count": count, "ranks": list(trace.ranks)}
     notes = trace.notes if len(trace.ranks) > 1 else ()
     return Output("", {**data, "notes": list(notes)}, (*notes, f"written to {path}: {FORMATS[chosen]}"))

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
+from stepscope.analyze.views.measure import chains
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
 from stepscope.files import replacing
@@ -87,7 +87,8 @@ def _sums(
     trace: Trace, rows: Ints, owner: Ints, value: Ints, names: list[str], *, leaf: bool
 ) -> dict[str, int]:
     """Sum values by the path of their owner, and by their own name below it where they are leaves."""
-    number, parent, name = _paths(trace)
+    every, lanes = np.ones(len(trace), bool), len(trace.lanes)
+    number, parent, name = chains(trace, trace.parent, trace.depth, trace.lane, count=lanes, named=every)
     path = number[owner]
     key = path.astype(np.int64) << 32 | (trace.name[rows] if leaf else 0)
     keys, which = np.unique(key, return_inverse=True)
@@ -97,29 +98,8 @@ def _sums(
         at, parts = one >> 32, [names[one & 0xFFFFFFFF]] if leaf else []
         while at >= 0:
             above = int(parent[at])
-            parts.append(names[name[at]] if name[at] >= 0 else _root(trace, -int(name[at]) - 1))
+            parts.append(names[name[at]] if at >= lanes else _root(trace, at))
             at = above
         stack = ";".join(reversed(parts))
         found[stack] = found.get(stack, 0) + time
     return found
-
-
-def _paths(trace: Trace) -> tuple[npt.NDArray[np.int64], list[int], list[int]]:
-    """Number the distinct chains of names, level by level.
-
-    Returns:
-        The number of each row's chain; the chain above each; the name of each, ``-1 - lane`` for a root.
-    """
-    lanes = len(trace.lanes)
-    number = np.full(len(trace), -1, np.int64)
-    parent, name = [-1] * lanes, [-1 - lane for lane in range(lanes)]
-    order = np.argsort(trace.depth, kind="stable")
-    bounds = np.searchsorted(trace.depth[order], np.arange(int(trace.depth.max(initial=-1)) + 2))
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = order[low:high]
-        above = np.where(trace.parent[rows] >= 0, number[trace.parent[rows]], trace.lane[rows])
-        keys, which = np.unique(above << 32 | trace.name[rows], return_inverse=True)
-        number[rows] = len(parent) + which
-        parent += (keys >> 32).tolist()
-        name += (keys & 0xFFFFFFFF).tolist()
-    return number, parent, name

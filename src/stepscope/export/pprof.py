@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_text
+from stepscope.files import writing
 
 if TYPE_CHECKING:
     from stepscope.analyze.views import Answer
@@ -64,14 +65,8 @@ def write_pprof(shown: Answer, path: str | os.PathLike[str]) -> None:
     if shown.source == "tfprof":
         comment = f"tfprof {shown.view} view"
     content = gzip.compress(encode(kinds, samples, comments=[comment]), mtime=0)
-    try:
+    with writing("the profile", path):
         Path(path).write_bytes(content)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the profile: {error.strerror or error}",
-            path=path,
-            hint="choose a folder that exists and can be written",
-        ) from None
 
 
 def _samples(shown: Answer) -> tuple[list[tuple[str, str]], list[StackSample]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from stepscope.errors import TraceError
+from stepscope.events import masked_crc32c
+from stepscope.events.wire import FIXED32, FIXED64, read_value
+from stepscope.events.wire import read_varint as varint
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.draft import Draft
 
@@ -43,7 +46,7 @@ CHROME = Format("chrome", "chrome_file")
 EXECUTION_TRACE = Format("execution_trace", "execution_trace")
 XPLANE = Format("xplane", "xplane")
 STEP_STATS = Format("step_stats", "step_stats")
-EVENT_FILE = Format("step_stats", "event_file")
+EVENT_FILE = Format("step_stats", "step_stats")
 PICKLE = Format("pickle", "pickles")
 FLIGHT_RECORDER_JSON = Format("flight_recorder", "flight_recorder")
 NSYS = Format("nsys", "nsys")
@@ -161,14 +164,87 @@ def _search(path: Path, pattern: re.Pattern[bytes], most_bytes: int | None) -> b
 
 def _binary_format(head: bytes) -> Format | None:
     from stepscope.trace.tfprof import is_profile
-    from stepscope.trace.wire import looks_like_event_file, looks_like_run_metadata, looks_like_xspace
 
     if looks_like_event_file(head):
         return EVENT_FILE
     if is_profile(head):
         return TFPROF
-    if looks_like_xspace(head):
+    if _looks_like_xspace(head):
         return XPLANE
-    if looks_like_run_metadata(head):
+    if _looks_like_run_metadata(head):
         return STEP_STATS
     return None
+
+
+# --- messages -----------------------------------------------------------------------------------------
+
+Value = int | memoryview
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
+    """Iterate over a message's fields: number, wire type, and value.
+
+    Varints and fixed numbers come as unsigned integers, the rest as a view of the bytes.
+
+    Raises:
+        ValueError: Bytes that are not messages, or one that is cut short.
+    """
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        value, at = read_value(data, at, key & 7, key)
+        yield key >> 3, key & 7, int.from_bytes(value, "little") if key & 7 in (FIXED64, FIXED32) else value
+
+
+def _first(data: memoryview, wanted: int) -> memoryview | None:
+    """Return as much as there is of the first field, where it is a submessage of that number."""
+    try:
+        tag, at = varint(data, 0)
+        length, at = varint(data, at)
+    except ValueError:
+        return None
+    if tag != wanted << 3 | 2:
+        return None
+    return data[at : at + length]
+
+
+def looks_like_event_file(head: bytes) -> bool:
+    """Return whether the first record's length has the right checksum."""
+    return len(head) >= 12 and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
+
+
+def _looks_like_xspace(head: bytes) -> bool:
+    """Return whether the first field is an XPlane: an optional number, then a name that is text."""
+    plane = _first(memoryview(head), 1)
+    if plane is None:
+        return False
+    name = b""
+    try:
+        for number, kind, value in _fields(plane[:4096]):
+            if number == 1 and kind == 0:
+                continue
+            if number == 2 and kind == 2 and isinstance(value, memoryview):
+                name = bytes(value)
+            break
+    except ValueError:
+        return False
+    return 0 < len(name) < 256 and name.isascii() and name.decode().isprintable() and _plane_name(name)
+
+
+def _plane_name(name: bytes) -> bool:
+    return (
+        name.startswith((b"/host:", b"/device:", b"/host", b"#Chip", b"/custom"))
+        or b"Task Environment" in name
+        or (b":" in name and b"/" in name)
+    )
+
+
+def _looks_like_run_metadata(head: bytes) -> bool:
+    """Return whether the first fields are a StepStats, a DeviceStepStats and a device's name."""
+    data: memoryview | None = memoryview(head)
+    for _ in range(2):
+        data = _first(data, 1) if data is not None else None
+    name = _first(data, 1) if data is not None else None
+    return name is not None and bytes(name[:200]).startswith(
+        (b"/job:", b"/device:", b"/host:", b"/replica:", b"/")
+    )

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.events import EventFile
 from stepscope.trace.chrome import UNIX_NS
 from stepscope.trace.draft import Draft, InstantEvents
+from stepscope.trace.formats import looks_like_event_file
 from stepscope.trace.model import Kind, Lane
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.nodes import (
@@ -32,22 +34,51 @@ from stepscope.trace.schema import message, text
 from stepscope.trace.tables import MemoryAction
 from stepscope.trace.timeline import REASONS
 
+_TAGGED = "graph_tagged_run_metadata"
+"""The plugin under which event files keep what TensorFlow's ``ProfilerHook`` profiled, step by step."""
 _STEP = re.compile(r"(?:step|run_meta(?:data)?)[-_]?(?:step)?[-_]?(\d+)|[-_](\d+)\.pb")
 
 
 def read(path: Path) -> list[Draft]:
-    """Read a RunMetadata file.
+    """Read a RunMetadata file, or an event file that holds some.
 
     Raises:
         TraceError: Not such a message.
-        EmptyTraceError: One without StepStats.
+        EmptyTraceError: One without StepStats, or an event file without RunMetadata.
+        EventFileError: The event file is damaged.
     """
+    with path.open("rb") as file:
+        if looks_like_event_file(file.read(12)):
+            return _tagged(path)
     match = _STEP.search(path.name)
     step = int(match[1] or match[2]) if match else 0
     draft = draft_run_metadata(path.read_bytes(), str(path), step)
     if not match:
         draft.notes.append("the file's name does not say its step; taken as step 0")
     return [draft]
+
+
+def _tagged(path: Path) -> list[Draft]:
+    """Return every RunMetadata of an event file."""
+    file = EventFile(path)
+    records = file.read().records
+    drafts: list[Draft] = []
+    for position, plugin in zip(records.position, records.plugin, strict=True):
+        if plugin != _TAGGED:
+            continue
+        tagged = file.event_at(int(position)).tagged_run_metadata
+        if tagged is None:
+            continue
+        number = re.search(r"(\d+)\D*$", tagged.tag)
+        drafts.append(
+            draft_run_metadata(tagged.run_metadata, str(path), int(number[1]) if number else len(drafts))
+        )
+    if not drafts:
+        raise EmptyTraceError(
+            "the event file holds no profile: no RunMetadata in it",
+            hint="profile a step with ProfilerHook, or with FileWriter.add_run_metadata", path=path,
+        )  # fmt: skip
+    return drafts
 
 
 @dataclass(slots=True)

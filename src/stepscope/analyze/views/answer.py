@@ -65,16 +65,12 @@ class Answer:
     @property
     def text(self) -> str:
         """A table, the numbers first and the name last, for names can be long."""
-        heads = [column.head for column in self.columns]
         cells = [[column.text(float(value)) for value in column.values] for column in self.columns]
-        widths = [max(map(len, [head, *column])) for head, column in zip(heads, cells, strict=True)]
-        rows = [f"{self.view} view · {self.label}"]
-        rows += [f"note: {note}" for note in self.notes]
-        rows += ["", "  ".join([*(h.rjust(w) for h, w in zip(heads, widths, strict=True)), "name"])]
-        for index, line in enumerate(self.lines):
-            numbers = [column[index].rjust(width) for column, width in zip(cells, widths, strict=True)]
-            rows.append("  ".join([*numbers, f"{'  ' * line.depth}{line.name}"]))
-        return "\n".join(rows) + "\n"
+        names = [f"{'  ' * line.depth}{line.name}" for line in self.lines]
+        heads = [*(column.head for column in self.columns), "name"]
+        rows = text.table_lines([heads, *map(list, zip(*cells, names, strict=True))])
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([f"{self.view} view · {self.label}", *notes, "", *rows]) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
         """The answer as JSON types: numbers as they are, null if not recorded."""

@@ -323,13 +323,6 @@ def begins_call(trace: Trace, owner: Ints) -> Bools:
     return begins
 
 
-def levels(measures: Measures) -> list[Ints]:
-    """Return the rows of each level, outermost first."""
-    order = np.argsort(measures.level.astype(np.uint16), kind="stable")
-    counts = np.bincount(measures.level) if len(order) else np.zeros(0, np.int64)
-    return np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
-
-
 def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints, Ints]:
     """Number the chains of names from the outermost event down to each one.
 
@@ -341,12 +334,33 @@ def paths(trace: Trace, measures: Measures, *, named: Bools) -> tuple[Ints, Ints
     Returns:
         The path of each event; and per path its parent path and last name. Path 0 is the empty one.
     """
+    start = np.zeros(len(trace), np.int32)
+    return chains(trace, measures.above, measures.level, start, count=1, named=named)
+
+
+def chains(
+    trace: Trace, above: Ints, level: Ints, start: Ints, *, count: int, named: Bools
+) -> tuple[Ints, Ints, Ints]:
+    """Number chains of names, level by level.
+
+    Args:
+        trace: Any trace.
+        above: Of each event that around it, -1 for none.
+        level: How many are around it.
+        start: The chain in which an event with none around it stands.
+        count: How many such chains there are; they have the first numbers.
+        named: Which events add their name to the chain.
+
+    Returns:
+        The chain of each event; and per chain the one above it and its last name, -1 for the first ones.
+    """
     path = np.zeros(len(trace), np.int32)
-    parents, names = [np.array([-1], np.int32)], [np.array([-1], np.int32)]
-    count, strings = 1, max(len(trace.strings), 1)
-    for rows in levels(measures):
-        above = measures.above[rows]
-        inherited = np.where(above >= 0, path[above], 0)
+    parents, names = [np.full(count, -1, np.int32)], [np.full(count, -1, np.int32)]
+    strings = max(len(trace.strings), 1)
+    order = np.argsort(level.astype(np.uint16), kind="stable")
+    for rows in np.split(order, np.cumsum(np.bincount(level))[:-1]) if len(order) else []:
+        up = above[rows]
+        inherited = np.where(up >= 0, path[up], start[rows])
         path[rows] = inherited
         new = named[rows]
         keys, inverse = numbered(inherited[new].astype(np.int64) * strings + trace.name[rows[new]])
