@@ -347,7 +347,7 @@ def test_only_what_is_beyond_the_spread_is_called_better_or_worse(tmp_path, serv
         assert row.locator(".bad, .ok").count() == (2 if verdict == "worse" else 0), name
     written = page.get_by_role("row").filter(has_text="written")
     assert not {"better", "worse"} & set(written.inner_text().split())
-    assert page.locator("rect.bad").count() == 1
+    assert page.locator(".track .bar.bad").count() == 1
 
 
 def test_a_side_has_one_colour_in_the_rail_and_in_every_chart(opened):
