@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli import health
@@ -93,7 +94,9 @@ def write_report(source: ProfileSource, path: str) -> Output:
     Raises:
         UsageError: It cannot be written.
     """
-    from stepscope.export.html import write_html
+    from stepscope.cli import report
+    from stepscope.serve.report import write_profile
 
-    write_html(facts_of(source), path, title=source.path.name or str(source.path))
+    files = [source.path, *source.run_metadata, *([source.op_log] if source.op_log else [])]
+    report.write(Path(path), write_profile(files))
     return Output("", {"written": path}, (f"written to {path}",))

@@ -34,23 +34,28 @@ def run(arguments: argparse.Namespace) -> None:
         UsageError: No run, several of which none is named, or a file that cannot be written.
     """
     from stepscope import store
-    from stepscope.serve.report import report
-    from stepscope.store.annotations import Notes
+    from stepscope.serve.report import file_name, write_run
 
     with store.open(arguments.log_dir) as log:
         name = arguments.run if arguments.run is not None else only_run(log)
-        notes = Notes(log.path)
-        notes.refresh()
-        text = report(log, log.run(name).name, notes[name])
-        own = (log.path.name if name == "." else name).replace("/", "-")
-    path = Path(arguments.output or f"{own}.html")
-    with writing("the report", path, "choose a place that exists and can be written: --output FILE"):
-        path.write_text(text, encoding="utf-8")
-    told = {"written": str(path), "bytes": len(text.encode())}
+        own = log.path.name if log.run(name).name == "." else name
+    report = write_run(arguments.log_dir, name)
+    path = Path(arguments.output or file_name(own))
+    write(path, report)
     if arguments.json:
-        print(json.dumps(told))
+        print(json.dumps({"written": str(path), "bytes": len(report)}))
     else:
         say(f"written to {path}")
+
+
+def write(path: Path, report: bytes) -> None:
+    """Write a report.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    with writing("the report", path, "choose a file in a folder that exists and can be written"):
+        path.write_bytes(report)
 
 
 def only_run(log: store.Log) -> str:

@@ -53,6 +53,7 @@ class Application:
         app = Starlette(
             routes=routes, exception_handlers={Refusal: refuse, HTTPException: refuse_http, Exception: defect}
         )
+        app.state.application = self
         # Around Starlette and not one of its middlewares, which would leave its answers to defects outside.
         return Guard(app, access=access, cookie=cookie, prefix=prefix)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
+from starlette.requests import Request
 
 from stepscope.errors import ExpressionError
 from stepscope.export.spreadsheet import guarded
@@ -78,12 +79,16 @@ def download(
 
 
 @get("report", media=("text/html",))
-def report(log: Log | None, run: Annotated[str, Meta(description="name of a run")]) -> File:
+async def report(
+    request: Request, log: Log | None, run: Annotated[str, Meta(description="name of a run")]
+) -> File:
     """Return a run as one HTML file."""
-    from stepscope.serve import report_file
+    from stepscope.serve import report
 
-    made = report_file.answer(run, log)
-    return File(made.text.encode(), "text/html", made.file_name)
+    with refusing():
+        made = await report.of_run(request.app.state.application, run)
+    own = log.path.name if log is not None and run == "." else run
+    return File(made, "text/html", report.file_name(own))
 
 
 def series_of(log: Log | None, run: str, tag: str) -> list[Series]:

@@ -1,320 +1,356 @@
-"""A run as one HTML file that needs nothing else: verdict, findings, charts, profile, config, costs."""
+"""A report: the built page as one file that needs nothing else, with the answers of a server in it."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import contextlib
+import gzip
 import json
+import os
 import re
-import time
-from collections.abc import Callable, Iterator
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
-import numpy as np
+from starlette.requests import Request
 
-from stepscope import text
-from stepscope.analyze.health.report import headline
-from stepscope.export import page, plot
-from stepscope.files import run_directory
-from stepscope.health.finding import batch_line
-from stepscope.serve.health import report_of
-from stepscope.serve.summary import last_value
-from stepscope.store import captures
-from stepscope.store.annotations import RunNote
-from stepscope.store.charts import OWN, Chart, charts_of, declared_names
-from stepscope.store.info import age
-from stepscope.store.query import SeriesLine, View, buckets
-from stepscope.text import number
+from stepscope.errors import ServeError, UnknownRunError
+from stepscope.serve.page import NOT_BUILT, Page
+from stepscope.serve.reply import Refusal
+from stepscope.serve.types import API
+from stepscope.urls import is_url
 
 if TYPE_CHECKING:
-    from stepscope.health import Finding
-    from stepscope.store import Log, Series, StoredRun
+    from stepscope.serve.app import Application
 
-WANTED = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(^|/)(total_)?loss$", r"loss$", r"perplexity|\bppl\b", r"acc(uracy)?([@_]\w+)?$",
-        r"(^|[/_.-])(auc|f1|bleu|reward|return|precision|recall|iou|wer|psnr|fid)([/_.@-]|$)",
-        r"learning_?rate|(^|[/_.-])lr([/_.-]|$)", r"grad(ient)?s?[/_.-]?(global_?)?norm",
-        r"step_time", r"data_wait", r"per_s(ec(ond)?)?$", r"gpu.*util|utilization", r"memory",
-    )
-)  # fmt: skip
-"""Tags that people look at first, the most telling first."""
-DETAIL = re.compile(r"[/_.-](p\d+|min|max|std)([/_.-]|$)|(^|/)(children|host)/", re.IGNORECASE)
-"""Spreads and parts of what another chart shows as a whole."""
-MOST_CHARTS = 12
-POINTS = 300
-MOST_RANKS = 64
-STYLE = """
-<style>
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 16px; }
-.chart { margin: 0; border: 1px solid var(--line); border-radius: 4px; padding: 10px 12px; }
-.facts { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 12px 0; }
-.facts div { min-width: 90px; }
-.facts b { display: block; font-size: 18px; font-weight: 600; color: var(--ink); }
-.note { white-space: pre-wrap; overflow-wrap: anywhere; }
-.note { border-left: 4px solid var(--line); padding: 4px 12px; }
-.config th { text-align: left; vertical-align: top; }
-.chart .legend { min-height: 20px; }
-</style>
-"""
+BUCKETS = 450
+"""Points of a line: what the largest chart of a usual screen can show."""
+SMOOTHED = (0.0, 0.6)
+"""Weights of the exponential average; the page opens with the second."""
+HISTOGRAMS, PICTURES = 120, 12
+"""Values of a tag, evenly over the steps; pictures, sounds and films are large."""
+PIXELS = 2400
+MARK = b"</head>"
+PAGE = "report.html"
+AGAIN_S = 0.05
+BLOBS = frozenset({"image", "audio", "video"})
+RANK_COLUMNS = 400
+OK = 200
+RECORDED = {
+    "distributions": {"histogram"},
+    "media": {"image", "audio", "video", "pr_curve", "mesh"},
+    "text": {"text", "table", "hparams", "stepscope"},
+    "graph": {"graph", "keras_model"},
+}
+"""Kinds of records that a page shows."""
+RANK_FACTS = ("step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes")
+TREES = ("scope", "graph", "op", "code", "kernel")
+OF_A_PROFILE = ("kernels", "overlap", "shapes", "memory")
+PIECES = 3000
+"""Stretches of a critical path."""
 
 
-def report(log: Log, name: str, note: RunNote, *, now: float | None = None) -> str:
-    """Return the report of one run.
+class Report:
+    """Collects the answers that a report holds.
 
     Args:
-        log: The log directory.
-        name: The run.
-        note: What people say of it.
-        now: Seconds since the epoch.
+        application: Answers as it does a browser, without a socket.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.answers: list[dict[str, Any]] = []
+        self.charts: list[dict[str, Any]] = []
+
+    async def _ask(
+        self, path: str, query: dict[str, Any], body: bytes | None = None
+    ) -> tuple[int, str, bytes]:
+        scope: dict[str, Any] = {
+            "type": "http", "method": "GET" if body is None else "POST", "path": f"/{API}{path}",
+            "query_string": urlencode(query).encode(), "path_params": {"name": path}, "headers": [],
+            "client": None,
+        }  # fmt: skip
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body or b"", "more_body": False}
+
+        try:
+            response = await self._application.api(Request(scope, receive))
+        except Refusal as refusal:
+            response = refusal.response()
+        data = getattr(response, "body", None)
+        if data is None:
+            data = b"".join([chunk async for chunk in response.body_iterator])  # type: ignore[attr-defined]
+        return response.status_code, str(response.media_type), bytes(data)
+
+    def hold(self, path: str, answer: Any, /, **query: Any) -> Any:
+        """Hold an answer in JSON, and return it."""
+        self.answers.append({"path": path, "query": _texts(query), "json": answer})
+        return answer
+
+    async def json(self, path: str, /, **query: Any) -> Any:
+        """Return an answer without holding it."""
+        return json.loads((await self._ask(path, query))[2])
+
+    async def get(self, path: str, /, **query: Any) -> Any:
+        """Hold an answer in JSON and return it; None for a refusal, which says what was not recorded."""
+        status, _, data = await self._ask(path, query)
+        answer = self.hold(path, json.loads(data), **query)
+        if status == OK:
+            return answer
+        self.answers[-1]["status"] = status
+        return None
+
+    async def data(self, path: str, /, **query: Any) -> None:
+        """Hold an answer in bytes."""
+        status, kind, data = await self._ask(path, query)
+        if status == OK:
+            held = {"path": path, "query": _texts(query), "bytes": _base64(data), "type": kind}
+            self.answers.append(held)
+
+    async def series(self, lines: list[dict[str, str]]) -> None:
+        """Hold the series of one chart, as recorded and smoothed."""
+        for smoothing in SMOOTHED:
+            request = {"id": "0", "lines": lines, "x": "step", "buckets": BUCKETS, "smoothing": smoothing}
+            status, _, data = await self._ask("series", {}, json.dumps({"charts": [request]}).encode())
+            if status == OK:
+                self.charts.append({"request": request, "frame": _base64(data)})
+
+    # --- what a report is about ---------------------------------------------------------------------
+
+    async def run(self, name: str) -> list[str]:
+        """Hold what the pages show of one run; return the pages.
+
+        Raises:
+            UnknownRunError: There is none.
+        """
+        changes = await self._read()
+        family = [run for run in changes["runs"] if name in (run["name"], run["base"])]
+        if not family:
+            raise UnknownRunError(f"no run {name!r}", hint="stepscope ls LOGDIR lists them")
+        tags = {tag for run in family for tag in run["tags"]}
+        charts = [
+            chart for chart in changes["charts"] or () if any(line["tag"] in tags for line in chart["lines"])
+        ]
+        self._changes({**changes, "runs": family, "charts": charts})
+        for chart in charts:
+            await self.series(
+                [
+                    {"run": run["name"], "tag": line["tag"]}
+                    for run in family
+                    for line in chart["lines"]
+                    if line["tag"] in run["tags"]
+                ]
+            )
+        pages = ["overview", "scalars"]
+        kinds = {kind for run in family for kind in await self._records(run["name"])}
+        pages += [page for page, own in RECORDED.items() if own & kinds]
+        for run in family:
+            await self.get("findings", run=run["name"])
+            await self.get("embeddings", run=run["name"])
+        if "graph" in pages:
+            await self.get("graph", run=name)
+            await self.get("gradient_norms", run=name)
+        captures = await self.get("captures", run=name)
+        paths = [each["path"] for each in (captures or {}).get("captures", ()) if each["path"]]
+        listed = await self.json("profiles")
+        own = [each for each in listed["profiles"] if each["path"] in paths or each["run"] == name]
+        self.hold("profiles", {**listed, "profiles": own[:1]})
+        if own:
+            pages.append("profile")
+            await self._profile(own[0]["path"])
+        if await self._ranks(name):
+            pages.append("ranks")
+        return pages
+
+    async def profile(self, path: str) -> list[str]:
+        """Hold what the pages show of one profile that lies outside of runs; return the pages."""
+        changes = await self._read()
+        self._changes({**changes, "runs": [], "charts": []})
+        listed = await self.json("profiles")
+        own = [each for each in listed["profiles"] if each["path"] == path]
+        self.hold("profiles", {**listed, "profiles": own})
+        self.hold("ranks", {"runs": []})
+        await self._profile(path)
+        return ["profile"]
+
+    async def _read(self) -> Any:
+        """Return everything that is in the log, once it has been read."""
+        while True:
+            changes = await self.json("changes")
+            if changes["loading"] is None:
+                return changes
+            await asyncio.sleep(AGAIN_S)
+
+    def _changes(self, changes: dict[str, Any]) -> None:
+        self.hold("changes", {**changes, "dirty": {}, "loading": None})
+        self.hold("access", {"changes": False, "until": None, "can_share": False})
+
+    async def _records(self, run: str) -> set[str]:
+        """Hold what is not a scalar; return its kinds."""
+        records = await self.get("records", run=run)
+        kinds = set()
+        for each in (records or {}).get("tags", ()):
+            kinds.add(each["kind"])
+            limit = PICTURES if each["kind"] in BLOBS else HISTOGRAMS
+            answer = await self.get("record", run=run, tag=each["tag"], limit=limit)
+            for series in (answer or {}).get("series", ()):
+                for value in series["values"]:
+                    for index in range(len(value.get("blobs") or ())):
+                        place = {"writer": series["writer"], "attempt": series["attempt"], "at": value["at"]}
+                        await self.data("blob", run=run, tag=each["tag"], **place, index=index)
+        return kinds
+
+    async def _ranks(self, run: str) -> bool:
+        listed = await self.json("ranks")
+        own = [each for each in listed["runs"] if each["run"] == run]
+        self.hold("ranks", {"runs": own})
+        if not own:
+            return False
+        await self.get("ranks", run=run)
+        await self.get("ranks/frontier", run=run, columns=RANK_COLUMNS)
+        for fact in RANK_FACTS:
+            await self.data("ranks/steps", run=run, fact=fact, columns=RANK_COLUMNS)
+        return True
+
+    async def _profile(self, path: str) -> None:
+        await self.get("profile", path=path)
+        self.hold("profile/reading", {"state": "idle", "read_bytes": 0, "total_bytes": 0}, path=path)
+        outline = await self.get("outline", path=path)
+        for tree in TREES:
+            await self.get("view", path=path, view=tree)
+        for part in OF_A_PROFILE:
+            await self.get(f"profile/{part}", path=path)
+        longest = await self.get("profile/path", path=path, pieces=PIECES)
+        for number in sorted({step["number"] for step in (longest or {}).get("steps", ())}):
+            await self.get("profile/path", path=path, steps=number, pieces=PIECES)
+        await self.get("profile/ranks", path=path)
+        if outline is None:
+            return
+        window = {"start": outline["start_ns"], "end": outline["end_ns"]}
+        for part in ("gaps", "waits"):
+            await self.get(f"profile/{part}", path=path, **window)
+        lanes = ",".join(map(str, range(len(outline["lanes"]))))
+        await self.data("timeline", path=path, **window, pixels=PIXELS, lanes=lanes)
+        if outline["tracks"]:
+            tracks = ",".join(map(str, range(len(outline["tracks"]))))
+            await self.data("tracks", path=path, **window, pixels=PIXELS, tracks=tracks)
+
+    def document(self, pages: list[str], opens: str) -> bytes:
+        """Return the page with the answers in it.
+
+        Args:
+            pages: Pages that have something to show.
+            opens: The place that is opened, as in the address behind ``#/``.
+
+        Raises:
+            ServeError: The page has not been built.
+        """
+        page = Page().find(PAGE)
+        if page is None:
+            raise ServeError("the page has not been built", hint=NOT_BUILT)
+        held = {"pages": pages, "opens": opens, "answers": self.answers, "charts": self.charts}
+        packed = _base64(gzip.compress(json.dumps(held, separators=(",", ":")).encode(), mtime=0))
+        before, mark, after = page.body.partition(MARK)
+        return b'%s<script type="text/plain" id="report">%s</script>%s%s' % (
+            before,
+            packed.encode(),
+            mark,
+            after,
+        )
+
+
+def _texts(query: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in query.items()}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+# --- writing one ----------------------------------------------------------------------------------------
+
+
+async def of_run(application: Application, name: str) -> bytes:
+    """Return the report of a run.
 
     Raises:
-        UnknownRunError: There is none.
+        ServeError: The page has not been built.
+        UnknownRunError: There is no such run.
     """
-    run, now = log.run(name), time.time() if now is None else now
-    title = note.title or (log.path.name if name == "." else name)
-    parts: list[tuple[str, Callable[[], str]]] = [
-        ("", lambda: head(run, title, note, now)),
-        ("Findings", lambda: findings(log, run)),
-        ("Charts", lambda: charts(log, run)),
-        ("Profiled steps", lambda: profiled(log, run)),
-        ("Ranks", lambda: ranks(run, now)),
-        ("Config", lambda: config(run)),
-        ("Problems", lambda: problems(run)),
-    ]
-    sections = [f"<h2>{heading}</h2>\n{make()}" if heading else make() for heading, make in parts]
-    made = time.strftime("%Y-%m-%d %H:%M", time.localtime(now))
-    return page.document(title, [STYLE, *sections, f"<p>Made by Stepscope, {made}</p>"])
+    report = Report(application)
+    return report.document(await report.run(name), "overview")
 
 
-def head(run: StoredRun, title: str, note: RunNote, now: float) -> str:
-    """Return name, state, note and the figures that are known."""
-    state, reason = run.condition(now=now)
-    labels = run.info.labels if note.tags is None else note.tags
-    words = [state + (f" ({reason})" if reason else ""), *labels]
-    facts = "".join(
-        f"<div><span class='soft'>{page.escape(what)}</span><b>{page.escape(value)}</b></div>"
-        for what, value in figures(run, now)
-    )
-    said = f'<div class="note">{page.escape(note.note)}</div>' if note.note else ""
-    path = f"<p>{page.escape(run.name)}</p>" if title != run.name else ""
-    words_ = page.escape(" · ".join(words))
-    return f"<h1>{page.escape(title)}</h1>{path}<p>{words_}</p>{said}<div class='facts'>{facts}</div>"
+def write_run(log_dir: str | os.PathLike[str], name: str) -> bytes:
+    """Return the report of a run of a log directory.
+
+    Raises:
+        ServeError: The page has not been built.
+        UnknownRunError: There is no such run.
+    """
+    with _application(log_dir) as application:
+        return asyncio.run(of_run(application, name))
 
 
-def figures(run: StoredRun, now: float) -> Iterator[tuple[str, str]]:
-    """Yield what is known of a run in figures; what was not recorded is left out."""
-    info, begin, last = run.info, run.start_wall, run.last_wall
-    if run.last_step is not None:
-        yield "step", f"{run.last_step:,}" + (f" of {info.total_steps:,}" if info.total_steps else "")
-    if begin is not None and last is not None:
-        yield "duration", age(max(0.0, (now if run.state == "running" else last) - begin))
-        yield "began", time.strftime("%Y-%m-%d %H:%M", time.localtime(begin))
-    if run.steps_per_second is not None:
-        yield "steps per second", number(run.steps_per_second)
-    for tag, what, unit in (
-        ("speed/step_time_ms", "step time", "ms"),
-        ("speed/data_wait_ms", "data wait", "ms"),
-        ("stepscope/overhead_us_per_step", "recording cost", "\u00b5s a step"),
-        ("stepscope/dropped_points", "points dropped", ""),
-    ):
-        value = last_value(run, tag)
-        if value is not None:
-            yield what, f"{number(value)} {unit}".rstrip()
-    yield "points", f"{run.num_points():,}"
-    for what, name in (("host", info.host), ("Stepscope", info.version)):
-        if name:
-            yield what, name
+def write_profile(files: list[Path]) -> bytes:
+    """Return the report of a profile.
+
+    Args:
+        files: A file or a directory of them; then what belongs to it and lies elsewhere.
+
+    Raises:
+        ServeError: The page has not been built.
+        TraceError: They are no profile.
+    """
+
+    async def made(application: Application, name: str) -> bytes:
+        report = Report(application)
+        return report.document(await report.profile(name), f"profile?prof={quote(name)}")
+
+    # In a directory of its own: what else lies beside it is neither read nor shown.
+    with tempfile.TemporaryDirectory(prefix="stepscope-report-") as folder:
+        for path in files:
+            _link(path.resolve(), Path(folder) / path.resolve().name)
+        with _application(folder) as application:
+            return asyncio.run(made(application, files[0].resolve().name))
 
 
-def findings(log: Log, run: StoredRun) -> str:
-    """Return the findings of the health rules with evidence and remedies, and what they could not judge."""
-    judged = report_of(log, run)
-    verdict = judged.verdict
-    told = "".join(finding(each) for each in verdict.findings)
-    more = sum(verdict.more.values())
-    left = f"<p>and {more:,} more of the same rules</p>" if more else ""
-    missing = "".join(
-        f"<li>{page.escape(one.title)}: {page.escape(one.missing)}</li>" for one in verdict.abstained
-    )
-    unknown = (
-        f"<details><summary>Could not tell: {len(verdict.abstained)}</summary><ul>{missing}</ul></details>"
-    )
-    ahead = [each.text(tag) for tag, each in judged.forecast.items()]
-    ahead += [judged.batch_size.text] if judged.batch_size else []
-    foretold = "".join(f"<p>{page.escape(line)}</p>" for line in ahead)
-    return f"<p>{page.escape(headline(verdict))}</p>{told}{left}{foretold}{unknown if missing else ''}"
+@contextlib.contextmanager
+def _application(log_dir: str | os.PathLike[str]) -> Iterator[Application]:
+    from stepscope.serve.app import Application
+    from stepscope.serve.follow import LogFollower, check_log_dir, copy_of
+
+    url = log_dir if isinstance(log_dir, str) and is_url(log_dir) else None
+    path = copy_of(url) if url else Path(log_dir)
+    check_log_dir(path)
+    follower = LogFollower(path, url=url, cache=url is not None, report=lambda line: None)
+    application = Application(follower, Page())
+    follower.start()
+    try:
+        yield application
+    finally:
+        application.close()
+        follower.stop()
 
 
-def finding(each: Finding) -> str:
-    """Return one finding."""
-    until = "still open" if each.closed_step is None else f"over by step {each.closed_step:,}"
-    rank = "" if each.rank is None else f", rank {each.rank}"
-    values = "\n".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in each.values.items())
-    place = f"{each.tag}{rank}, since step {each.since:,}, {until}"
-    more = [*each.causes, *map(batch_line, each.batches), *each.rewind]
-    if each.also:
-        more.append(f"also in {', '.join(each.also)}")
-    told = "".join(f"<br>{page.escape(line)}" for line in more)
-    return (
-        f'<div class="finding {page.escape(each.severity)}"><strong>{page.escape(each.title)}</strong> · '
-        f"{page.escape(each.severity)}<br>{page.escape(each.summary)}"
-        f"<pre>{page.escape(place)}\n{page.escape(values)}</pre>{page.escape(each.action)}{told}</div>"
-    )
+def _link(path: Path, to: Path) -> None:
+    """Link a file or all files of a directory at another place, or copy them where that is impossible."""
+    if path.is_dir():
+        to.mkdir()
+        for inner in path.iterdir():
+            _link(inner, to / inner.name)
+        return
+    try:
+        os.link(path, to)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(path, to)
 
 
-def charts(log: Log, run: StoredRun) -> str:
-    """Return the most important charts, and the number of the others."""
-    family = [run, *run.parts]
-    tags = frozenset().union(*(part.tags() for part in family))
-    known = [each for each in charts_of(tags, declared_names(log.experiment)) if each.section != OWN]
-    chosen = pick(known)
-    drawn = "".join(chart(each, family) for each in chosen)
-    if not drawn:
-        return "<p>No scalars were recorded</p>"
-    left = len(known) - len(chosen)
-    more = (
-        f"<p>{left:,} further charts: the page shows them, stepscope export writes them</p>" if left else ""
-    )
-    band = (
-        "<p>A line goes through the last value of each stretch; the band goes from the smallest to the "
-        "largest</p>"
-    )
-    return f'{band}<div class="charts">{drawn}</div>{more}'
-
-
-def pick(known: list[Chart]) -> list[Chart]:
-    """Return the charts that are shown: one for each important quantity, then more of those, then others."""
-    whole = [each for each in known if not DETAIL.search(each.title)]
-    firsts = [next((each for each in whole if pattern.search(each.title)), None) for pattern in WANTED]
-    rest = [each for pattern in WANTED for each in whole if pattern.search(each.title)]
-    found = [each for each in [*firsts, *rest, *whole, *known] if each is not None]
-    return list({each.id: each for each in found}.values())[:MOST_CHARTS]
-
-
-def chart(wanted: Chart, family: list[StoredRun]) -> str:
-    """Return one chart with the newest attempt of every writer."""
-    series: list[Series] = []
-    for run in family:
-        for line in wanted.lines:
-            if line.tag in run.tags():
-                series += {each.writer: each for each in run.columns(line.tag)}.values()
-    view = buckets(series, buckets=POINTS)
-    pairs = enumerate(zip(series, view.lines, strict=True))
-    lines = [line_of(at, each, line, view) for at, (each, line) in pairs]
-    return plot.chart(wanted.title + (f", {wanted.unit}" if wanted.unit else ""), lines)
-
-
-def line_of(at: int, series: Series, line: SeriesLine, view: View) -> plot.PlotLine:
-    """Return one line as it is drawn."""
-    name = f"{series.split or series.tag} {number(series.last.value)}"
-    dashed = series.split not in (None, "train")
-    if view.x is None:
-        x, value = (np.asarray(line.columns[key], np.float64) for key in ("x", "value"))
-        return plot.PlotLine(name, at, x, value, dashed=dashed)
-    there = line.columns["count"] > 0
-    low, high, last = (np.asarray(line.columns[key], np.float64)[there] for key in ("min", "max", "last"))
-    return plot.PlotLine(name, at, view.x[there], last, low, high, dashed)
-
-
-def profiled(log: Log, run: StoredRun) -> str:
-    """Return the newest profile at a glance; says what is missing where there is none."""
-    found = captures.captures(run, run_directory(log.path, run.name), log)
-    newest_ = next((each for each in found if each.summary), None)
-    if newest_ is None or newest_.summary is None:
-        how = "stepscope capture" if "ProfilerHook" in (run.info.hooks or ()) else "ProfilerHook"
-        return f"<p>The run captured no profiles ({how} takes them)</p>"
-    told, steps = newest_.summary, newest_.summary.get("steps") or {}
-    numbers = ", ".join(map(str, steps.get("numbers") or ()))
-    parts = [
-        [time_of(part.get("mean_ns")), share(part.get("ratio")), str(part.get("part", "")).replace("_", " ")]
-        for part in told.get("parts") or ()
-    ]
-    advice = "".join(map(advised, told.get("advice") or ()))
-    of = f"the newest of {len(found)} captures" if len(found) > 1 else "one capture"
-    about = f"<p>Steps {page.escape(numbers)}, {time_of(steps.get('mean_ns'))} on average; {of}</p>"
-    return about + page.table(["mean", "share", "part of the step"], parts) + operations(told) + advice
-
-
-def advised(one: dict[str, Any]) -> str:
-    """Return one piece of advice."""
-    severity, rule, summary, action = (
-        page.escape(one.get(key, "")) for key in ("severity", "rule", "summary", "action")
-    )
-    return f'<div class="finding {severity}"><strong>{rule}</strong><br>{summary}<br>{action}</div>'
-
-
-def operations(told: dict[str, Any]) -> str:
-    """Return the operations that take the most time, on the device where that was recorded."""
-    answer = told.get("operations") or {}
-    rows = (answer.get("rows") or [])[1:]
-    keys = [
-        key for key in ("device_ns", "host_ns") if any(isinstance(row.get(key), int | float) for row in rows)
-    ]
-    if not keys:
-        return ""
-    cells = [
-        [*(time_of(row.get(key)) for key in keys), count(row.get("calls")), str(row.get("name", ""))]
-        for row in rows
-    ]
-    heads = [*(key.removesuffix("_ns") for key in keys), "calls", "operation"]
-    return f"<p>{page.escape(answer.get('denominator', ''))}</p>" + page.table(heads, cells)
-
-
-def ranks(run: StoredRun, now: float) -> str:
-    """Return every rank of a job of several."""
-    members = run.ranks.members(now=now)
-    if not members:
-        return "<p>A single process, or written by a tool that keeps no files of ranks</p>"
-    rows = [
-        [
-            "-" if each.digest.last_step is None else f"{each.digest.last_step:,}",
-            "-" if each.digest.median_step_s is None else text.time(round(each.digest.median_step_s * 1e9)),
-            share(each.digest.wait_ratio),
-            "-" if each.digest.loss is None else number(each.digest.loss),
-            f"{each.digest.nonfinite:,}",
-            f"{each.label}, {each.state}" + (f", {each.host}" if each.host else ""),
-        ]
-        for each in members[:MOST_RANKS]
-    ]
-    left = len(members) - len(rows)
-    more = f"<p>and {left:,} more</p>" if left > 0 else ""
-    return page.table(["step", "step time", "data wait", "loss", "non-finite", "rank"], rows) + more
-
-
-def config(run: StoredRun) -> str:
-    """Return the config, one line per key."""
-    rows = "".join(
-        f'<tr><th scope="row">{page.escape(key)}</th><td class="name">{page.escape(value)}</td></tr>'
-        for key, value in flat(run.info.config)
-    )
-    return f'<table class="config">{rows}</table>' if rows else "<p>No config was recorded</p>"
-
-
-def flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every leaf of a config with its dotted key."""
-    if isinstance(value, dict) and value:
-        for name, inner in value.items():
-            yield from flat(inner, f"{key}.{name}" if key else str(name))
-    elif key:
-        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def problems(run: StoredRun) -> str:
-    """Return what could not be read or was not kept."""
-    lines = "".join(f"<li>{page.escape(each.text)} ({each.count:,})</li>" for each in run.problems)
-    return f"<ul>{lines}</ul>" if lines else "<p>None: every record was read and its checksum is right</p>"
-
-
-def time_of(ns: Any) -> str:
-    """Return a time; a dash where it was not recorded."""
-    return text.time(round(ns)) if isinstance(ns, int | float) else "-"
-
-
-def count(number: Any) -> str:
-    """Return a count; a dash where it was not recorded."""
-    return f"{number:,}" if isinstance(number, int | float) else "-"
-
-
-def share(ratio: Any) -> str:
-    """Return a share in percent; a dash where it was not recorded."""
-    return text.share(ratio) if isinstance(ratio, int | float) else "-"
+def file_name(name: str) -> str:
+    """Return a name for the report of a run that every file system and header takes."""
+    return f"{re.sub(r'[^A-Za-z0-9._=-]+', '-', name).strip('-.') or 'run'}.html"

@@ -41,7 +41,7 @@ TORCH = (
 """What a loop in PyTorch and a job of several ranks import; the first optimizer imports ``torch._dynamo``."""
 CLI = (
     "stepscope.cli", "stepscope.cli.source", "stepscope.cli.session", "stepscope.store.query",
-    "stepscope.serve.report", "stepscope.export.page", "stepscope.analyze.advise", "stepscope.analyze.diff",
+    "stepscope.serve.report", "stepscope.analyze.advise", "stepscope.analyze.diff",
     "stepscope.trace.load", "polars",
 )  # fmt: skip
 """What the commands import that read a run or a profile and print."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,8 +14,7 @@ import stepscope as ss
 from stepscope import cli, store
 from stepscope.serve.findings import FindingAnswers
 from stepscope.serve.health import report_of
-from stepscope.serve.report import report as written_report
-from stepscope.store.annotations import RunNote
+from stepscope.serve.report import write_run
 
 
 def train(directory, level, rate, *, seed, steps=120, close=True):
@@ -106,8 +108,7 @@ def test_a_forecast_says_which_runs_had_come_so_far_and_when(tmp_path, capsys):
         watched = capsys.readouterr().out
         assert cli.main(["advise", str(tmp_path), "--run", "now", "--json"]) == 0
         [advised] = json.loads(capsys.readouterr().out)["runs"]
-        with store.open(tmp_path, cache=False) as log:
-            reported = written_report(log, "now", RunNote())
+        reported = write_run(tmp_path, "now")
     finally:
         run.close()
     assert found["reached_run"] == ["longer"]
@@ -120,4 +121,7 @@ def test_a_forecast_says_which_runs_had_come_so_far_and_when(tmp_path, capsys):
     assert (np.array(found["curve_high"]) > truth).all()
     assert f"forecast: now: {found['text']}" in watched
     assert advised["forecast"]["train/loss"]["text"] == found["text"]
-    assert found["text"] in reported
+    [packed] = re.findall(rb'id="report">(.*?)</script>', reported)
+    answers = json.loads(gzip.decompress(base64.b64decode(packed)))["answers"]
+    [judged] = [each["json"] for each in answers if each["path"] == "findings"]
+    assert [each["text"] for each in judged["forecast"]] == [found["text"]]

@@ -1,18 +1,39 @@
+"""A report: what it holds of a run or a profile, and what it must not hold."""
+
+import base64
+import gzip
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 import stepscope as ss
-from stepscope import cli, store
+from stepscope import cli
 from stepscope.errors import UnknownRunError
-from stepscope.serve.reply import Refusal
-from stepscope.serve.report import MOST_CHARTS, report
-from stepscope.serve.report_file import answer
-from stepscope.store.annotations import Notes, RunNote
+from stepscope.serve.report import SMOOTHED, file_name, write_profile, write_run
+from stepscope.store.annotations import Notes
 
-HOSTILE = '<img src=x onerror="alert(1)">'
+HOSTILE = '</script><img src=x onerror="alert(1)">'
 SECRET = "hf_" + "a" * 30
+TRACE = Path(__file__).parents[2] / "data" / "traces" / "dlrm_8xv100" / "rank0.json.gz"
+
+
+def held(report: bytes) -> dict:
+    """Return what a report holds."""
+    [packed] = re.findall(rb'<script type="text/plain" id="report">(.*?)</script>', report)
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def answer(report: bytes, path: str, **query: str):
+    """Return the answer to a question."""
+    [found] = [
+        each
+        for each in held(report)["answers"]
+        if each["path"] == path and query.items() <= each["query"].items()
+    ]
+    return found["json"]
 
 
 @pytest.fixture
@@ -23,12 +44,13 @@ def logs(tmp_path, monkeypatch):
         for step in run.steps(range(300)):
             run.scalar("train/loss", float("nan") if step > 250 else 5 / (step + 1))
             run.scalar(HOSTILE, step)
-            for number in range(20):
-                run.scalar(f"other/{number}", step)
             if step % 50 == 0:
                 run.scalar("eval/loss", 6 / (step + 1))
+        run.histogram("weights", [1.0, 2.0])
+        run.text("notes", HOSTILE)
     with ss.Run(tmp_path / "logs" / "b") as run:
         run.scalar("loss", 1.0, 0)
+        run.scalar("only b", 1.0, 0)
     for rank in range(2):
         with ss.Run(tmp_path / "logs" / "job", rank=rank, world_size=2) as run:
             for _ in run.steps(range(3)):
@@ -36,87 +58,80 @@ def logs(tmp_path, monkeypatch):
     return tmp_path / "logs"
 
 
-@pytest.fixture
-def log(logs):
-    with store.open(logs) as log:
-        yield log
+def test_it_holds_all_of_its_run_and_nothing_of_others(logs):
+    Notes(logs).change("a", title="The good one", note="why")
+    report = write_run(logs, "a")
+    [run] = answer(report, "changes")["runs"]
+    assert (run["name"], run["title"], run["note"], run["state"]) == ("a", "The good one", "why", "finished")
+    assert run["config"]["layers"] == [1, 2]
+    charts = answer(report, "changes")["charts"]
+    assert "only b" not in str(charts)
+    drawn = [{line["tag"] for line in each["request"]["lines"]} for each in held(report)["charts"]]
+    assert drawn.count({"train/loss", "eval/loss"}) == len(SMOOTHED)
+    assert len(drawn) == len(SMOOTHED) * len(charts)
+    findings = answer(report, "findings", run="a")["findings"]
+    assert "nonfinite-loss" in {each["rule"] for each in findings}
+    assert answer(report, "record", tag="notes")["series"][0]["values"][0]["texts"] == [HOSTILE]
+    assert set(held(report)["pages"]) == {"overview", "scalars", "distributions", "text"}
+    assert answer(report, "access")["changes"] is False
 
 
-def test_what_a_report_holds(log):
-    text = report(log, "a", RunNote(title="The good one", note="why", tags=("paper",)))
-    assert "<h1>The good one</h1>" in text
-    for words in (
-        "why",
-        "paper",
-        "299 of 300",
-        "Loss is not finite",
-        "since step 251",
-        "model.name",
-        "[1, 2]",
-    ):
-        assert words in text, words
-    assert "Could not tell" in text
-    assert len(re.findall(r'<figure class="chart">', text)) == MOST_CHARTS
-    left = int(re.search(r"([\d,]+) further charts", text)[1])
-    shown = {each.id for each in store.charts(log) if each.section != "stepscope"}
-    tags = set(log.run("a").tags())
-    own = [
-        each
-        for each in store.charts(log)
-        if each.id in shown and any(line.tag in tags for line in each.lines)
-    ]
-    assert left == len(own) - MOST_CHARTS
-    assert "train NaN" in text
-    assert "eval 0.0239" in text
+def test_what_others_wrote_stands_in_no_markup_and_no_secret_leaves(logs):
+    report = write_run(logs, "a")
+    assert HOSTILE.encode() not in report
+    assert SECRET not in json.dumps(held(report))
+    assert "[scrubbed]" in json.dumps(held(report))
+    assert b"default-src 'none'" in report
 
 
-def test_nothing_runs_nothing_is_loaded_and_no_secret_leaves(log):
-    text = report(log, "a", RunNote(note=HOSTILE, title=HOSTILE))
-    assert "<img" not in text
-    assert "<script" not in text
-    assert SECRET not in text
-    assert "[scrubbed]" in text
-    assert "default-src 'none'" in text
-    assert not re.search(r"(src|href)=", text.replace("&quot;", "").replace("src=x", ""))
+def test_the_ranks_of_a_job_are_a_page(logs):
+    report = write_run(logs, "job")
+    assert "ranks" in held(report)["pages"]
+    assert [each["rank"] for each in answer(report, "ranks", run="job")["ranks"]] == [0, 1]
+    assert "ranks" not in held(write_run(logs, "b"))["pages"]
 
 
-def test_what_was_not_recorded_is_said(log):
-    text = report(log, "b", RunNote())
-    for words in ("captured no profiles", "A single process", "No config", "every record was read"):
-        assert words in text, words
-
-
-def test_ranks_of_a_job(log):
-    assert "rank 1, finished" in report(log, "job", RunNote())
-
-
-def test_a_run_that_is_not_there(log):
+def test_a_run_that_is_not_there(logs):
     with pytest.raises(UnknownRunError):
-        report(log, "gone", RunNote())
-    with pytest.raises(Refusal) as found:
-        answer("gone", log)
-    assert found.value.status == 404
+        write_run(logs, "gone")
+
+
+def test_a_profile_is_held_without_what_lies_beside_it(tmp_path):
+    shutil.copy(TRACE, tmp_path / "step.json.gz")
+    (tmp_path / "other.json").write_text('{"traceEvents": []}')
+    report = write_profile([tmp_path / "step.json.gz"])
+    assert held(report)["pages"] == ["profile"]
+    assert held(report)["opens"] == "profile?prof=step.json.gz"
+    assert [each["path"] for each in answer(report, "profiles")["profiles"]] == ["step.json.gz"]
+    assert answer(report, "profile")["format"] == "kineto"
+    assert {"scope", "op"} <= {
+        each["query"]["view"]
+        for each in held(report)["answers"]
+        if each["path"] == "view" and "status" not in each
+    }
+    refused = [each for each in held(report)["answers"] if each.get("status")]
+    assert all(each["json"]["error"] for each in refused)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.json", "step.json.gz"]
 
 
 @pytest.mark.parametrize(
-    ("name", "file_name"), [("a", "a.html"), ("x/\r\ny", "x-y.html"), ('"; evil', "evil.html")]
+    ("name", "expected"),
+    [("a", "a.html"), ("x/\r\ny", "x-y.html"), ('"; evil', "evil.html"), ("..", "run.html")],
 )
-def test_the_name_of_the_file_is_harmless(tmp_path, name, file_name):
-    with ss.Run(tmp_path / name) as run:
-        run.scalar("loss", 1.0, 0)
-    with store.open(tmp_path, cache=False) as log:
-        assert answer(log.runs()[0].name, log).file_name == file_name
+def test_the_name_of_the_file_is_harmless(name, expected):
+    assert file_name(name) == expected
 
 
 def test_the_command(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Notes(logs).change("b", title="Named")
     assert cli.main(["report", str(logs), "b"]) == 0
     assert capsys.readouterr().out == "written to b.html\n"
-    assert "<h1>Named</h1>" in (tmp_path / "b.html").read_text()
     assert cli.main(["report", str(logs / "b"), "-o", "c.html", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"written": "c.html", "bytes": (tmp_path / "c.html").stat().st_size}
+    written = json.loads(capsys.readouterr().out)
+    assert written == {"written": "c.html", "bytes": (tmp_path / "c.html").stat().st_size}
     assert cli.main(["report", str(logs)]) == 1
     assert "name one of: a, b, job" in capsys.readouterr().err
     assert cli.main(["report", str(logs), "b", "-o", "no/such/place.html"]) == 1
+    assert "cannot write the report" in capsys.readouterr().err
+    assert cli.main(["advise", str(TRACE), "--no-cache", "--html", "profile.html"]) == 0
+    assert held((tmp_path / "profile.html").read_bytes())["pages"] == ["profile"]

@@ -1,7 +1,6 @@
 /** Embeddings: questions, colours by a column of their labels, and what is found in these. */
 import type { EmbeddingHeader, EmbeddingList, Metric, NeighbourList, Reduction } from "../server/api";
-import { API } from "../server/api";
-import { ask } from "../server/client";
+import { addressOf, ask } from "../server/client";
 import { columnOf, openFrame } from "../server/wire";
 
 export interface Points extends Omit<EmbeddingHeader, "places"> {
@@ -43,7 +42,7 @@ export async function fetchNeighbours(
   ).json()) as NeighbourList;
 }
 
-export const spriteAddress = (run: string, name: string): string => `${API}sprite?${encoded({ run, name })}`;
+export const spriteAddress = (run: string, name: string): string => addressOf(`sprite?${encoded({ run, name })}`);
 
 /** Tag and step of an embedding that was recorded by step, as `hidden:00000020`. */
 export function tagAndStep(name: string): { tag: string; step: number | null } {

@@ -1,5 +1,6 @@
 /** What of the timeline can be saved as tables. */
-import { API, type ProfileOutline } from "../server/api";
+import type { ProfileOutline } from "../server/api";
+import { addressOf } from "../server/client";
 import { fetchTracks, type TracksDrawn } from "./questions";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
 import type { TableData } from "../chart/export/rows";
@@ -10,7 +11,9 @@ const STRETCHES = 8192;
 /** Every event within a window, as the server sends it. */
 export function eventsFile(path: string, [from, to]: readonly [number, number]): TableData {
   return {
-    address: `${API}profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`,
+    address: addressOf(
+      `profile/events?path=${encodeURIComponent(path)}&start=${Math.floor(from)}&end=${Math.ceil(to)}`,
+    ),
     name: fileName(`events of ${path}`, "csv"),
   };
 }

@@ -7,6 +7,7 @@ import {
   type Failure,
   type SeriesRequest,
 } from "./api";
+import { report, type Report } from "./report";
 import { decodeFrame, type DecodedChart } from "./wire";
 
 /** The server answered that it will not; `hint` says what to do. */
@@ -26,6 +27,7 @@ const PATIENCE_MS = 15_000;
 export const READING_MS = 600_000;
 
 export async function ask(path: string, init: RequestInit = {}, patienceMs = PATIENCE_MS): Promise<Response> {
+  if (report) return heldBy(report, path);
   asking += 1;
   try {
     const answer = await fetch(API + path, { ...init, signal: AbortSignal.timeout(patienceMs) });
@@ -35,6 +37,18 @@ export async function ask(path: string, init: RequestInit = {}, patienceMs = PAT
     asking -= 1;
   }
 }
+
+async function heldBy(held: Report, question: string): Promise<Response> {
+  const answer = held.answer(question);
+  if (answer?.ok) return answer;
+  if (answer) throw await refusal(answer);
+  const hint = "stepscope serve LOGDIR shows everything that was recorded";
+  throw new Refused(404, "this report does not hold that", hint);
+}
+
+/** Where the browser itself fetches an answer. */
+export const addressOf = (question: string): string =>
+  report ? (report.address(question) ?? "") : API + question;
 
 let asking = 0;
 
@@ -64,6 +78,7 @@ export async function post(path: string, body: unknown): Promise<Response> {
 }
 
 export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[]> {
+  if (report) return report.series(charts);
   const body: SeriesRequest = { charts };
   const answer = await post("series", body);
   return decodeFrame(await answer.arrayBuffer());
@@ -85,5 +100,7 @@ export function pointsAddress(
     ({ run, tag, expression }) =>
       `run=${encodeURIComponent(run)}&tag=${encodeURIComponent(expression ? `=${tag}` : tag)}`,
   );
-  return `${API}points?${pairs.join("&")}&format=${format}${xTag === null ? "" : `&x_tag=${encodeURIComponent(xTag)}`}`;
+  return addressOf(
+    `points?${pairs.join("&")}&format=${format}${xTag === null ? "" : `&x_tag=${encodeURIComponent(xTag)}`}`,
+  );
 }

@@ -21,6 +21,8 @@ export interface PollState {
   failedAt: number | null;
   loading: boolean;
   running: boolean;
+  /** Whether nothing new can come: the answers lie in the page itself. */
+  over: boolean;
   hidden: boolean;
 }
 
@@ -32,6 +34,7 @@ export function initialPoll(now: number): PollState {
     failedAt: null,
     loading: true,
     running: false,
+    over: false,
     hidden: false,
   };
 }
@@ -40,11 +43,16 @@ export interface Answered {
   news: boolean;
   loading: boolean;
   running: boolean;
+  over?: boolean;
 }
 
-export function answered(state: PollState, now: number, { news, loading, running }: Answered): PollState {
+export function answered(
+  state: PollState,
+  now: number,
+  { news, loading, running, over = false }: Answered,
+): PollState {
   const activeAt = news ? now : state.activeAt;
-  return { ...state, answeredAt: now, activeAt, failures: 0, failedAt: null, loading, running };
+  return { ...state, answeredAt: now, activeAt, failures: 0, failedAt: null, loading, running, over };
 }
 
 export function failed(state: PollState, now: number): PollState {
@@ -61,18 +69,19 @@ export function setHidden(state: PollState, hidden: boolean, now: number): PollS
 
 /** Milliseconds until the next question; null: not until the tab is shown again. */
 export function nextDelay(state: PollState, now: number): number | null {
-  if (state.hidden) return null;
+  if (state.hidden || state.over) return null;
   if (state.failures > 0) return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (state.failures - 1));
   if (state.loading) return LOADING_MS;
   if (state.running || now - state.activeAt < QUIET_MS) return BUSY_MS;
   return IDLE_MS;
 }
 
-export type Link = "connecting" | "live" | "disconnected" | "paused";
+export type Link = "connecting" | "live" | "disconnected" | "paused" | "report";
 
 /** What the badge says. One failed question is no news: the next one usually succeeds. */
 export function linkOf(state: PollState, now: number): { link: Link; seconds: number } {
   const since = (at: number | null): number => (at === null ? 0 : Math.max(0, now - at) / 1000);
+  if (state.over) return { link: "report", seconds: 0 };
   if (state.hidden) return { link: "paused", seconds: since(state.answeredAt) };
   if (state.failedAt !== null && (state.failures > 1 || state.answeredAt === null)) {
     return { link: "disconnected", seconds: since(state.answeredAt ?? state.failedAt) };

@@ -1,14 +1,7 @@
 /** Questions about what is not a scalar: histograms, images, sounds, texts. */
-import {
-  API,
-  type RecordAnswer,
-  type RecordKind,
-  type RecordTag,
-  type RecordTags,
-  type RecordValue,
-} from "./api";
+import { type RecordAnswer, type RecordKind, type RecordTag, type RecordTags, type RecordValue } from "./api";
 import { compileRegex } from "../regex/regex.svelte";
-import { ask } from "./client";
+import { addressOf, ask } from "./client";
 
 const encoded = (query: Record<string, string | number>): string =>
   Object.entries(query)
@@ -39,7 +32,7 @@ export interface History {
 /** Address of the bytes of one value. */
 export function blobAddress(run: string, tag: string, value: Kept, index: number): string {
   const { writer, attempt, at } = value;
-  return `${API}blob?${encoded({ run, tag, writer, attempt, at, index })}`;
+  return addressOf(`blob?${encoded({ run, tag, writer, attempt, at, index })}`);
 }
 
 /** Whether a tag matches what was typed: a regex without regard to case, or plain text where it is none. */

@@ -9,6 +9,7 @@ import { readHash, writeHash } from "../view/hash";
 import { changed, defaultView, isNavigation, type Change, type View } from "../view/view";
 import { ownChart } from "../series/own";
 import { rankingChart } from "../series/pick";
+import { report } from "../server/report";
 import { Poller, linkOf, type Answered, type Link } from "../server/poll";
 import { parseQuery } from "../runs/query";
 import { byRecorded } from "../runs/recorded";
@@ -227,7 +228,7 @@ class App {
     for (const listener of this.#listeners) listener(changes.dirty, changes.reset && !first);
     const news = changes.runs.length > 0 || Object.keys(changes.dirty).length > 0;
     const running = this.catalog.families.some((family) => family.main.state === "running");
-    return { news, loading: changes.loading !== null, running };
+    return { news, loading: changes.loading !== null, running, over: report !== null };
   }
 
   /** Charts as they were arranged here before. */
@@ -268,7 +269,7 @@ class App {
   }
 
   #tick(): void {
-    if (document.hidden) return;
+    if (document.hidden || report) return;
     this.now = Date.now() / 1000 + this.#offset;
     this.link = this.currentLink();
   }

@@ -1,4 +1,5 @@
 /** What tests and benchmarks may ask the page. */
+import { report } from "../server/report";
 import { app } from "./app.svelte";
 import { charts } from "./charts.svelte";
 import { feed } from "./feed.svelte";
@@ -6,6 +7,8 @@ import { feed } from "./feed.svelte";
 /** Puts `__stepscope_test` on the window: readings only, nothing that changes the page. */
 export function exposeTestHooks(): void {
   const exposed = {
+    /** Questions that a report could not answer. */
+    missed: (): readonly string[] => report?.missed ?? [],
     /** Whether a chart holds and has drawn a series. */
     firstChart: (): boolean => charts.onScreen.size > 0,
     /** Whether the log is read and every chart on the screen is drawn from all of its newest points. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,13 @@ from rich.color import Color
 from rich.text import Text
 from textual_plotext.plot import Plot
 
-from stepscope.export.plot import ticks
-
 LABEL = 9
 """Columns of the labels left of a plot."""
 DASH = 4
 """Dots that a dash is long, and the gap after it."""
+NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
+SMALLEST = 1e-300
+"""The least distance of ticks: below it, powers of ten lose their digits."""
 Floats = NDArray[np.float64]
 
 
@@ -125,6 +127,16 @@ def usable(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return where all columns are finite."""
     found: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(column) for column in columns])
     return found
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round values between two bounds, about ``most`` of them."""
+    rough = (high / 2 - low / 2) / most * 2  # the whole may be more than a float holds
+    if rough < SMALLEST or low + rough / 10 == low or high - rough / 10 == high:
+        return [low] if low == high else [low, high]  # nothing round lies between neighbours
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    step = magnitude * next(nice for nice in NICE if nice * magnitude >= rough * 0.99)
+    return [at * step for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def short(value: float) -> str:

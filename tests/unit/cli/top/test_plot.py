@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -97,3 +99,20 @@ def test_ticks_are_round(low, high, most, wanted):
 def test_numbers_are_short(value, text):
     assert short(value) == text
     assert len(text) <= LABEL
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, 1), (-3, 7), (1e-12, 2e-12), (-1e308, 1e308), (0, 5e-324), (1.0, 1.0 + 2**-52), (5, 5)],
+)
+def test_ticks_lie_within_the_range_and_are_few(low, high):
+    found = ticks(low, high, 5)
+    assert 1 <= len(found) <= 12
+    assert all(math.isfinite(at) for at in found)
+    slack = (high / 2 - low / 2) * 1e-6
+    assert min(found) >= low - slack
+    assert max(found) <= high + slack
+
+
+def test_ordinary_axes_have_round_ticks():
+    assert ticks(0, 1, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
