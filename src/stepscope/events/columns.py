@@ -1,4 +1,4 @@
-"""What reading an event file gives: columns of each series, and the places of everything else."""
+"""The columns of each series of an event file, and the places of everything else in it."""
 
 from __future__ import annotations
 
