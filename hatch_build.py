@@ -98,7 +98,9 @@ def build_types() -> None:
     """Write the types of the page unless they are current."""
     if types_are_current():
         return
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore"}
+    # An isolated build finds its packages through the variable, too.
+    places = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": places, "PYTHONWARNINGS": "ignore"}
     try:
         run([sys.executable, str(ROOT / "scripts" / "page_types.py")], env=environment)
     except subprocess.CalledProcessError:
