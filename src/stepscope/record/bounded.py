@@ -19,7 +19,7 @@ class Call(Generic[T]):
         name: Of the thread.
 
     Attributes:
-        result: What it returned; only after ``wait`` has returned True.
+        result: The returned value; only after ``wait`` has returned True.
     """
 
     result: T
@@ -48,7 +48,7 @@ class Call(Generic[T]):
         """Wait for it; return whether it has returned.
 
         Raises:
-            BaseException: What it raised.
+            BaseException: The exception that the function raised.
         """
         if not self._done.wait(seconds):
             return False

@@ -16,8 +16,8 @@ class Clock:
     """Four readings, each in seconds.
 
     Attributes:
-        wall: Time of day; what a point carries.
-        steady: Never goes back; what steps are measured with.
+        wall: Time of day, for points.
+        steady: Never goes back; for the durations of steps.
         cpu: Processor time of the calling thread.
         pause: Waits.
     """
@@ -69,7 +69,7 @@ class Deadline:
         return max(min(self.at - self.steady(), most), 0.0)
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return a deadline this many seconds before this one, to leave time for what follows."""
+        """Return a deadline this many seconds before this one, to leave time for later work."""
         return Deadline(self.at - seconds, self.steady)
 
     def within(self, seconds: float) -> Deadline:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Cost(Spent):
-    """The running account of one run: what was spent, and reports of it.
+    """The time spent on recording one run, with reports of it.
 
     Args:
         points: Account for the time of ordinary calls.
@@ -53,17 +53,17 @@ class Cost(Spent):
 
         Args:
             begun: Steady time in seconds.
-            spent: ``spent`` at that time, where the call may have logged: that is counted already.
+            spent: ``spent`` at that time, if the call may have logged: that time is counted already.
         """
         logged = 0.0 if spent is None else self.spent - spent
         self.seconds += self._steady() - begun - logged
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function of the user's: its time is not counted as cost, except for what it logs.
+        """Call a function of the user's: its time is not counted as cost, but its logging is.
 
         Args:
             function: The function.
-            *arguments: What it is called with.
+            *arguments: Arguments of the call.
         """
         begun, spent = self._steady(), self.spent
         try:
@@ -82,7 +82,7 @@ class Cost(Spent):
         return now - self._since >= REPORT_SECS
 
     def report(self, now: float, cpu: float) -> dict[str, float]:
-        """Return the readings since the last report, by tag; what was not measured is not there.
+        """Return the readings since the last report, by tag, without unmeasured ones.
 
         Args:
             now: Steady time in seconds.

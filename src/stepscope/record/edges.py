@@ -58,7 +58,7 @@ EDGES.flags.writeable = BUCKET_OF_KEY.flags.writeable = False
 
 
 def fold(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Return counts by bucket from counts by key, leaving out what is not finite.
+    """Return counts by bucket from counts by key, leaving out non-finite values.
 
     Args:
         keys: Counts [..., KEYS].

@@ -12,7 +12,7 @@ ENOUGH = 10
 TIMES = 10
 """Distances without a point after which a series has ended."""
 SAMPLED = ("gradients/", "weights/", "updates/", "activations/", "optimizer/left_out/", "stepscope/")
-"""Beginning of series that hooks measure at distances which they change; the hooks state what they miss."""
+"""Prefixes of series that hooks sample at changing distances; the hooks report their own gaps."""
 MAX_NAMED = 256
 """Series that are named."""
 

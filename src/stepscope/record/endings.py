@@ -62,7 +62,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def leaving(closed: BaseException) -> Outcome | None:
-    """Return how a loop over steps was left, given what its generator received; None for ``break``.
+    """Return how a loop over steps was left, given its generator's exception; None for ``break``.
 
     The exception of the loop's body does not pass through the generator, which is only closed, and the
     interpreter shows it to nobody before it is caught. But its traceback refers to the frame that is left,

@@ -1,4 +1,4 @@
-"""The content of a run's event file: points, summaries, and what the run says about itself.
+"""The content of a run's event file: points, summaries, and the run's own facts.
 
 All of it happens on the writer's thread.
 """
@@ -44,7 +44,7 @@ class SpoolBound:
 
     Args:
         sink: The event file.
-        problems: Receives what there is no room for.
+        problems: Receives the refused points and summaries.
 
     Attributes:
         room: Space left in the spool; None if there is none.
@@ -72,7 +72,7 @@ class SpoolBound:
             self.room.take(nbytes)
 
     def refuse(self, points: int) -> None:
-        """Count what there is no room for."""
+        """Count records that do not fit."""
         assert self.room is not None
         self.refused += points
         self._problems.post("spool", full_spool(self._sink.directory, self.room.why), points=points)
@@ -81,15 +81,15 @@ class SpoolBound:
 class EventLog:
     """Takes the waiting points and summaries, encodes them, and writes them to the event file of the run.
 
-    On a rank that writes no event file, what is logged goes to the listeners alone.
+    On a rank that writes no event file, logged values go to the listeners alone.
 
     Args:
         sink: The event file.
-        intake: Where points and summaries wait.
+        intake: The queue of points and summaries.
         steps: The steps of the run.
-        info: What the run says about itself.
-        cost: What recording costs.
-        problems: Told of what could not be recorded.
+        info: The run's own facts.
+        cost: The cost of recording.
+        problems: Receives the failures to record.
         clock: Readings of time.
 
     Attributes:
@@ -139,12 +139,12 @@ class EventLog:
 
     @property
     def logged(self) -> int:
-        """Points and summaries that were logged so far; what the thread that writes does changes nothing."""
+        """Points and summaries that were logged so far; the writing thread does not change this number."""
         return self._points.logged + self._intake.queued + self._summaries.taken
 
     @property
     def waits_for_values(self) -> bool:
-        """True if devices or the thread of the summaries are still at work on what was logged."""
+        """True while devices or the summary thread still compute logged values."""
         return bool(len(self._on_devices) or self._summaries.pending or self._summaries.ready)
 
     @property
@@ -155,7 +155,7 @@ class EventLog:
     # --- points and summaries -----------------------------------------------------------------------
 
     def write_waiting(self, now: float) -> None:
-        """Encode what waits, as far as devices are done and writing works.
+        """Encode the waiting points and summaries, as far as devices are done and writing works.
 
         Args:
             now: Steady time in seconds.
@@ -212,7 +212,7 @@ class EventLog:
                 self._wrote += 1
 
     def _write(self, writer: LogWriter | None, rest: deque[PointColumns], now: float) -> bool:
-        """Hand the first columns to the writer; where that fails, keep the rest of them and return False."""
+        """Hand the first columns to the writer; if that fails, keep the rest and return False."""
         columns, at = rest[0], 0
         if writer is None:
             self.dropped += columns.size
@@ -273,7 +273,7 @@ class EventLog:
     # --- the file -----------------------------------------------------------------------------------
 
     def _writer(self, now: float) -> LogWriter | None:
-        """Return the writer; a new file begins with what the run says about itself."""
+        """Return the writer; a new file begins with the run's own facts."""
         if not self.writes:
             return None
         writer = self.sink.writer(now)
@@ -282,7 +282,7 @@ class EventLog:
         return writer
 
     def open(self, now: float) -> None:
-        """Begin the file with what the run says about itself."""
+        """Begin the file with the run's own facts."""
         self._writer(now)
 
     def renumber(self, attempt: int) -> None:
@@ -307,7 +307,7 @@ class EventLog:
         return done
 
     def withdraw(self, role: Role, now: float) -> None:
-        """End the event file; delete it where nothing but what the run says about itself is in it."""
+        """End the event file; delete it if it holds nothing but the run's own facts."""
         if not self._wrote:
             self.sink.discard()
             return
@@ -333,7 +333,7 @@ class EventLog:
     # --- what the run says about itself -------------------------------------------------------------
 
     def write_cost(self, now: float) -> None:
-        """Record what recording costs."""
+        """Record the cost of recording."""
         if not self.spool.has_room(now):
             return
         devices = (DEVICE_POINTS - 1) * (len(self._intake.device_queue) + len(self._on_devices))
@@ -352,7 +352,7 @@ class EventLog:
                 writer.scalars(list(readings.items()), self._intake.step_now(), self._clock.wall())
 
     def write_info(self, now: float) -> None:
-        """Write what the run says about itself."""
+        """Write the run's own facts."""
         writer = self._writer(now)
         if writer is not None:
             self._write_info(writer, now)
@@ -378,7 +378,7 @@ class EventLog:
             self._config_written = True
 
     def write_end(self, now: float) -> None:
-        """Write how the run ended; what no device has finished by now is lost."""
+        """Write how the run ended; values still on a device are lost."""
         for point in self._on_devices.clear():
             self._lost("device", f"{point[0]!r}: its device did not finish before the run was closed")
         self.write_cost(now)
@@ -395,7 +395,7 @@ class EventLog:
         self.write_info(now)
 
     def amend(self) -> None:
-        """Append what the run says about itself to the file that it said it in last, which is closed."""
+        """Append the run's own facts to the closed file that held them last."""
         if self.writes and self.sink.last_paths:
             self._info.problems = dict(self._problems.counts)
             event = self._info.event(self._intake.step_now(), self._clock.wall())

@@ -1,13 +1,13 @@
-"""The ways a process ends or splits, and what each means for its runs.
+"""The ways a process ends or splits, and the effect of each on its runs.
 
-- ``atexit``: runs that nobody closed are closed: finished, or failed where an uncaught exception ended the
+- ``atexit``: runs that nobody closed are closed: finished, or failed if an uncaught exception ended the
   program, or ``sys.exit`` with a code did.
 - A child of multiprocessing: the same when its function is left. After fork it leaves with ``os._exit``,
-  which calls nothing that is registered with ``atexit``.
+  which calls no ``atexit`` functions.
 - The garbage collector takes a run: it is finished, unless an exception took it away.
 - SIGTERM, and SIGHUP of a terminal that goes away: everything is written and the run marked stopped; then the
-  process does what it would have done: the earlier handler runs, or the process dies of the signal. A signal
-  that was ignored, as under ``nohup``, stays ignored.
+  process goes on as without us: the earlier handler runs, or the process dies of the signal. A signal that
+  was ignored, as under ``nohup``, stays ignored.
 - fork: the child's runs become inert, as the thread is not there and the file is the parent's.
 
 Everything here waits for a bounded time only: one deadline is handed down to hooks and writers.
@@ -33,7 +33,7 @@ from stepscope.record.writer_loop import GRACE_SECS, WriterLoop
 END_SECS = 20.0
 """How long the end of a run may take, for hooks, devices and the disk together; at exit, of all runs."""
 SIGNAL_SECS = 5.0
-"""The same after SIGTERM: schedulers kill what takes much longer, and other handlers need time, too."""
+"""The same after SIGTERM: schedulers kill slower processes, and other handlers need time, too."""
 MARK_SHARE = 0.25
 """Share of that in which points are written and runs marked as stopped, before any hook ends."""
 
@@ -119,7 +119,7 @@ def _at_exit_of_child() -> None:
 def _hook_threads() -> None:
     """End runs for a store before Python ends its thread pools: the drivers of stores need them.
 
-    What is registered with ``atexit`` is called after that. Python has no public name for this.
+    Functions of ``atexit`` are called after that. Python has no public name for this.
     """
     global _hooked_threads
     register_early = getattr(threading, "_register_atexit", None)
@@ -156,7 +156,7 @@ def _end_all(writers: list[WriterLoop], error: BaseException | None = None) -> N
 
 
 def _ended_by_exit(writer: WriterLoop) -> Outcome | None:
-    """Return what ``sys.exit`` says of a run; None if it was not called, or the run has gone on since."""
+    """Return the end that ``sys.exit`` gives a run; None if it was not called, or the run has gone on."""
     return _exited if _logged_at_exit.get(writer) == writer.log.logged else None
 
 

@@ -1,7 +1,7 @@
-"""How findings leave a run: in its event file, to a webhook, and to people where they are.
+"""How findings leave a run: in its event file, to a webhook, and to people's messengers.
 
 People are told by Slack, Discord, Teams, e-mail, ntfy and more, through ``apprise``. Whatever a service does,
-the training never waits: what goes over a network has a thread of its own.
+the training never waits: everything that uses a network has a thread of its own.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Outbox(Generic[T]):
         return True
 
     def end(self, timeout: float) -> None:
-        """Deliver what waits, as far as the time in seconds allows."""
+        """Deliver the waiting messages, as far as the time in seconds allows."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -130,7 +130,7 @@ class Webhook:
         """Begin to post.
 
         Args:
-            reporter: Told of what could not be posted.
+            reporter: Receives the failures to post.
         """
         self._reporter = reporter
         self._outbox.start()
@@ -141,7 +141,7 @@ class Webhook:
             self._lost(f"{MOST_POSTS} findings wait already")
 
     def end(self, timeout: float) -> None:
-        """Post what waits, as far as the time allows."""
+        """Post the waiting findings, as far as the time allows."""
         self._outbox.end(timeout)
 
     def _post(self, body: bytes) -> None:
@@ -262,12 +262,12 @@ class Notifier:
     """Sends findings to services, throttled, with a picture of the series and a link.
 
     Args:
-        services: Addresses in apprise's notation: ``slack://…``, ``discord://…``, ``msteams://…``, ``mailto://…``,
-            ``ntfy://…``, ``json://…``. They hold secrets and are never written anywhere.
+        services: Addresses in apprise's notation: ``slack://…``, ``discord://…``, ``msteams://…``,
+            ``mailto://…``, ``ntfy://…``, ``json://…``. They hold secrets and are never written anywhere.
         every_s: The least number of seconds between two findings of one rule; a finding of severity high does
             not wait for a lesser one.
         most_an_hour: The most messages of all rules in an hour. Findings of severity high have the same
-            number for themselves, so that others never use it up. The next message counts what was not sent.
+            number for themselves, so that others never use it up. The next message counts the ones not sent.
         link: The address of the page, to be put into each message.
         picture: Whether to attach a chart of the series.
         clock: Steady time in seconds.
@@ -306,7 +306,7 @@ class Notifier:
         return f"Notifier({', '.join(name for name, _ in self._services)})"
 
     def start(self, run: Run) -> None:
-        """Begin to send; the run is told of what could not be sent."""
+        """Begin to send; report failures to the run."""
         self._run = run
         self._outbox.start()
 
@@ -347,7 +347,7 @@ class Notifier:
         return Notice(title, scrub_text("\n".join(lines)), KINDS[finding.severity], finding.tag, finding.step)
 
     def end(self, timeout: float) -> None:
-        """Send what waits, as far as the time allows."""
+        """Send the waiting messages, as far as the time allows."""
         self._outbox.end(timeout)
 
     def _send(self, message: Notice) -> None:
@@ -433,7 +433,7 @@ _LOGGERS = ("apprise", "urllib3.connectionpool")
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what this thread sends out of the log."""
+    """Keep this thread's requests out of the log."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_FILTER)  # the same filter is added once
     _quiet.on = True

@@ -94,7 +94,7 @@ def amd(
     Args:
         environ: The process environment.
         every: Also those that ``ROCR_VISIBLE_DEVICES`` or ``HIP_VISIBLE_DEVICES`` hide.
-        sys: Where the kernel's files are.
+        sys: Directory of the kernel's files.
         first: Number of the first one.
     """
     cards = [(int(match[1]), name) for name in file_names(f"{sys}/class/drm") if (match := _CARD.match(name))]

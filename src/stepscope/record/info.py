@@ -32,7 +32,7 @@ TAG = "stepscope/run"
 SCHEMA = 1
 MAX_REASON = 1_000
 MAX_UNMEASURED = 64
-"""Number of statements about what is not measured any more; beyond it they are counted."""
+"""Most statements about ended measurements; beyond it they are only counted."""
 HEAD_BYTES = 4096
 """The facts of a run are the second record of its file, and the attempt is among the first of them."""
 _ATTEMPT = re.compile(rb'"attempt": (\d{1,9})')
@@ -55,8 +55,8 @@ class AttemptInfo:
     Attributes:
         changed: The facts have to be written again.
         log_bytes: Length of each completed event file, by name.
-        unmeasured: What is not measured although it was to be, with the step since when, why, and the step
-            from which on it is measured again.
+        unmeasured: Intended measurements that are missing, each with its first step, the cause, and the step
+            of its return.
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of the hooks that took part.
@@ -99,7 +99,7 @@ class AttemptInfo:
             self.total_steps, self.changed = total_steps, True
 
     def lack(self, what: str, since: int, why: str) -> bool:
-        """Note what is not measured from a step on; return False if that is known."""
+        """Note that a measurement is missing from a step on; return False if that is known."""
         known = self.unmeasured.get(what)
         if known is not None and known["until"] is None:
             return False
@@ -122,7 +122,7 @@ class AttemptInfo:
         self.status, self.reason, self.changed = status, reason, True
 
     def resume(self) -> None:
-        """Say that the run goes on after all; what interrupted it stays its reason."""
+        """Mark the run as running again; the interruption stays its reason."""
         self.status, self.changed = "running", True
 
     def as_json(self) -> str:
@@ -191,7 +191,7 @@ def frameworks() -> dict[str, str]:
 
 
 def command_line() -> list[str]:
-    """Return the words that started this process, as the user typed them where Python tells."""
+    """Return the words that started this process, as the user typed them, if Python tells."""
     return list(getattr(sys, "orig_argv", None) or sys.argv)
 
 
@@ -208,7 +208,7 @@ def attempt_number(directory: str) -> int:
 
 
 def renumber(path: str | os.PathLike[str], attempt: int) -> None:
-    """Correct the number of the attempt at the head of a run's file, where others look for it.
+    """Correct the number of the attempt at the head of a run's file, which others read.
 
     Raises:
         OSError: The file cannot be read or written.
@@ -248,7 +248,7 @@ def _attempt_of(path: str) -> int:
 def recording_too(directory: str, role: Role) -> str | None:
     """Return which other process of this machine records the same rank into a directory now, None for none.
 
-    Another job in the same directory, that is: what both log is hard to tell apart afterwards.
+    Another job in the same directory, that is: their points are hard to tell apart afterwards.
     """
     try:
         names = [name for name in os.listdir(directory) if is_own_name(name)]  # noqa: PTH208  names only
@@ -271,7 +271,7 @@ TAIL_BYTES = 1 << 20
 
 
 def _last_facts(path: str) -> dict[str, Any] | None:
-    """Return what a run has said of itself last, None if it lies too far from the end of its file."""
+    """Return the last facts of a run, None if they lie too far from the end of its file."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
@@ -328,7 +328,7 @@ class Rewind:
         self._checkpoints.append(Checkpoint(done, None if path is None else os.fsdecode(os.fspath(path))))
 
     def batch(self, step: int, facts: Mapping[str, Any]) -> None:
-        """Remember what a step is computed from; nothing is copied."""
+        """Remember the batch of a step; nothing is copied."""
         self._batches.append((step, facts))
 
     def last_good(self, first_bad: int) -> Checkpoint | None:
@@ -341,7 +341,7 @@ class Rewind:
         )
 
     def batches(self, steps: Iterable[int]) -> tuple[dict[str, Any], ...]:
-        """Return what is known about some steps, as JSON types; for a repeated step, the newest."""
+        """Return the facts about the batches of some steps, as JSON types; the newest of a repeated step."""
         known = dict(list(self._batches))
         return tuple(
             {"step": step, **readable(known[step])} for step in dict.fromkeys(steps) if step in known

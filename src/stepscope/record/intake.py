@@ -42,15 +42,15 @@ DEVICE_POINTS = 10
 
 
 class Intake:
-    """Takes what is logged, in the thread that logs it, and never waits.
+    """Takes logged values, in the thread that logs them, and never waits.
 
     Args:
         points: Ordinary points on their way.
         steps: The steps of the run.
         info: Says which rank this is and whether the run has ended.
         summaries: Makes summaries and events.
-        cost: The account of what logging costs.
-        problems: Told of what could not be recorded.
+        cost: The account of the cost of logging.
+        problems: Receives the failures to record.
         clock: Readings of time.
         log_dir: The run's directory, for messages.
         max_queue_bytes: Bound of the memory that waiting points take, and of that of all tags.
@@ -114,13 +114,13 @@ class Intake:
         return self.points.count + len(self.device_queue)
 
     def step_now(self) -> int:
-        """Return the step to which belongs what is recorded from a thread that does not train."""
+        """Return the step of values that are recorded outside the training thread."""
         return max(self.last_step, 0) if self._steps.current is None else self._steps.current
 
     # --- numbers ------------------------------------------------------------------------------------
 
     def log(self, tag: Any, value: Any, step: Any = None, wall: float = -1.0) -> None:
-        """Record what ``Points.put`` refused: a new tag, a value on a device, or an invalid value.
+        """Record a value that ``Points.put`` refused: a new tag, a value on a device, or an invalid value.
 
         Args:
             tag: Its series.
@@ -307,7 +307,7 @@ class Intake:
         """Return the step of an event: the given one, the running one, or how many of its tag came before.
 
         Raises:
-            RefusalError: What was given is not a step.
+            RefusalError: the given value is not a step.
         """
         if step is not None:
             return as_step(step)
@@ -317,7 +317,7 @@ class Intake:
     def summary(
         self, tag: Any, step: Any, prepare: Callable[[], Prepared], wall: float | None = None
     ) -> None:
-        """Take what was logged and have it made into a summary; see ``Run.summary``."""
+        """Take a logged value and have it made into a summary; see ``Run.summary``."""
         begun, spent = self._steady(), self._cost.spent
         if not self._info.role.writes or (self.points.gated and not self.gates.wanted(step)):
             return
@@ -382,7 +382,7 @@ class Intake:
         self.points.known.clear()
 
     def forget(self) -> None:
-        """Become inert in a forked child, where the points are the parent's."""
+        """Become inert in a forked child: the points are the parent's."""
         self.close()
         self.forked = True
         self.points.take()
@@ -401,8 +401,8 @@ _HINT = "give one of condition, every_n_steps, every_secs and probability"
 class Gate:
     """The decision to record, made once per step, so that the summaries of a step go together.
 
-    A context: what its thread logs to the run within is recorded or not. As a truth value it decides for what
-    follows, which then need not be computed.
+    As a context it decides for everything that its thread logs to the run within. As a truth value it also
+    spares computing the values.
 
     Args:
         gates: Those of the run.
@@ -453,7 +453,7 @@ class Gates:
     Args:
         points: Receives whether any thread is in a context, so that logging has to ask.
         steps: The steps of the run.
-        info: Says whether this process writes what is logged; else its telemetry gets all of it.
+        info: Tells whether this process writes logged values; else its telemetry gets all of them.
         problems: Told of a condition that fails.
         clock: Gives the time.
     """
@@ -483,7 +483,7 @@ class Gates:
         """Return the gate of a line of the user's; one with a condition is new each time.
 
         Args:
-            line: What names the line.
+            line: Identifies the line.
             condition: As for ``decision``, like the rest.
             every_n_steps: Likewise.
             every_secs: Likewise.
@@ -524,7 +524,7 @@ def decision(
     probability: float | None,
     now: Callable[[], float],
 ) -> Decide:
-    """Return what decides.
+    """Return the function that decides.
 
     Args:
         condition: A truth value, or a function of nothing or of the step that gives one.

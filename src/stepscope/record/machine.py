@@ -2,7 +2,7 @@
 
 In a container too, the numbers of the machine are the machine's. Limits of control groups are nested: Slurm
 sets them for job, step and task, Kubernetes for pod and container. The tightest one counts. Without a limit
-there is no reading; the machine's own then says what is left. What cannot be read is left out: it is not 0.
+there is no reading; the machine's own then tells the rest. Unreadable values are left out: they are not 0.
 Nothing here is called by a training thread.
 """
 
@@ -40,7 +40,7 @@ class Process:
         self._rates = CounterRates()
 
     def read(self, now: float) -> dict[str, float]:
-        """Return the readings; what the system does not tell of a process is left out."""
+        """Return the readings that the system gives of a process."""
         process = self._process
         counts: dict[str, float] = {CPU_CORES: time.process_time()}
         with suppress(psutil.Error, AttributeError, NotImplementedError, OSError):
@@ -69,7 +69,7 @@ class Children:
         """By process, of which psutil compares number and time of start: numbers are used again."""
 
     def read(self, now: float) -> dict[str, float]:
-        """Return the readings; none where there are no children."""
+        """Return the readings; none if there are no children."""
         children = self._parent.children(recursive=True) if len(psutil.pids()) <= MAX_PROCESSES else []
         rates, cores, memory = {}, 0.0, 0
         for child in children:
@@ -133,11 +133,11 @@ class HostMemory:
 
 
 class Disk:
-    """Room where the run is written, and traffic of the machine's disks.
+    """Free space of the run's disk, and traffic of the machine's disks.
 
     Args:
         directory: The run's.
-        sys: Where the kernel's files are.
+        sys: Directory of the kernel's files.
     """
 
     def __init__(self, directory: str, sys: str = "/sys") -> None:
@@ -180,11 +180,11 @@ def _disks() -> dict[str, Any]:
 class Network:
     """Traffic of the machine's network cards, and of its InfiniBand or similar ports.
 
-    Bridges, tunnels and bonds repeat what cards carry, so only cards count; in a container, which has none,
-    everything but the loopback does.
+    Bridges, tunnels and bonds repeat the traffic of cards, so only cards count; in a container, which has
+    none, everything but the loopback does.
 
     Args:
-        sys: Where the kernel's files are.
+        sys: Directory of the kernel's files.
     """
 
     def __init__(self, sys: str = "/sys") -> None:
@@ -221,7 +221,7 @@ def add(counts: dict[str, float], tag: str, number: float | None, unit: float = 
 
 
 def file_text(path: str) -> str | None:
-    """Return what a file holds; None if it cannot be read."""
+    """Return the content of a file; None if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123  no Path object per reading
             return file.read()
@@ -249,7 +249,7 @@ def file_table(path: str, *, separator: str = " ") -> dict[str, int]:
 
 
 def file_names(path: str) -> list[str]:
-    """Return the names in a directory, sorted; none where it cannot be read."""
+    """Return the names in a directory, sorted; none if it cannot be read."""
     try:
         return sorted(os.listdir(path))  # noqa: PTH208
     except OSError:
@@ -293,7 +293,7 @@ class ControlGroup(NamedTuple):
     """A control group's directory.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
         modern: It is of cgroup v2.
     """
 
@@ -305,8 +305,8 @@ class Container:
     """Reads the control groups of this process.
 
     Args:
-        proc: Where the kernel's files are.
-        root: What is put before paths of mounts, in tests.
+        proc: Directory of the kernel's files.
+        root: Prefix of the mounts' paths, for tests.
     """
 
     def __init__(self, proc: str = "/proc", root: str = "") -> None:
@@ -366,8 +366,8 @@ def groups(controller: str, proc: str = "/proc", root: str = "") -> list[Control
 
     Args:
         controller: "cpu", "cpuacct" or "memory".
-        proc: Where the kernel's files are.
-        root: What is put before paths of mounts, in tests.
+        proc: Directory of the kernel's files.
+        root: Prefix of the mounts' paths, for tests.
     """
     own = {}
     for line in (file_text(f"{proc}/self/cgroup") or "").splitlines():
@@ -388,7 +388,7 @@ class GroupMount(NamedTuple):
 
     Attributes:
         root: Which directory of the file system is seen.
-        point: Where it is seen.
+        point: The mount point.
         kind: Type of the file system.
         options: Of the file system.
     """
@@ -441,7 +441,7 @@ def memory_limit(group: ControlGroup) -> float | None:
 
 
 def usage_directory(group: ControlGroup, proc: str, root: str) -> str:
-    """Return where cgroup v1 accounts for the processor time of a group that limits it."""
+    """Return the directory of cgroup v1 with the processor time of a limited group."""
     if group.modern:
         return group.path
     level = [other.path for other in groups("cpu", proc, root)].index(group.path)

@@ -26,10 +26,10 @@ def resident_bytes() -> float:
 
 
 def device_bytes(modules: Mapping[str, Any] = sys.modules) -> float:
-    """Return what live arrays take on the devices of this process, NaN if no allocator tells.
+    """Return the bytes of live arrays on the devices of this process, NaN if no allocator tells.
 
     Args:
-        modules: Where frameworks are looked up; none is imported.
+        modules: Imported modules, to look frameworks up; none is imported.
     """
     found = [number for ask in (_torch_bytes, _jax_bytes) if (number := _asked(ask, modules)) is not None]
     return sum(found) if found else NAN

@@ -1,8 +1,8 @@
 """Texts for the user: warnings, lines on the console, logs. None of them waits for somebody to read it.
 
 A pipe that nobody reads, as of a paused pager or a connection that hangs, takes some 64 KiB and then holds up
-whoever writes into it. So a stream is asked first whether it takes a text of one page, which is what a pipe
-that says so holds at least, and a longer text is cut.
+whoever writes into it. So a stream is asked first whether it takes a text of one page, the least that such a
+pipe has room for, and a longer text is cut.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def ready(stream: IO[str] | None = None) -> bool:
     """Return whether a stream takes a text without waiting.
 
     Args:
-        stream: By default ``sys.stderr``. One without a file, as in a notebook, may pass on what it gets to
-            the standard error, which is asked then.
+        stream: By default ``sys.stderr``. One without a file, as in a notebook, may pass its text on to the
+            standard error, which is asked then.
     """
     stream = sys.stderr if stream is None else stream
     if stream is None:

@@ -1,11 +1,11 @@
 """File systems shared with other machines, found in the mount table: how a run must be written there.
 
-What a program has flushed is seen by the other processes of its machine. Whether and when another machine
+Flushed bytes are seen by the other processes of the machine. Whether and when another machine
 sees it is decided by the file system:
 
 - Buckets that are mounted make an object of a file when it is closed, some only then, and cannot append to it
   afterwards: nothing of an open file is ever seen. A run is sent there in pieces.
-- NFS and its like keep what was written in the cache of this machine, for half a minute and more, until the
+- NFS and its like keep written bytes in the cache of this machine, for half a minute and more, until the
   file is synchronized or closed (nfs(5): close-to-open cache consistency). A run is written in place, and
   what is flushed is synchronized.
 - Lustre, GPFS and Ceph hold the caches of all machines together by locks: what was flushed is there.
@@ -33,7 +33,7 @@ UNTIL_SYNCHRONIZED = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "kafs", "9p", "virtiofs", "beegfs", "sshfs", "glusterfs",
      "juicefs", "alluxio", "moosefs", "mfs", "lizardfs", "davfs", "objectivefs", "seaweedfs"}
 )  # fmt: skip
-"""File systems whose clients keep what was written until it is synchronized, or the file is closed."""
+"""File systems whose clients keep written bytes until they are synchronized or the file is closed."""
 SEGMENTS = "STEPSCOPE_SEGMENTS"
 """Variable by which a user decides: ``always`` in pieces wherever the run lies, ``never``, or ``auto``."""
 PATIENCE_SECS = 1.0
@@ -41,7 +41,7 @@ TABLE = Path("/proc/self/mountinfo")
 
 
 class Mount(NamedTuple):
-    """A mounted file system: where, of which type (``nfs4``, ``fuse.gcsfuse``), and what was mounted."""
+    """A mounted file system: its mount point, type (``nfs4``, ``fuse.gcsfuse``) and source."""
 
     place: str
     kind: str
@@ -56,7 +56,7 @@ class Mount(NamedTuple):
         return "synchronized" if names & UNTIL_SYNCHRONIZED else "in place"
 
     def _names(self) -> set[str]:
-        """Return what the type calls the file system; plain FUSE is told by what was mounted."""
+        """Return the file system's name by its type; plain FUSE is known by its source."""
         kind = self.kind.lower()
         if kind in ("fuse", "fuseblk"):
             return {re.split(r"[:#@/]", self.source.lower())[0], Path(self.source.lower()).name}
@@ -120,6 +120,6 @@ def manner_at(path: str) -> Manner:
 
 
 def is_synchronized(path: str) -> bool:
-    """Return whether what is flushed in a directory is to be synchronized, for other machines to see it."""
+    """Return whether flushed bytes in a directory must be synchronized for other machines."""
     mount = mount_of(path)
     return mount is not None and mount.manner != "in place"

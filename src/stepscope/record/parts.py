@@ -30,9 +30,9 @@ from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks
 
 STRICT_PATIENCE = 20
-"""Factor on waiting times in strict mode, where a disk that does not answer is an error."""
+"""Factor on waiting times in strict mode, in which a disk that does not answer is an error."""
 RESERVE_SHARE, RESERVE_SECS = 0.2, 2.0
-"""Share of that, and the most seconds, that the writer keeps for what hooks log at their end."""
+"""Share of that, and the most seconds, that the writer reserves for values that hooks log at their end."""
 
 
 class RunParts:
@@ -45,13 +45,13 @@ class RunParts:
     Attributes:
         directory: The run's directory; of a run in a store the one that it is recorded in first.
         url: The address of the run in its store; None if it is a directory.
-        problems: Told of what could not be recorded.
+        problems: Receives the failures to record.
         uploader: Sends the run to its store; None if it is a directory.
-        info: What the run says about itself.
+        info: The run's own facts.
         points: The points that wait.
-        cost: The account of what recording costs.
+        cost: The account of the cost of recording.
         summaries: Makes images, histograms and all that is not a number.
-        intake: Takes what is logged.
+        intake: Takes logged values.
         gates: Which of it is recorded.
         log: The event file.
         writer: The thread that writes.
@@ -104,7 +104,7 @@ class RunParts:
         )
 
     def make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> None:
-        """Make what the training's threads meet."""
+        """Make the parts that the training's threads call."""
         steps, info, problems, clock = self._steps, self.info, self.problems, self._clock
         wake = partial(self._requests.put, None)
         self.points = Points(clock.own_wall, EVERY, clock.own_steady)
@@ -204,7 +204,7 @@ class RunParts:
             raise
 
     def cancel(self, error: BaseException) -> None:
-        """End what has begun of a run that an exception prevents, such as Ctrl-C: no thread goes on.
+        """End the started parts of a run whose creation failed, as by Ctrl-C: no thread goes on.
 
         Args:
             error: The exception.
@@ -220,7 +220,7 @@ class RunParts:
 
 
 def unwritten(points: int, directory: str) -> RecordError:
-    """Return what to say of points that were not written when the run was closed."""
+    """Return the message about points that were not written when the run was closed."""
     return RecordError(
         f"the run was closed before {points} points could be written",
         hint="see the earlier warning of this run for the cause",
@@ -239,9 +239,9 @@ def _attempt(directory: str, role: Role, uploader: Uploader | None) -> int:
 
 
 def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:
-    """Return what ends the hooks of a run, or in a forked child lets go of them.
+    """Return the function that ends the hooks of a run, or in a forked child drops them.
 
-    What is recorded is written before: no hook that takes long can lose it.
+    Recorded values are written before: no slow hook can lose them.
     """
 
     def on_close(status: Status | None, deadline: Deadline) -> None:

@@ -66,7 +66,7 @@ NO_POINTS = ("alert", "callback", "hook", "overlap", "role", "writer")
 
 
 def pass_on(error: BaseException) -> None:
-    """Raise what is meant to end the program, as ``SystemExit``, unless this is a thread of the recorder.
+    """Raise an exception that ends the program, as ``SystemExit``, unless this is a thread of the recorder.
 
     There it would end that thread alone, and with it all recording.
     """
@@ -79,10 +79,10 @@ OWN_THREADS = "stepscope-"
 
 
 class Reporter(Protocol):
-    """A receiver of problems: a run, or ``Problems`` alone where there is no run yet."""
+    """A receiver of problems: a run, or ``Problems`` alone if there is no run yet."""
 
     def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
-        """Count what went wrong, and warn once, at the user's line; see ``Run.report``."""
+        """Count a failure and warn once, at the user's line; see ``Run.report``."""
 
 
 MAX_UNSAID = 100
@@ -124,7 +124,7 @@ class Problems:
             self.counts[reason] = self.counts.get(reason, 0) + points
 
     def report(self, reason: str, error: StepscopeError, *, points: int = 1, later: bool = False) -> None:
-        """Count what went wrong, and warn once; ``later`` from any thread but the user's."""
+        """Count a failure and warn once; ``later`` from any thread but the user's."""
         (self.post if later else self.tell)(reason, error, points=points)
 
     def tell(self, reason: str, error: StepscopeError, *, points: int = 1) -> None:
@@ -132,7 +132,7 @@ class Problems:
 
         Args:
             reason: A word under which the points are counted.
-            error: What to raise or to say.
+            error: The exception to raise, or the text.
             points: Points lost to it; 0 if none is.
         """
         if points:
@@ -177,8 +177,8 @@ class Problems:
     def warn(self, text: str, site: Site | None = None) -> None:
         """Warn at a line of the user's, by default the present one.
 
-        It never raises, not even as an error, and never waits: where nobody reads the warnings, they are
-        given later.
+        It never raises, not even as an error, and never waits: if nobody reads the warnings, they are given
+        later.
         """
         site = site or user_site() or self._home
         if not messages.ready():
@@ -211,7 +211,7 @@ class RefusalError(ValueError):
 
     Args:
         reason: Under which it is counted.
-        found: What was given, for the end of a sentence.
+        found: The given value, for the end of a sentence.
         hint: The next action.
     """
 

@@ -108,7 +108,7 @@ class Hook:
     def end(self, run: Any, status: str, deadline: Deadline) -> None:
         """Finish, while the run can still be logged to.
 
-        What was recorded before is on disk by then. A method of two arguments is called without the deadline.
+        Values recorded before are on disk by then. A method of two arguments is called without the deadline.
         It runs on a thread of its own, which is not waited for once the deadline has passed; the thread that
         closes the run waits meanwhile.
 

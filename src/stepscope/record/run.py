@@ -1,4 +1,4 @@
-"""Run: what a training script logs with."""
+"""Run: the object with which a training script logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Run(HotCalls, SummaryMethods):
     """One attempt to train, recorded in a directory.
 
     Logging puts a point into a queue and returns: it never waits for a device, a disk or a lock, and never
-    raises. What cannot be recorded is one warning at your line, then a count in ``problems``, in the run
+    raises. A failure to record is one warning at your line, then a count in ``problems``, in the run
     itself and on the page. With ``STEPSCOPE_STRICT=1`` in the environment it is raised instead.
 
     A thread encodes and writes. A point reaches the operating system, where every reader can see it, within
@@ -51,19 +51,19 @@ class Run(HotCalls, SummaryMethods):
     The run ends with ``close()``, the end of its ``with`` block or of the process. It is then *finished*;
     *failed* if an exception left the block or ended the program; *stopped* after SIGTERM or Ctrl-C.
 
-    In a distributed job only the chief writes what is logged; each rank, including the chief, writes a small
+    In a distributed job only the chief writes logged values; each rank, including the chief, writes a small
     telemetry file of its own: step times, memory, loss. An evaluator writes event files below the run.
     A process that opens a directory again is a new attempt beside the earlier ones: nothing is overwritten.
 
-    A run is made of ``RunParts``: an ``Intake`` takes what is logged, a ``TrainingLoop`` follows the steps, a
+    A run is made of ``RunParts``: an ``Intake`` takes logged values, a ``TrainingLoop`` follows the steps, a
     ``SummaryEncoder`` makes images and histograms, a ``WriterLoop`` writes through an ``EventLog``. Hooks and
-    integrations see what ``record/protocol.py`` names, and nothing with an underscore.
+    integrations use the names of ``record/protocol.py``, and nothing with an underscore.
 
     Args:
         log_dir: The run's own directory, created if it is missing; or the URL of one in a store, such as
             ``s3://bucket/runs/first``: the run is recorded on this machine and sent from there, by a thread
             that training never waits for.
-        config: What the run is made of: a mapping, dataclass or namespace. Secrets are taken out.
+        config: The run's configuration: a mapping, dataclass or namespace. Secrets are taken out.
         tags: Labels.
         hooks: Called at the run's steps, in this order.
         alerts: Rules of your own, as for ``alert``.
@@ -75,7 +75,7 @@ class Run(HotCalls, SummaryMethods):
         max_queue_bytes: Memory limit for waiting points. Beyond it points are dropped and counted;
             training never waits.
         max_summary_bytes: The same for images, histograms and everything else that waits to be encoded.
-        rank: This process's number, from 0; by default what an initialised runtime or the launcher says, see
+        rank: This process's number, from 0; by default from an initialised runtime or the launcher, see
             ``stepscope whoami``.
         world_size: Number of processes that train.
         role: "evaluator", "ps", or another name for this process; by default "chief" or "worker".
@@ -84,8 +84,8 @@ class Run(HotCalls, SummaryMethods):
         eval_name: An evaluator's own name; it writes into ``eval_<name>`` instead of ``eval``.
         handle_sigterm: Whether to write everything out when the process is told to end. An earlier handler
             runs next.
-        own_file: Whether what the run says about itself (state, cost, findings) goes into a separate file
-            beside the event file, so that TensorBoard shows only what was logged; otherwise it goes into
+        own_file: Whether the run's own facts (state, cost, findings) go into a separate file
+            beside the event file, so that TensorBoard shows only logged values; otherwise they go into
             the event file.
         storage_options: For the driver of a store, as fsspec takes them. They are neither recorded nor shown.
 
@@ -94,8 +94,8 @@ class Run(HotCalls, SummaryMethods):
         url: The address of the run in its store, without a secret; None if it is a directory.
         clock: Readings of time.
         step_counter: Counts and times the steps.
-        cost: The account of what recording costs.
-        rewind: The checkpoints that were saved, and what the last steps were computed from.
+        cost: The cost of recording.
+        rewind: The checkpoints that were saved, and the batches of the last steps.
         examples: Examples counted so far, those before a resume not included.
         tokens: The same for tokens.
 
@@ -197,11 +197,11 @@ class Run(HotCalls, SummaryMethods):
         wall: float | None = None,
         background: bool = False,
     ) -> None:
-        """Record what a function produces later, on another thread: any summary, a graph, run metadata.
+        """Record the product of a function later, on another thread: any summary, a graph, run metadata.
 
         Args:
             make: Returns an event, or the values of one, or None for nothing. It runs once, in order, not on
-                the training thread; what it uses must not change after this call.
+                the training thread; the objects that it uses must not change after this call.
             step: As for ``scalar``; if no steps are counted, the events of a tag are numbered from 0.
             nbytes: The memory that ``make`` keeps alive, counted against ``max_summary_bytes``.
             tag: Its name in messages.
@@ -220,8 +220,8 @@ class Run(HotCalls, SummaryMethods):
         Args:
             tag: Its series.
             step: As for ``scalar``.
-            prepare: Called at once, where the summary is recorded at all; copies what was given and returns
-                what makes the summary later.
+            prepare: Called at once, if the summary is recorded at all; copies the given values and returns
+                the function that makes the summary later.
             wall: Its time in seconds since the epoch; by default now.
         """
         self._intake.summary(tag, step, prepare, wall)
@@ -281,9 +281,9 @@ class Run(HotCalls, SummaryMethods):
         every_secs: float | None = None,
         probability: float | None = None,
     ) -> Gate:
-        """Record only some of what is logged, as a context: ``with run.record_if(every_secs=60):``.
+        """Record only some of the logged values, as a context: ``with run.record_if(every_secs=60):``.
 
-        As a condition, ``if run.record_if(every_n_steps=100):``, it also spares computing what is logged. It
+        As a condition, ``if run.record_if(every_n_steps=100):``, it also spares computing the values. It
         decides once per step, so that the summaries of a step stay together. Of nested contexts the innermost
         counts, as with ``tf.summary.record_if``; each applies to its own thread. The calling line keeps its
         state, such as the time of the last summary, for the next round of a loop.
@@ -342,7 +342,7 @@ class Run(HotCalls, SummaryMethods):
         self._loop.expect(total_steps, estimate=estimate)
 
     def count(self, examples: int = 0, tokens: int = 0) -> None:
-        """Count what the running step processes, for examples and tokens per second.
+        """Count the units that the running step processes, for examples and tokens per second.
 
         Args:
             examples: To add to ``examples``.
@@ -371,10 +371,10 @@ class Run(HotCalls, SummaryMethods):
             hook.alert(when)
 
     def batch(self, indices: Any = None, *, step: int | None = None, **facts: Any) -> None:
-        """Say what the running step is computed from, so that a finding can name the batch in which it began.
+        """Name the data of the running step, so that a finding can name the batch in which it began.
 
         Kept in memory for the last 512 steps and written only with a finding of the health rules. Nothing is
-        copied or read until then: what is given must not change.
+        copied or read until then: the given objects must not change.
 
         Args:
             indices: Of the examples in the data set: a list, array or tensor.
@@ -431,7 +431,7 @@ class Run(HotCalls, SummaryMethods):
         return Pause(self.step_counter, name, lambda seconds: self.scalar(tag, seconds))
 
     def rank_group(self, name: str | None) -> None:
-        """Say what this rank works on, where the ranks of a job do different work.
+        """Name the part of the model or data that this rank works on, if ranks do different work.
 
         Ranks are compared only within a group: the ranks of one stage of a pipeline, or of one group of
         experts. ``watch`` sets it for models whose tensors are in a PyTorch ``DeviceMesh`` with such a
@@ -456,7 +456,7 @@ class Run(HotCalls, SummaryMethods):
         ``CheckpointHook`` does this for its own.
 
         Args:
-            path: Where it is.
+            path: Its location.
             steps_done: How many steps the saved model has done; by default all up to the running one.
         """
         counter = self.step_counter
@@ -632,7 +632,7 @@ class Run(HotCalls, SummaryMethods):
 
         Args:
             reason: The word under which it is counted in ``problems``.
-            error: What to say or, in strict mode, to raise.
+            error: The text or, in strict mode, the exception to raise.
             points: The number of points lost to it.
             later: Whether to warn at the user's next call; for calls from any thread but theirs.
         """
@@ -663,7 +663,7 @@ class Run(HotCalls, SummaryMethods):
         """Warn of something that the run shows, rather than of a failure to record: nothing is counted.
 
         Args:
-            text: What to say.
+            text: The text.
             later: Whether to warn at the user's next call; for calls from any thread but theirs.
         """
         (self._problems.post_warning if later else self._problems.warn)(text)
@@ -673,7 +673,7 @@ class Run(HotCalls, SummaryMethods):
 
     @property
     def recording(self) -> bool:
-        """True if the run accepts what is logged: it has a thread, and nothing has ended it."""
+        """True if the run accepts values: it has a thread, and nothing has ended it."""
         return self._intake.taking
 
     @property

@@ -81,7 +81,6 @@ class LogFiles:
         self._of(values[0][0] if values else "").scalars(values, step, wall_time)
 
     def records(self, data: bytes) -> None:
-        """Add whole records of what was logged."""
         self._log.records(data)
 
     def event(self, event: Event) -> None:
@@ -90,16 +89,16 @@ class LogFiles:
         self._of(values[0].tag if values else "").event(event)
 
     def flush(self, sync: bool = False) -> None:
-        """Write what is buffered. Raises OSError; what was not written stays buffered."""
+        """Write the buffers. Raises OSError; unwritten bytes stay buffered."""
         for file in reversed(self._files):  # whose points they are before the points
             file.flush(sync)
 
     def take_back(self) -> list[bytes]:
-        """Take back what is not yet in each file as whole records."""
+        """Take back the records that are not yet whole in each file."""
         return [rest for file in self._files for rest in file.take_back()]
 
     def put(self, rest: list[bytes]) -> None:
-        """Add what was taken back from other files."""
+        """Add records taken back from other files."""
         if self._own is not self._log:  # it may be as much as fills the event file at once
             with contextlib.suppress(OSError):  # what was not written stays buffered
                 self._own.flush()
@@ -121,14 +120,14 @@ class LogFiles:
         return self._log.fileno()
 
     def close(self) -> None:
-        """Write what is buffered and close the files, also where writing fails."""
+        """Write the buffers and close the files, even if writing fails."""
         try:
             self._log.close()
         finally:
             self._own.close()
 
     def abandon(self) -> None:
-        """Close the files without writing what is buffered."""
+        """Close the files without writing the buffers."""
         for file in self._files:
             file.abandon()
 
@@ -174,10 +173,10 @@ class LogWriter(Protocol):
         """Add any event."""
 
     def flush(self, sync: bool = False) -> None:
-        """Write what is buffered."""
+        """Write the buffer."""
 
     def take_back(self) -> list[bytes]:
-        """Take back what is not yet in the file as whole records, for another file."""
+        """Take back the records that are not yet whole in the file, for another file."""
 
     def put(self, rest: list[bytes]) -> None:
         """Add whole records without writing any, as those that were taken back from another file."""
@@ -186,24 +185,24 @@ class LogWriter(Protocol):
         """Return the number of the open file."""
 
     def close(self) -> None:
-        """Write what is buffered and close the file."""
+        """Write the buffer and close the file."""
 
     def abandon(self) -> None:
-        """Close the file without writing what is buffered."""
+        """Close the file without writing the buffer."""
 
 
 class Sink:
     """Opens a writer and keeps trying.
 
-    After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. What the
-    writer had buffered stays there. A deleted file is begun again. A file that may not grow further, or whose
+    After a failure nothing is written until a back-off has passed, 1 s at first and 30 s at most. The
+    writer's buffer stays there. A deleted file is begun again. A file that may not grow further, or whose
     location is broken, keeps the whole records that it holds, and the rest goes into a new file.
 
     Args:
-        directory: Where the files are made.
+        directory: Directory of the files.
         open_writer: Makes a writer in a directory.
         problems: Told of failures.
-        what: What to call the file.
+        what: Name of the file in messages.
     """
 
     def __init__(
@@ -265,7 +264,7 @@ class Sink:
         return self._writer
 
     def begun(self, writer: LogWriter) -> None:
-        """Note that the header of a new file is written; what an earlier file did not take comes next."""
+        """Note that the header of a new file is written; records that an earlier file refused come next."""
         self.fresh = self.moved = False
         self._head = writer.whole_bytes + writer.buffered_bytes
         rest, self._rest = self._rest, None
@@ -293,7 +292,7 @@ class Sink:
         return True
 
     def _flush(self, writer: LogWriter, now: float, *, sync: bool) -> None:
-        """Flush; where other machines see only what is synchronized, do that too, once a second at most."""
+        """Flush; if other machines see only synchronized bytes, synchronize too, once a second at most."""
         due = self._synced and not sync and now >= self._sync_at
         if due:
             self._sync_at = now + SYNC_SECS
@@ -349,7 +348,7 @@ class Sink:
         return True
 
     def close(self) -> None:
-        """Close the file; the caller has flushed it. What a full disk has not taken stays counted."""
+        """Close the file; the caller has flushed it. Records that a full disk has not taken stay counted."""
         self.last_paths = self.paths
         writer, self._writer = self._writer, None
         if writer is not None:

@@ -1,9 +1,9 @@
 """The spool, a directory of the user's: a run for a store is recorded there first and sent from there.
 
 ``<spool>/<hash of the URL>/<time>-<host>-<pid>-<n>/`` holds ``run/``, which is the run's directory as any
-other, ``entry.json`` with the address and no secret, ``sent.json`` with what is in the store already, and
-``lock``, which is held as long as a process sends. A lock that is free names a process that has died.
-``SpoolRoom`` bounds what all processes of a run on this machine keep there.
+other, ``entry.json`` with the address and no secret, ``sent.json`` with the objects that are in the store
+already, and ``lock``, which is held as long as a process sends. A lock that is free names a process that has
+died. ``SpoolRoom`` bounds the bytes that all processes of a run on this machine keep there.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def spool_home() -> Path:
 
 
 def folder_of(url: str) -> Path:
-    """Return where the entries of one URL lie; passwords and tokens in it make no difference."""
+    """Return the folder of the entries of one URL; passwords and tokens in it make no difference."""
     return spool_home() / hashlib.sha256(shown(url).rstrip("/").encode()).hexdigest()[:24]
 
 
 def spool_bytes() -> int:
-    """Return the bound of what waits of a run on this machine.
+    """Return the most bytes of a run that may wait on this machine.
 
     Raises:
         UsageError: ``STEPSCOPE_SPOOL_BYTES`` is not a number of bytes.
@@ -126,7 +126,7 @@ class SpoolRoom:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder; what vanishes meanwhile counts nothing."""
+    """Return the size of all files below a folder; files that vanish meanwhile count nothing."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -151,7 +151,7 @@ class SentFile:
 
     @classmethod
     def parse(cls, facts: Mapping[str, Any]) -> SentFile:
-        """Return what was saved. Raises KeyError, TypeError or ValueError where it is damaged."""
+        """Return the saved content. Raises KeyError, TypeError or ValueError if it is damaged."""
         pieces = [(int(start), int(end)) for start, end in facts["pieces"]]
         whole, stamp = facts["whole"], facts["stamp"]
         return cls(
@@ -174,7 +174,7 @@ class SpoolEntry:
         path: Its folder.
         url: The address without a secret.
         options: Options of the driver that are not secrets.
-        files: What is in the store, by path from the run's directory.
+        files: The objects in the store, by path from the run's directory.
         pending: The operation that was begun last, to be repeated if it was not finished.
     """
 
@@ -247,7 +247,7 @@ class SpoolEntry:
             os.close(lock)
 
     def save(self) -> None:
-        """Write what is in the store. Raises OSError."""
+        """Save the list of objects in the store. Raises OSError."""
         files = {
             name: {"pieces": each.pieces, "whole": each.whole, "stamp": each.stamp}
             for name, each in self.files.items()

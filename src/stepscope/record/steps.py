@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.record.problems import Problems
 
 Called = tuple["Rest | None", Hook, Callable[[int], None]]
-"""A hook that may rest, and what to call of it."""
+"""A hook that may rest, and its method to call."""
 MAX_FAILURES = 3
 """Failures in a row after which a hook is switched off."""
 WITHDRAW_SECS = 10.0
@@ -43,7 +43,7 @@ class Hooks:
 
     Args:
         run: The run, which may be gone.
-        problems: Told of what hooks raise.
+        problems: Receives the exceptions of hooks.
         steps: Tells of their boundaries.
     """
 
@@ -94,7 +94,7 @@ class Hooks:
         self._choose()
 
     def withdraw(self) -> None:
-        """End the hooks that are not meant for this rank, where it turned out not to be the chief."""
+        """End the hooks that are not meant for this rank, if it turned out not to be the chief."""
         run = self._run()
         if run is None:
             return
@@ -190,7 +190,7 @@ class StepFollower:
     """Keeps the measurements of each step for a hook that rests and looks now and then.
 
     Args:
-        steps: Those that end from now on; the oldest are forgotten where nobody looks for ``PAST`` of them.
+        steps: Those that end from now on; the oldest are forgotten if nobody looks for ``PAST`` of them.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -206,11 +206,11 @@ class StepFollower:
 class TrainingLoop:
     """Goes with the training loop: numbers its steps, knows how many there will be, and when to stop.
 
-    The counter itself (``kernels.steps``) is compiled; it calls this where something is unusual.
+    The counter itself (``kernels.steps``) is compiled; it calls this in unusual cases.
 
     Args:
         counter: Counts the steps and times them.
-        intake: Takes the times where more points wait than usual.
+        intake: Takes the times if more points wait than usual.
         withdraw: Ends the hooks that are not meant for this rank.
         info: Told how many steps there will be.
         problems: Told of a stop that other ranks do not know of.
@@ -218,7 +218,7 @@ class TrainingLoop:
         logged: Returns how much was logged so far.
 
     Attributes:
-        withdraw: Called by the counter where this rank turned out not to be the chief.
+        withdraw: Called by the counter if this rank turned out not to be the chief.
         stop: The request to stop; None before one.
         shares_stop: Whether a hook lets the other ranks know of a request to stop.
     """
@@ -245,7 +245,7 @@ class TrainingLoop:
             intake.points.admit(tag)
 
     def steps(self, owner: object, iterable: Iterable[T], start: int | None) -> Iterator[T]:
-        """Return what loops over data, each item being one step.
+        """Return a loop over data, each item being one step.
 
         Args:
             owner: Lives as long as the loop.
@@ -358,7 +358,7 @@ class TrainingLoop:
 
 
 class Stage:
-    """A stage that lasts as long as a block; what ran before goes on after it. May be entered again.
+    """A stage that lasts as long as a block; the earlier stage goes on after it. May be entered again.
 
     Args:
         stages: Of the run.
@@ -387,7 +387,7 @@ class Pause(Stage):
 
     Args:
         steps: Of the run.
-        name: Of what is done meanwhile.
+        name: Name of the work done meanwhile.
         ended: Is told how many seconds the block took.
     """
 

@@ -66,7 +66,7 @@ class Telemetry:
         attempt: Number of the attempt.
         started: When the run began, seconds since the epoch.
         steps: The step that runs.
-        problems: Told of what cannot be written.
+        problems: Receives the failures to write.
 
     Attributes:
         names: Tags in the order in which they were logged first.
@@ -180,7 +180,7 @@ class Telemetry:
         self.flush(now)
 
     def turn(self, now: float) -> None:
-        """Write what is due."""
+        """Write the rows that are due."""
         if now - self._flushed_at >= FLUSH_SECS and (self._rows or self._news or self._sink.buffered_bytes):
             self.flush(now)
 
@@ -245,12 +245,12 @@ class Telemetry:
         return self.flush(now)
 
     def amend(self, status: str, reason: str | None, wall: float) -> None:
-        """Say again how the rank ended, behind what its closed file holds."""
+        """Say again how the rank ended, at the end of its closed file."""
         for path in self._sink.last_paths:
             append(path, frame(encoded_facts(END, status=status, reason=reason, ended=wall)))
 
     def close(self) -> None:
-        """Close the file; what is not in it by now is lost."""
+        """Close the file; rows not in it by now are lost."""
         self._sink.close()
 
     def become(self, role: Role) -> None:
@@ -321,8 +321,8 @@ class Telemetry:
     def _due(self, now: float) -> tuple[list[tuple[int, TelemetryRow]], list[tuple[int, TelemetryRow]]]:
         """Take away the rows that can be written, and those of steps that were written before.
 
-        The step that runs waits for its end, and one that has ended a while for its device. Where the user
-        numbers the steps there is no end to wait for.
+        The step that runs waits for its end, and one that has ended a while for its device. If the user
+        numbers the steps, there is no end to wait for.
         """
         running, current = self._horizon
         rows: list[tuple[int, TelemetryRow]] = []
@@ -349,7 +349,7 @@ class Telemetry:
         return now < row.held
 
     def _bound(self) -> None:
-        """Drop the oldest steps where too many wait for the disk."""
+        """Drop the oldest steps if too many wait for the disk."""
         surplus = len(self._rows) - MAX_WAITING
         if surplus > 0:
             for step in list(itertools.islice(self._rows, surplus)):
@@ -376,7 +376,7 @@ def _fill_loss(row: TelemetryRow, value: float, wall: float) -> None:
 
 
 def folder_of(log_dir: str) -> str:
-    """Return where the ranks of a run write."""
+    """Return the folder of the ranks' files."""
     return os.path.join(log_dir, layout.FOLDER)  # noqa: PTH118  text, as all of a run's paths here
 
 

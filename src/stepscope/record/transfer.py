@@ -3,7 +3,7 @@
 Event files go as pieces while they grow, because an object cannot be appended to. Many small pieces are
 merged into one; once a run has ended, one object takes the place of all. Every other file goes whole, again
 when it has changed. Each operation is noted in the spool before it begins and is done again after a crash, to
-the same name with the same bytes; a piece is deleted only when what replaces it is there, in full.
+the same name with the same bytes; a piece is deleted only when its replacement is complete.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Transfer:
     # --- doing it -----------------------------------------------------------------------------------
 
     def push(self, now: float, *, everything: bool) -> None:
-        """Send what is due.
+        """Send the files that are due.
 
         Args:
             now: Wall time, to know which files have settled.
-            everything: Also what would be sent later, in larger pieces.
+            everything: Send also bytes that could wait for larger pieces.
         """
         self._resume()
         for name, path, stat in files_in(self.entry):
@@ -89,9 +89,9 @@ class Transfer:
                 self.entry.save()
 
     def drop_uploads(self) -> None:
-        """Have the store delete what is left of uploads of these files that were broken off.
+        """Have the store delete the remains of broken uploads of these files.
 
-        Where that is not allowed, or the store knows no such request, it stays.
+        If that is not allowed, or the store knows no such request, it stays.
         """
         self._broken_off = False
         mine = {f"{self._root}/{name}".lstrip("/") for name, _, _ in files_in(self.entry)}
@@ -194,7 +194,7 @@ class Transfer:
         entry.save()
 
     def _beginning(self, path: Path, end: int) -> Path:
-        """Return a file with so many bytes of an event file: itself, where it has grown no further."""
+        """Return a file with so many bytes of an event file: itself, if it has grown no further."""
         if path.stat().st_size == end:
             return path
         part = self.entry.path / ".beginning"

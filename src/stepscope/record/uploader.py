@@ -1,4 +1,4 @@
-"""The thread that sends a run to its store while it is recorded, and reports what has not arrived."""
+"""The thread that sends a run to its store while it is recorded, and reports missing files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ASK_SECS = 10.0
 """The longest that a run waits for a store to say which attempts there were, before it numbers its own."""
 FIRST_RETRY_SECS, LONGEST_RETRY_SECS = 1.0, 60.0
 COUNT_SECS = 1.0
-"""The longest that counting what is left may hold up the end of a run, once its time is over."""
+"""The longest that counting the remaining files may hold up the end of a run, once its time is over."""
 NEWEST = 8
 """Number of the newest files in which the number of the attempt is looked up."""
 
@@ -74,7 +74,7 @@ class Uploader:
 
     Attributes:
         url: The address without a secret.
-        directory: Where the run is recorded meanwhile.
+        directory: Directory of the run on this machine.
         requests: Calls made to the store.
         sent_bytes: Bytes that it took.
         room: Bounds the spool.
@@ -123,7 +123,7 @@ class Uploader:
         return self._transfer.sent_bytes if self._transfer else 0
 
     def costs(self) -> dict[str, float]:
-        """Return what sending has cost so far, for the run to record."""
+        """Return the cost of sending so far, for the run to record."""
         return {
             "stepscope/store_requests": float(self.requests),
             "stepscope/store_sent_bytes": float(self.sent_bytes),
@@ -134,7 +134,7 @@ class Uploader:
         self._thread.start()
 
     def wait_for_survey(self) -> None:
-        """Wait shortly for what the store says of earlier attempts, for less long once the run is to end."""
+        """Wait shortly for the store's list of earlier attempts, for less long once the run is to end."""
         self._ask_until = min(self._ask_until, time.monotonic() + ASK_SECS)
         while not self._asked.wait(ASK_TURN_SECS) and time.monotonic() < self._ask_until:
             pass
@@ -150,7 +150,7 @@ class Uploader:
         return next_attempt(self._address, self.earlier.attempt + 1)
 
     def ask_no_longer(self, deadline: Deadline) -> None:
-        """Keep half of the time that is left to a run for writing what was logged."""
+        """Keep half of the time that is left to a run for writing logged values."""
         self._ask_until = min(self._ask_until, time.monotonic() + deadline.left() / 2)
 
     def attempt(self, at_least: int = 1) -> int:
@@ -167,7 +167,7 @@ class Uploader:
             self._failed(error)
 
     def soon(self) -> None:
-        """Send what there is now, without waiting for it."""
+        """Send the present bytes, without waiting for it."""
         self._hurry = True
         self._wake.set()
 
@@ -177,9 +177,9 @@ class Uploader:
         self._wake.set()
 
     def finish(self, deadline: Deadline) -> str:
-        """Send everything, as far as the deadline allows; return what is to be said of the rest, or nothing.
+        """Send everything, as far as the deadline allows; return a message about the rest, or nothing.
 
-        What is left is sent in the background, as long as the process lives.
+        The rest is sent in the background, as long as the process lives.
         """
         if self._inert:
             return ""
@@ -207,12 +207,12 @@ class Uploader:
         )
 
     def forget(self) -> None:
-        """Become inert in a forked child, where the thread does not exist."""
+        """Become inert in a forked child, which lacks the thread."""
         self._inert = True
         self._entry.forget()
 
     def abandon(self) -> None:
-        """End without sending anything, where no run has begun."""
+        """End without sending anything, if no run has begun."""
         self._inert = True
         self._wake.set()
         self._entry.remove()
@@ -236,7 +236,7 @@ class Uploader:
             wait = min(2 * wait, LONGEST_RETRY_SECS)
 
     def _turn(self) -> BaseException | None:
-        """Send what is due; return why that failed."""
+        """Send the files that are due; return the cause of a failure."""
         try:
             transfer = self._opened()
             if not self.settled.is_set():
@@ -267,7 +267,7 @@ class Uploader:
         self._wake.clear()
 
     def _complete(self, transfer: Transfer) -> None:
-        """Make one object of each event file, and delete the spool where nothing is left in it."""
+        """Make one object of each event file, and delete the spool once it is empty."""
         transfer.compact()
         if not transfer.left()[0]:
             self._entry.remove()
@@ -283,7 +283,7 @@ class Uploader:
         return self._transfer
 
     def _adopt(self) -> None:
-        """Send what an earlier process of the same run left behind when it died."""
+        """Send the files of an earlier process of the same run that died."""
         for entry in entries(folder_of(self._address)):
             if self._closing or self._inert:
                 return
@@ -309,11 +309,11 @@ def send(entry: SpoolEntry, address: str, options: Mapping[str, Any]) -> Transfe
 
     Args:
         entry: The spool.
-        address: Where to; it may hold a password that the spool does not.
+        address: The store's URL; it may hold a password that the spool does not.
         options: For the driver, besides those that the spool holds.
 
     Returns:
-        What was sent.
+        The sent files.
     """
     try:
         system = Remote(address, {**entry.options, **options})
@@ -329,7 +329,7 @@ def send(entry: SpoolEntry, address: str, options: Mapping[str, Any]) -> Transfe
 
 
 def survey(system: Any, root: str) -> Earlier:
-    """Return what a store holds of a run, from names and the beginnings of the newest of its own files."""
+    """Return the attempts of a run in a store, from names and the beginnings of its newest files."""
     names = _names(system, root)
     logs = sorted(name for name in names if _begins(name))
     heads = [system.cat_file(f"{root}/{name}", start=0, end=HEAD_BYTES) for name in logs[-NEWEST:]]
@@ -353,7 +353,7 @@ def _names(system: Any, folder: str) -> list[str]:
 
 
 def begin_upload(place: str, options: Mapping[str, Any], problems: Problems) -> Uploader | None:
-    """Return what sends a run to its store, at work; None if the run has a directory of its own.
+    """Return the running uploader of a run; None if the run has a directory of its own.
 
     Raises:
         LogDirectoryError: No driver for the store is installed, or the spool cannot be written.

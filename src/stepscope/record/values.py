@@ -33,7 +33,7 @@ _readers: dict[type, Reader] = {}
 
 
 def read(value: Any) -> float | Pending:
-    """Return the value as a float, or what becomes one later.
+    """Return the value as a float, or an object that becomes one later.
 
     Raises:
         RefusalError: It is not a single number. Other exceptions come from the value's own code.
@@ -60,7 +60,7 @@ def reader_for(kind: type) -> Reader:
 
 
 def reader_now(kind: type) -> Callable[[Any], float | None] | None:
-    """Return what reads values of a type without waiting, for the shortest way; None if there is nothing.
+    """Return the function that reads values of a type without waiting; None if there is nothing.
 
     It may return None, or raise, for a value that takes the longer way.
     """
@@ -170,7 +170,7 @@ def as_tag(tag: Any) -> str:
 
 
 def as_step(step: Any) -> int | Pending:
-    """Return the step as an integer, or what becomes one later: JAX counts steps on the device.
+    """Return the step as an integer, or an object that becomes one later: JAX counts steps on the device.
 
     Raises:
         RefusalError: It is not a 64-bit integer.
@@ -252,7 +252,7 @@ class DevicePoints:
     A point of a tag never overtakes an earlier one of the same tag; other tags do not wait.
 
     Args:
-        lost: Called with the point and the exception where a value cannot be had any more.
+        lost: Called with the point and the exception if its value is lost.
     """
 
     def __init__(self, lost: Callable[[Point, BaseException], None]) -> None:

@@ -1,6 +1,6 @@
-"""The thread behind a run: what it writes, turn by turn, and how it answers requests to flush.
+"""The thread behind a run: its files, turn by turn, and its answers to requests to flush.
 
-``WriterTasks`` is what is done in a turn: the event file, and the rank's own. ``WriterLoop`` is the thread.
+``WriterTasks`` is the work of a turn: the event file, and the rank's own. ``WriterLoop`` is the thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GRACE_SECS = 1.0
 """The thread keeps a deadline by itself; a caller waits this much longer, because a disk may hang in a
 call."""
 WRITE_NOW_SHARE = 0.25
-"""Share of what is left at the end that writing may take before the hooks end."""
+"""Share of the time left at the end that writing may take before the hooks end."""
 POLL_SECS = 0.001
 LAST_TRIES_SECS, LAST_TRIES_SHARE, LAST_RETRY_SECS = 2.0, 0.25, 0.05
 """At the end: for how long, and for what share of the time left, a failed write is tried again, and how
@@ -77,11 +77,11 @@ class WriterTasks:
 
     Args:
         log: Writes the event file.
-        intake: Where points and summaries wait.
+        intake: The queue of points and summaries.
         steps: The steps of the run.
-        info: What the run says about itself.
-        cost: What recording costs.
-        problems: Told of what could not be recorded.
+        info: The run's own facts.
+        cost: The cost of recording.
+        problems: Receives the failures to record.
         clock: Readings of time.
         flush_secs: A point waits no longer than this before it is handed to the operating system.
         find_attempt: Returns the number of this attempt; it may wait for a disk or a store.
@@ -133,7 +133,7 @@ class WriterTasks:
     def open(self) -> None:
         """Begin the files.
 
-        A store is not waited for: what is logged is on this machine's disk from the first second on. The
+        A store is not waited for: logged values are on this machine's disk from the first second on. The
         number of the attempt is corrected once the store has said which there are.
         """
         if self._uploader is None:
@@ -164,19 +164,19 @@ class WriterTasks:
         self._uploader.settled.set()
 
     def amend(self) -> None:
-        """Say again how the run ended, behind what its files hold."""
+        """Say again how the run ended, at the end of its files."""
         self._log.amend()
         if self._telemetry is not None:
             self._telemetry.amend(self._info.status, self._info.reason, self.clock.wall())
 
     def forget(self) -> None:
-        """Become inert in a forked child, where the files are the parent's."""
+        """Become inert in a forked child: the files are the parent's."""
         self._log.sink.forget()
         if self._telemetry is not None:
             self._telemetry.forget()
 
     def turn(self, now: float) -> None:
-        """Do what is due: encode, take what devices have finished, report the cost, write."""
+        """Do what is due: encode, take finished values from devices, report the cost, write."""
         if not self.settled and self._uploader is not None and self._uploader.asked:
             self._settle()
         self._write_waiting(now)
@@ -321,19 +321,19 @@ class WriterLoop:
     """Writes what a run records, on a thread of its own, and ends it.
 
     Args:
-        writer: What the thread does.
+        writer: The work of the thread.
         log: The event file that it writes.
-        intake: Where points and summaries wait.
-        info: What the run says about itself.
-        cost: What recording costs.
-        problems: Told of what could not be recorded.
-        requests: What the thread waits for; None wakes it.
+        intake: The queue of points and summaries.
+        info: The run's own facts.
+        cost: The cost of recording.
+        problems: Receives the failures to record.
+        requests: The event that the thread waits for; None wakes it.
         uploader: Sends the run to its store.
 
     Attributes:
         on_close: Called with status and deadline before the run ends, while it still takes points; with None
             for the status in a forked child.
-        problems: Told of what could not be recorded.
+        problems: Receives the failures to record.
         ended_alone: The run was finished when nobody held it any more; the program may yet leave with a code.
         left_loop: Returns how the last loop over steps was left, if by an exception after which no step
             began.
@@ -391,7 +391,7 @@ class WriterLoop:
                 self.problems.forgive("disk")  # a later fault is told again
 
     def start(self) -> None:
-        """Start the thread. Raises RuntimeError where the interpreter can start none."""
+        """Start the thread. Raises RuntimeError if the interpreter can start none."""
         self._thread = threading.Thread(target=self._loop, name="stepscope-writer", daemon=True)
         self._thread.start()
         self._intake.taking = True
@@ -427,7 +427,7 @@ class WriterLoop:
         return self.log.sink.directory
 
     def attract(self) -> None:
-        """Have the next call of the user's deliver what there is to say, as the thread cannot."""
+        """Have the next call of the user's give the waiting warnings, as the thread cannot."""
         self._intake.points.known.clear()
 
     def flush_soon(self) -> None:
@@ -439,7 +439,7 @@ class WriterLoop:
         return self._ask(FlushRequest(deadline.at, sync=sync), deadline.left() + GRACE_SECS) is True
 
     def write_now(self, deadline: Deadline) -> None:
-        """Wait shortly until what is there is with the operating system, whatever devices still compute."""
+        """Wait shortly until finished values are with the operating system; devices may compute others."""
         self._ask(FlushRequest(float("-inf")), WRITE_NOW_SHARE * deadline.left())
 
     def close_hooks(self, status: Status, deadline: Deadline) -> None:
@@ -482,7 +482,7 @@ class WriterLoop:
     def interrupt(self, reason: str, deadline: Deadline) -> None:
         """Mark the run stopped and write everything, as the process may end at any moment.
 
-        One that has ended, and is still being written, stays what it is. One whose loop an exception left
+        One that has ended, and is still being written, stays as it is. One whose loop an exception left
         failed by that, whatever takes the process: a pool stops a child that still holds its run.
         """
         if not self._intake.taking:
@@ -496,12 +496,12 @@ class WriterLoop:
             self.uploader.soon()
 
     def resume(self) -> None:
-        """Mark the run running after all; what interrupted it stays its reason."""
+        """Mark the run running after all; the interruption stays its reason."""
         if self._intake.taking:
             self._info.resume()
 
     def forget(self) -> None:
-        """Become inert in a forked child, where the thread does not exist and the files are the parent's."""
+        """Become inert in a forked child: it lacks the thread, and the files are the parent's."""
         self._thread = None
         self._intake.forget()
         self.problems.forget()

@@ -1,4 +1,4 @@
-"""Hooks: what takes part in a run's steps."""
+"""Hooks: objects that take part in a run's steps."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ class CheckpointHook(Hook):
     failure, and not if Ctrl-C or SIGTERM interrupted a step.
 
     Args:
-        save: Called with the number of steps done, in the training thread; returns where it saved, or None.
+        save: Called with the number of steps done, in the training thread; returns the path of the
+            checkpoint, or None.
         every_n_steps: Number of steps between two saves.
         every_secs: Seconds between two saves, instead; by default 600.
         at_end: Whether to save at the end.
@@ -74,7 +75,7 @@ class CheckpointHook(Hook):
             self._do(step)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Save what is not saved yet."""
+        """Save the last steps, unless that is done."""
         last = run.last_step
         if not self._at_end or last is None or self._saved == last.step or status == "failed":
             return
@@ -194,7 +195,7 @@ def needed(name: str, function: Any) -> Any:
 
 
 class SummarySaverHook(Hook):
-    """Calls a function that logs what would be too much for every step, such as images and histograms.
+    """Calls a function that logs images, histograms and the like, which are too much for every step.
 
     The function is called at the end of the first step and of every N-th after it: 0, N, 2N … Whatever it
     logs belongs to that step.

@@ -107,7 +107,7 @@ class HangHook(Hook):
 
     @staticmethod
     def _dump(folder: Path, rank: int) -> str | None:
-        """Write what the flight recorder holds, and return the file's name; None if it holds nothing."""
+        """Write the content of the flight recorder and return the file's name; None if it holds nothing."""
         recorded = flight_recorder()
         if not recorded:
             return None
@@ -137,7 +137,7 @@ def stacks(trains: int) -> list[dict[str, Any]]:
 
 
 def flight_recorder() -> bytes:
-    """Return what torch's flight recorder holds; empty if there is none or it is off.
+    """Return the content of torch's flight recorder; empty if there is none or it is off.
 
     NCCL has its own recorder besides the one of the other backends: the one that holds more is used.
     """

@@ -1,4 +1,4 @@
-"""HealthHook: says while a run trains whether it is healthy, and acts on what it finds."""
+"""HealthHook: says while a run trains whether it is healthy, and acts on its findings."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class HealthHook(Hook):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the rules so far: findings, and what they could not tell."""
+        """The verdict of the rules so far: findings, and the questions left open."""
         with self._lock:
             verdict = self._monitor.verdict
             return replace(
@@ -192,7 +192,7 @@ class HealthHook(Hook):
         self._watcher.start()
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Judge the last steps too, and write what was found."""
+        """Judge the last steps too, and write the findings."""
         self._over.set()
         run.flush(timeout=deadline.left(FLUSH_S))
         with self._lock:
@@ -258,7 +258,7 @@ class HealthHook(Hook):
         self._failures = len(failures)
 
     def _located(self, run: Run, finding: Finding) -> Finding:
-        """Return a finding with what only this process knows: batches, and the last good checkpoint."""
+        """Return a finding with facts that only this process knows: batches, and the last good checkpoint."""
         broken = finding.rule in BROKEN and not (finding.rule in NONFINITE and finding.severity != "high")
         if not broken or not finding.is_open:
             return finding
@@ -346,7 +346,7 @@ class HealthHook(Hook):
         return next(rule for rule in self._monitor.rules if isinstance(rule, StalledTraining))
 
     def look(self, now: float) -> None:
-        """Judge what waits when nothing new comes, and whether the training stalls.
+        """Judge the waiting steps when nothing new comes, and whether the training stalls.
 
         Args:
             now: Seconds since the epoch, by the run's clock.
@@ -399,7 +399,7 @@ def write(run: Run, finding: Finding) -> None:
 
 
 def stack_of(thread: int) -> tuple[str, ...]:
-    """Return where a thread is, innermost call last; empty if it is gone."""
+    """Return the stack of a thread, innermost call last; empty if it is gone."""
     return tuple(
         scrub_text(f"{code.co_filename}:{line_of(code, instruction)} {code.co_name}")
         for code, instruction in reversed(stack(thread, most=LINES))
@@ -412,7 +412,7 @@ def place_of(thread: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_done(run: Run) -> bool:
-    """Return whether the run has taken all its steps: what comes then is not a stall."""
+    """Return whether the run has taken all its steps: later silence is not a stall."""
     steps, total = run.step_counter, run.total_steps
     return total is not None and not steps.running and steps.next >= total
 
@@ -439,7 +439,7 @@ class News(NamedTuple):
 
 
 class RankLosses:
-    """Follows the files of one attempt's ranks; what was read is forgotten. Not safe for threads.
+    """Follows the files of one attempt's ranks; rows are forgotten once read. Not safe for threads.
 
     Args:
         log_dir: The run's directory.
@@ -451,7 +451,7 @@ class RankLosses:
         self._pause_until = 0.0
 
     def news(self, attempt: int) -> Iterator[News]:
-        """Yield what ranks have written since the last call; nothing if the disk does not answer.
+        """Yield the rows that ranks have written since the last call; nothing if the disk does not answer.
 
         Args:
             attempt: Which attempt; 0 if it is not known yet.

@@ -53,7 +53,7 @@ class LoggingHook(Hook):
     Args:
         every_n_steps: Number of steps between two lines; by default 100.
         every_secs: Seconds between two lines, instead.
-        tags: What to show; by default the first six tags that are not recorded by hooks.
+        tags: Tags to show; by default the first six tags that are not recorded by hooks.
         to: A stream, a ``logging.Logger`` (level INFO) or a function that takes the line; by default
             ``sys.stderr``.
         at_end: Whether to write a last line when the run ends.
@@ -142,7 +142,7 @@ class LoggingHook(Hook):
         return not tag.startswith(OURS)
 
     def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
-        """Remember new values; write what they complete. On the thread that writes."""
+        """Remember new values; write each line that they complete. On the thread that writes."""
         if tag != STEP_TIME or (self._tags and tag in self._tags):
             known = self._values.get(tag)
             self._values[tag] = Latest(None if known is None else known.last, steps, values)
@@ -194,7 +194,7 @@ class Latest(NamedTuple):
 
 
 def writer(to: Out | None) -> Callable[[str], Any]:
-    """Return what writes a line; unless it is the user's, it returns False if nobody reads the line."""
+    """Return the function that writes a line; ours returns False if nobody reads the line."""
     if isinstance(to, logging.Logger):
         return partial(messages.log, to, "%s")
     if to is None or hasattr(to, "write"):
@@ -220,9 +220,9 @@ class StepCounterHook(Hook):
     | tag | what |
     |---|---|
     | ``speed/steps_per_second`` | steps completed in the window, divided by the time that passed |
-    | ``speed/examples_per_second``, ``speed/tokens_per_second`` | the same for what ``run.count`` counted |
-    | ``speed/step_time_p50_ms`` … ``p95``, ``p99``, ``max`` | percentiles and maximum of the steps' times |
-    | ``speed/data_wait_ratio`` | share of the steps' time that was spent waiting for data |
+    | ``speed/examples_per_second``, ``speed/tokens_per_second`` | the same for the numbers given to
+    ``run.count`` | | ``speed/step_time_p50_ms`` … ``p95``, ``p99``, ``max`` | percentiles and maximum of the
+    steps' times | | ``speed/data_wait_ratio`` | share of the steps' time that was spent waiting for data |
 
     The time that passed includes anything between steps, such as an evaluation. A window is recorded at its
     last step. The first one begins with the first step, and is recorded at the run's end if it was not full.

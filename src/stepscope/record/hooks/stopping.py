@@ -25,7 +25,7 @@ class StopAtStepHook(Hook):
     Args:
         last_step: The number of steps to do, including those before a resume; if they are already done, no
             step begins.
-        num_steps: The number of steps from where the run begins, instead.
+        num_steps: Number of steps from the run's first one, instead.
 
     Raises:
         UsageError: Both are given, or neither, or one is not 1 or more.
@@ -210,7 +210,7 @@ class NanHook(Hook):
 
     It receives values on the writer's thread, a quarter of a second after they were logged or once
     their device has computed them, and so never makes the training wait. It acts at the next step boundary,
-    or when the run is closed. On every rank it watches what is logged there.
+    or when the run is closed. On every rank it watches the values logged there.
 
     Args:
         tags: Names, or a function that takes a name and returns whether to watch it; by default every tag

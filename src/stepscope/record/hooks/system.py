@@ -1,4 +1,4 @@
-"""SystemHook: what the machine is doing, beside the training."""
+"""SystemHook: records the state of the machine beside the training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JOIN_SECS = 1.0
 class SystemHook(Hook):
     """Records processors, memory, disks, network and GPUs every few seconds, on a separate thread.
 
-    What a machine does not have or does not report is not recorded. The tags begin with ``system/``:
+    Readings that a machine lacks are not recorded. The tags begin with ``system/``:
     ``process``, ``children``, ``container``, ``host``, ``disk``, ``network``, ``fabric``, and ``gpu0`` … by
     the numbers of ``nvidia-smi``.
 
@@ -49,7 +49,7 @@ class SystemHook(Hook):
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run) -> None:
-        """Start the thread, which finds out what there is to be read."""
+        """Start the thread, which finds the available readings."""
         self._stop.clear()
         self._thread = threading.Thread(
             target=watch,
@@ -107,7 +107,7 @@ class ReadingSource(Protocol):
     """A source of readings."""
 
     def read(self, now: float) -> dict[str, float]:
-        """Return readings by tag; what cannot be read is left out.
+        """Return the available readings by tag.
 
         Args:
             now: Steady time in seconds, for rates.
@@ -152,14 +152,14 @@ class Sampler:
     """Reads sources, and gives up on those that fail again and again.
 
     Args:
-        sources: What to read.
+        sources: The sources.
     """
 
     def __init__(self, sources: list[ReadingSource]) -> None:
         self._sources = [(source, 0) for source in sources]
 
     def sample(self, run: Run) -> None:
-        """Read every source and record what it says."""
+        """Read every source and record its readings."""
         kept: list[tuple[ReadingSource, int]] = []
         for source, failures in self._sources:
             try:

@@ -3,7 +3,7 @@
 By steps, it is due at each multiple of N that is reached or passed, whatever its own history: the ranks of a
 job agree, a resumed run goes on in the same rhythm, and steps that are numbered in leaps or begin again still
 make it due. By seconds, it is due the given time after it was last due, on a clock that never goes back;
-after a long pause only once. Ranks never agree on seconds: what needs all of them must go by steps.
+after a long pause only once. Ranks never agree on seconds: work that needs all of them must go by steps.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Timer:
 
         Args:
             rest: The hook's own.
-            ahead: What the hook adds to the number of a step when it asks whether it is due.
+            ahead: The hook adds this to the step number when it asks whether it is due.
             steps: For how many steps at most.
         """
         if self.every_n_steps is not None and self._mark is not None:

@@ -1,4 +1,4 @@
-"""Which process of a distributed job this is, how that is known, and what it therefore writes.
+"""Which process of a distributed job this is, how that is known, and which files it writes.
 
 ``detect`` asks, in this order: the arguments, runtimes that are initialised, the environments of launchers;
 ``docs/guides/ranks.md`` has the table. Nothing is imported and nothing is sent: it reads variables and

@@ -1,7 +1,7 @@
 """The one place that decides which process of a job this is.
 
 Order: arguments, initialised runtimes, launcher environments, a single process. The first source is believed;
-what the others said is kept for ``stepscope whoami`` and for warnings.
+the claims of the others are kept for ``stepscope whoami`` and for warnings.
 
 Runtimes are looked up among the modules that are loaded already; nothing is imported, nothing initialised and
 nothing sent. ``jax.process_index()`` would start JAX's backend, after which ``jax.distributed.initialize``
@@ -50,7 +50,7 @@ def detect(
         modules: ``sys.modules``, in which initialised runtimes are looked up; None leaves them out.
         rank: The rank, if the user said it; then nobody else is believed.
         world_size: Number of processes that train, if the user said it.
-        name: "evaluator", "ps", or what to call this process.
+        name: "evaluator", "ps", or another name for this process.
         chief: Which rank writes the summaries.
 
     Raises:
@@ -120,7 +120,7 @@ def named(role: Role, wish: str | None, found: str | None, chief: Chief) -> Role
 
 
 def filled(best: Claim, others: list[Claim]) -> Claim:
-    """Return a claim, completed by what others know about the host if they agree on rank and world size."""
+    """Return a claim, completed by the other claims about the host if they agree on rank and world size."""
     for other in others:
         if (other.rank, other.world_size, other.name) == (best.rank, best.world_size, best.name):
             best = replace(
@@ -168,7 +168,7 @@ class RuntimeWatch:
     """Waits for a runtime to be initialised, which knows better than the environment did.
 
     Args:
-        role: What was found when the run was made.
+        role: The role found when the run was made.
         again: Finds it out again.
     """
 
@@ -214,7 +214,7 @@ Modules = Mapping[str, Any]
 
 
 def runtime_claim(modules: Modules) -> Claim | None:
-    """Return what the initialised runtimes say; of several the first that knows of more than one process.
+    """Return the claim of the initialised runtimes; of several the first that knows of more than one process.
 
     Args:
         modules: ``sys.modules``.
@@ -224,7 +224,7 @@ def runtime_claim(modules: Modules) -> Claim | None:
 
 
 def ask(runtime: Callable[[Modules], Claim | None], modules: Modules) -> Claim | None:
-    """Return what a runtime says, if that makes sense."""
+    """Return the claim of a runtime, if it makes sense."""
     try:
         found = runtime(modules)
     except Exception:  # noqa: BLE001  another version of it, or a state that we do not know
@@ -326,7 +326,7 @@ def ray(modules: Modules) -> Claim | None:
 
 
 def mpi4py(modules: Modules) -> Claim | None:
-    """MPI by mpi4py, where it has started."""
+    """MPI by mpi4py, if it has started."""
     mpi = modules.get("mpi4py.MPI")
     if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized() or mpi.COMM_WORLD.Get_size() < 2:
         return None

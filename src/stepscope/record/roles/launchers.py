@@ -18,7 +18,7 @@ INTERACTIVE = ("bash", "interactive", "sh", "zsh")
 
 
 def claims(environ: Environ) -> tuple[list[Claim], EnvironmentReader]:
-    """Return what the environment says, the most trusted first, and what is wrong with it."""
+    """Return the claims of the environment, the most trusted first, and their errors."""
     reader = EnvironmentReader(environ)
     found = [claim for source in SOURCES if (claim := source(reader)) is not None]
     return found, reader
@@ -103,7 +103,7 @@ def simple(
 
 
 def pmix(reader: EnvironmentReader) -> Claim | None:
-    """PMIx tells the rank and leaves the size to others; it is taken where one of them says it."""
+    """PMIx tells the rank and leaves the size to others; it is taken if one of them gives it."""
     rank = reader.integer("PMIX_RANK")
     size = reader.integer("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
     evidence = reader.said("PMIX_RANK", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS")
@@ -116,8 +116,8 @@ def pmix(reader: EnvironmentReader) -> Claim | None:
 def slurm(reader: EnvironmentReader) -> Claim | None:
     """Slurm, for processes that ``srun`` started.
 
-    In a batch script or a shell inside an allocation, ``SLURM_NTASKS`` is what was asked for and the process
-    is the only one. ``srun`` is known by the variables of its step.
+    In a batch script or a shell inside an allocation, ``SLURM_NTASKS`` is the requested number and the
+    process is the only one. ``srun`` is known by the variables of its step.
     """
     environ = reader.environ
     rank, size = reader.integer("SLURM_PROCID"), reader.integer("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
@@ -164,7 +164,7 @@ def one_process_per_pod(reader: EnvironmentReader) -> bool:
 
 
 def kubeflow_node(reader: EnvironmentReader) -> Claim | None:
-    """A pod of Kubeflow before torchrun runs in it; exact where it runs a single process."""
+    """A pod of Kubeflow before torchrun runs in it; exact if it runs a single process."""
     node, nodes = reader.integer("PET_NODE_RANK", "RANK"), elastic_count(reader)
     evidence = reader.said("PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
     if "PET_NNODES" not in reader.environ or "LOCAL_RANK" in reader.environ:
@@ -204,7 +204,7 @@ def tpu_pod(reader: EnvironmentReader) -> Claim | None:
 
 
 def indexed_job(reader: EnvironmentReader) -> Claim | None:
-    """A pod of an indexed Job of Kubernetes, where something says that its pods work together.
+    """A pod of an indexed Job of Kubernetes, if the environment says that its pods work together.
 
     Without that the pods may as well be independent, each a run of its own; the index then says nothing.
     """
@@ -231,7 +231,7 @@ class ConfigError(ValueError):
 
 
 def tf_config(reader: EnvironmentReader) -> Claim | None:
-    """Return what TF_CONFIG says; None if it is not set, names no cluster, or is refused."""
+    """Return the claim of TF_CONFIG; None if it is not set, names no cluster, or is refused."""
     text = reader.environ.get("TF_CONFIG", "").strip()
     if not text:
         return None
@@ -243,7 +243,7 @@ def tf_config(reader: EnvironmentReader) -> Claim | None:
 
 
 def parse(text: str) -> Claim | None:
-    """Return what a TF_CONFIG says, None if it names no cluster.
+    """Return the claim of a TF_CONFIG, None if it names no cluster.
 
     Raises:
         ConfigError: It contradicts itself or is not a TF_CONFIG.
@@ -266,7 +266,7 @@ def parse(text: str) -> Claim | None:
 
 
 def place(jobs: dict[str, int], kind: str, index: int) -> Claim:
-    """Return where in the world a task stands; the chief comes first, then the workers.
+    """Return the rank of a task; the chief comes first, then the workers.
 
     Raises:
         ConfigError: The cluster has no such task.

@@ -1,4 +1,4 @@
-"""A process of a distributed job: what a source says about it, what it writes, and who is the chief."""
+"""A process of a distributed job: the claims of sources, its files, and who is the chief."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Role:
     Attributes:
         rank: From 0, among the processes that train; of a parameter server, among these.
         world_size: Number of processes that train, without parameter servers and evaluator.
-        name: "chief", "worker", "evaluator", "ps", or what the user calls it.
-        source: Where rank and world size come from.
+        name: "chief", "worker", "evaluator", "ps", or the user's name for it.
+        source: The source of rank and world size.
         chief_rank: The rank that writes the summaries.
         local_rank: Among the processes of this rank's host, None if nobody says.
         local_size: Number of these.
         node: Number of the host in the job.
         restarts: How often the launcher has started the job again.
-        evidence: What the source said: ``RANK=3``.
-        overruled: What others said that was not believed, one line each.
-        problems: Contradictions, and what cannot be read.
+        evidence: The source's claim: ``RANK=3``.
+        overruled: The other claims, which were not believed, one line each.
+        problems: Contradictions and unreadable values.
         settled: Whether the answer is final; otherwise a runtime that is initialised later may know better.
     """
 
@@ -92,7 +92,7 @@ class Claim:
     """The claim of one source.
 
     Attributes:
-        source: What to call it.
+        source: Its name.
         rank: From 0.
         world_size: None if the source does not say how many there are.
         evidence: The variables or calls that it is based on, ``RANK=3``.
@@ -100,7 +100,8 @@ class Claim:
         local_rank: Rank among the processes of the host.
         local_size: Number of these.
         node: Number of the host.
-        outer: It starts what may start the ranks: its numbers may be those of hosts, and need not agree.
+        outer: The source starts programs that may start the ranks: its numbers may be those of hosts, and
+            need not agree.
     """
 
     source: str
@@ -120,13 +121,13 @@ class Claim:
 
 
 class EnvironmentReader:
-    """Reads integers from the environment and remembers what was not a number.
+    """Reads integers from the environment and remembers the values that are no numbers.
 
     Args:
         environ: The process environment.
 
     Attributes:
-        problems: What could not be read.
+        problems: The unreadable values.
     """
 
     def __init__(self, environ: Environ) -> None:
@@ -173,7 +174,7 @@ _HINT = 'chief="first", "last", a rank, or a function of the world size that ret
 
 
 def check_chief(chief: Chief) -> Chief:
-    """Return what was passed as chief.
+    """Return the value passed as chief, checked.
 
     Raises:
         UsageError: It can never be a chief.
@@ -185,7 +186,7 @@ def check_chief(chief: Chief) -> Chief:
 
 
 def chief_rank(chief: Chief, world_size: int) -> tuple[int, RoleError | None]:
-    """Return the rank of the chief, and what is wrong with the user's wish, if anything.
+    """Return the rank of the chief, and the error in the user's wish, if any.
 
     Every rank must come to the same answer, so it depends on nothing but the world size. A wish that names no
     rank of this world, as after an elastic job has shrunk, gives the last rank: somebody has to write.
@@ -206,7 +207,7 @@ def chief_rank(chief: Chief, world_size: int) -> tuple[int, RoleError | None]:
 
 
 def in_world(rank: int, world_size: int, wish: str) -> tuple[int, RoleError | None]:
-    """Return the rank where it exists, else the last one and what is wrong."""
+    """Return the rank if it exists, else the last one and an error."""
     if rank < world_size:
         return rank, None
     last = world_size - 1
@@ -215,7 +216,7 @@ def in_world(rank: int, world_size: int, wish: str) -> tuple[int, RoleError | No
 
 
 def evaluator_directory(log_dir: str, name: str | None) -> str:
-    """Return where an evaluator writes: ``eval`` or ``eval_<name>`` in the run, unless it was given that.
+    """Return the directory of an evaluator: ``eval`` or ``eval_<name>`` in the run, unless it was given that.
 
     Raises:
         UsageError: The name is not a plain word.

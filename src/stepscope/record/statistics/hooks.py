@@ -1,4 +1,4 @@
-"""The hooks that say what to measure, and the series that come of it; an integration measures."""
+"""The hooks that choose what to measure, and the resulting series; an integration measures."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class AttachedPart(Protocol):
     """A part that an integration attached to a model or an optimizer for a hook."""
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, waiting at most this many seconds, and stop measuring."""
+        """Record the measurements so far, waiting at most this many seconds, and stop measuring."""
 
 
 class StatisticsHook(Hook):
@@ -170,7 +170,7 @@ class StatisticsHook(Hook):
                 self.run.unmeasured(self.kind, why, self._missed[0])
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Record what is measured already."""
+        """Record the measurements so far."""
         if not self.parts and run.current_step is not None and len(self._missed) < SILENT_TURNS:
             kind = type(self).__name__
             error = RecordError(
@@ -352,10 +352,10 @@ def layer_test(layers: Layers) -> Callable[[str, Any], bool]:
 
 
 class ActivationReport:
-    """Records what samples of a model's layers come to.
+    """Records the statistics of samples of a model's layers.
 
     Args:
-        run: Where to.
+        run: The run to record into.
         stats: Which statistics.
         window: How many samples a unit must be silent to count as dead.
     """
@@ -423,14 +423,14 @@ def record(
     clipped: float | None = None,
     whole: bool = True,
 ) -> None:
-    """Record what was measured in a step.
+    """Record the measurements of a step.
 
     Args:
-        run: Where to.
-        hook: Says what is wanted.
+        run: The run to record into.
+        hook: Chooses the quantities.
         step: When.
         names: Of the rows, in all tables.
-        tables: By kind: gradients, weights, updates; none where only norms were measured.
+        tables: By kind: gradients, weights, updates; none if only norms were measured.
         norm: Norm of the whole gradient; None if it was not measured.
         clipped: The same after clipping; None if nothing clips.
         whole: Whether the rows are all parameters, so that their sums are the model's.

@@ -3,7 +3,7 @@
 Ranks that know the same step number agree without communicating, and a rank that missed a step agrees again
 at the next grid point. Seconds, or a rank's own count of samples, would let ranks drift apart.
 
-Where measuring is part of a compiled step, the processes agree on a time budget. Those whose programs differ
+If measuring is part of a compiled step, the processes agree on a time budget. Those whose programs differ
 may wait for each other for ever, so all must stretch at the same step. They share a store. The first value
 that is put there for a decision counts: a process that reaches the step from which the decision applies
 follows that value, or puts "no change" itself. So no process ever waits for another one, only for the store,
@@ -143,7 +143,7 @@ def stretch_for(cost_seconds: float, step_seconds: float, every_n_steps: int, ma
     """Return the factor on the distance of samples that keeps their cost within a share of the time.
 
     Args:
-        cost_seconds: What a sample costs, on the slowest rank.
+        cost_seconds: Cost of a sample on the slowest rank.
         step_seconds: How long a step takes.
         every_n_steps: Distance without stretching.
         max_overhead: The share, from 0 to 1.
@@ -184,11 +184,11 @@ class SamplingBudget:
         """Note on the training thread that a step begins, before asking whether it is due."""
 
     def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
-        """Note on any thread what sampling costs, after a sample.
+        """Note the cost of a sample, on any thread.
 
         Args:
             step: Of the sample.
-            cost_seconds: What one costs; 0 if that is not known.
+            cost_seconds: Cost of one; 0 if unknown.
             step_seconds: How long a step takes; 0 if that is not known.
         """
         if not self.bounded:
@@ -238,7 +238,7 @@ class ReadyPace:
 
         Args:
             step: Its number.
-            kind: What was measured.
+            kind: The measured quantities.
             program: Which compiled program computed it.
         """
         now, last = self._clock(), self._last
@@ -307,7 +307,7 @@ class Decision:
         steps: Since the one before.
 
     Attributes:
-        factor: What was decided; None until that is known.
+        factor: The decision; None until that is known.
         known: Set when it is.
         open: Set when the first process is to decide.
     """
@@ -325,8 +325,8 @@ class SharedBudget(SamplingBudget):
     Args:
         hook: Says which share of the time.
         samplings: Whose distances are stretched.
-        store: What the processes share. All must make their budgets in the same order.
-        failed: Told what went wrong: reason, words, hint, whether all is over.
+        store: The exchange between the processes. All must make their budgets in the same order.
+        failed: Receives failures: reason, words, hint, whether all is over.
     """
 
     shared = True
@@ -359,7 +359,7 @@ class SharedBudget(SamplingBudget):
             self._apply(step, decision)
 
     def spent(self, step: int, cost_seconds: float, step_seconds: float) -> None:
-        """Keep what this process's samples cost, for the next decision."""
+        """Keep the cost of this process's samples for the next decision."""
         self._cost = (cost_seconds, step_seconds)
 
     def close(self) -> None:
@@ -375,7 +375,7 @@ class SharedBudget(SamplingBudget):
         return Decision(number, at + steps, steps)
 
     def _apply(self, step: int, decision: Decision) -> None:
-        """Apply what was decided, on the training thread."""
+        """Apply the decision, on the training thread."""
         if not decision.known.is_set():
             self._start(self._hurry, decision)
             decision.known.wait(WAIT_SECS)
@@ -402,7 +402,7 @@ class SharedBudget(SamplingBudget):
         thread.start()
 
     def _settle(self, decision: Decision) -> None:
-        """Report what samples cost here, and get the decision."""
+        """Report the cost of samples here, and get the decision."""
         mine, store = f"cost/{decision.number}/{self._store.rank}", self._store
         store.put(mine, " ".join(map(str, self._cost)))
         decision.open.wait()

@@ -4,12 +4,12 @@ A row has sums, which add up over ranks, and maxima, of which the largest counts
 the maximum of the negated ones. All ranks together need one SUM and one MAX however many tensors there are.
 
 The tables of all ranks are added up on a thread of its own: training never waits for another rank. A round is
-what one rank measured at one step. The thread takes rounds in order; every rank's thread does the same with
-its own. It first exchanges the maxima, whose head says which step and kind of round each rank is at. Only
-where all agree come the sums, and then the counts, so exchanges of different sizes never meet. A rank that
+the measurements of one rank at one step. The thread takes rounds in order; every rank's thread does the same
+with its own. It first exchanges the maxima, whose head says which step and kind of round each rank is at.
+Only if all agree come the sums, and then the counts, so exchanges of different sizes never meet. A rank that
 missed a step is noticed there: the round is dropped on all ranks, reported once, and each rank goes on with
-its first round after the last step that anyone had reached. The head also carries what all ranks must decide
-in the same way: the cost of measuring and the wish for a new layout.
+its first round after the last step that anyone had reached. The head also carries the inputs of common
+decisions: the cost of measuring and the wish for a new layout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COUNT, SUM, SQUARES, ZEROS, NONFINITE, LEAST, MOST = range(7)
 
 
 class StatisticsTable:
-    """Rows of moments, and of bucket counts where a histogram is wanted.
+    """Rows of moments, and of bucket counts if a histogram is wanted.
 
     Args:
         rows: How many.
@@ -51,7 +51,7 @@ class StatisticsTable:
 
     Attributes:
         moments: float64 [rows, 7]: count, sum, sum of squares, zeros, non-finite, least, most.
-        counts: int64 [rows, BUCKETS + 1], the last column for what is not finite; [0, 0] without histograms.
+        counts: int64 [rows, BUCKETS + 1], the last column for non-finite values; [0, 0] without histograms.
     """
 
     def __init__(self, rows: int, *, histograms: bool = False) -> None:
@@ -103,7 +103,7 @@ class StatisticsTable:
             self.counts[rows] += counts
 
     def packed(self) -> tuple[Array, Array]:
-        """Return what ranks exchange: sums [rows * 5] and maxima [rows * 2]."""
+        """Return the arrays that ranks exchange: sums [rows * 5] and maxima [rows * 2]."""
         maxima = np.stack([self.moments[:, MOST], -self.moments[:, LEAST]], 1)
         return self.moments[:, :LEAST].ravel(), maxima.ravel()
 
@@ -182,7 +182,7 @@ def noise_scale(local: float, reduced: float, ranks: int) -> tuple[float, float]
 
 
 MOST_KEPT = 64
-"""Lists of tags kept; there are more where layers rotate or models change."""
+"""Lists of tags kept; there are more if layers rotate or models change."""
 
 
 class StatisticsWriter:
@@ -281,12 +281,12 @@ class Round:
         shape: Number of whatever else must be the same on all ranks, such as the length of ``raw``.
         loose: Further sums, whose meaning is the integration's, and which reach it by ``done``.
         raw: Gradients that are complete only as the sum over ranks, one after the other.
-        cost_seconds: What measuring took; 0 if it is not known.
+        cost_seconds: Duration of measuring; 0 if unknown.
         step_seconds: How long a step takes; 0 if it is not known.
         relayout: Whether this rank's parameters are no longer those of the layout.
         wait: Waits until a device has finished the table.
         alone: Whether the other ranks are not needed.
-        done: What the integration does with the round, for ``Rounds``' own ``done`` to call.
+        done: The integration's function for the finished round, for ``Rounds``' own ``done`` to call.
     """
 
     step: int
@@ -304,7 +304,7 @@ class Round:
     done: Callable[[], None] | None = None
 
     def head(self) -> Array:
-        """Return what ranks compare: a number and its negative, which cancel out where all agree."""
+        """Return the values that ranks compare: a number and its negative, which cancel out if all agree."""
         kind = 2 * self.full + (len(self.table.counts) > 0)
         pairs = (self.step, kind, self.version, self.shape)
         alone = (float(self.relayout), self.cost_seconds, self.step_seconds)
@@ -320,8 +320,8 @@ class Rounds:
     Args:
         done: Called on this thread with each round that all ranks agree on, its table now that of all ranks.
         exchange: The ranks; None for a single one.
-        relayout: Called on this thread, on all ranks after the same round, where one wished for a new layout.
-        failed: Called on this thread with what went wrong: reason, words, hint, whether all is over.
+        relayout: Called on this thread, on all ranks after the same round, if one wished for a new layout.
+        failed: Called on this thread with a failure: reason, words, hint, whether all is over.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ class Rounds:
 
     @property
     def idle(self) -> bool:
-        """True if every round that was put is done, so that what is recorded now comes after them."""
+        """True if every round that was put is done, so that values recorded now come after them."""
         return self._unfinished == 0
 
     def put(self, round_: Round) -> None:

@@ -1,6 +1,6 @@
-"""Summaries beyond numbers: what each kind becomes in an event file, one module per kind.
+"""Summaries beyond numbers: their form in an event file, one module per kind.
 
-A kind's ``prepare`` runs where the user logs: it checks what it is given and holds on to it. What it returns
+A kind's ``prepare`` runs where the user logs: it checks the value and holds on to it. The returned function
 makes the values of an event, on the background thread.
 """
 

@@ -78,7 +78,8 @@ def rows_of(values: NDArray[Any], buckets: Buckets) -> NDArray[np.float64]:
 def without_width(rows: NDArray[np.float64], values: NDArray[Any]) -> NDArray[np.float64]:
     """Return rows whose outermost buckets have no width if they hold nothing but their inner edge.
 
-    So what ends at 1, as a sigmoid does, is not drawn from 1 to 1.25. Inner edges still tell buckets apart.
+    So values that end at 1, as a sigmoid's, are not drawn from 1 to 1.25. Inner edges still tell buckets
+    apart.
     """
     with np.errstate(over="ignore"):
         low, high = np.asarray([values.min(), values.max()]).astype(np.float32)  # as they were counted
@@ -124,7 +125,7 @@ def prepare_histogram_counts(counts: Any, edges: Any, description: str = "") -> 
 
     Args:
         counts: One per bucket.
-        edges: One more: where each begins, and where the last one ends.
+        edges: One more: the beginning of each, and the end of the last one.
         description: Markdown.
 
     Raises:
@@ -268,7 +269,7 @@ def prepare_embedding(
         columns: Names of the columns of labels.
         images: One per point, shown in its place.
         dataformats: Of the images.
-        name: Of the embedding, where not the tag and step.
+        name: Name of the embedding, if not the tag and step.
 
     Raises:
         RefusalError: They do not fit.
@@ -326,7 +327,7 @@ def _cell(value: object) -> str:
 def write_embedding(
     directory: Path, folder: str, name: str, held: Snapshot, rows: Labels | None, sprite: Held | None
 ) -> dict[str, Any]:
-    """Write the files and name them in the projector's config; return what was written."""
+    """Write the files and name them in the projector's config; return the written paths."""
     matrix = held.fetch()
     if matrix.dtype.kind == "f" and not np.isfinite(matrix).all():
         raise refused("vectors that are NaN or infinite", "leave those points out")

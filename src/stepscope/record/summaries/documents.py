@@ -75,7 +75,7 @@ def prepare_table(rows: Any, columns: Sequence[str] | None, description: str = "
 
 
 def table_of(rows: Any, columns: Sequence[str] | None) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
-    """Return the columns and rows of what a user passed as a table."""
+    """Return the columns and rows of a user's table."""
     if hasattr(rows, "columns") and not isinstance(rows, Mapping):
         columns, rows = columns or [str(name) for name in rows.columns], _frame_rows(rows)
     if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__iter__"):

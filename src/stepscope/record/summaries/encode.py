@@ -2,7 +2,7 @@
 
 All of it runs on a background thread, and Pillow is imported there. The libraries hold the interpreter, so
 that a thread beside the training would hold it up for as long as one call into them takes, and for half of
-the time in between. What is large is therefore encoded by a process, which runs this module. It is started
+the time in between. Large values are therefore encoded by a process, which runs this module. It is started
 with the first large array, ends when nothing has come for a while, and with this one. If it cannot be
 started, the work is done in the thread after all.
 """
@@ -111,7 +111,7 @@ def wav_here(samples: NDArray[np.int16], rate: int) -> bytes:
 
 
 def as_int16(samples: NDArray[Any]) -> NDArray[np.int16]:
-    """Return samples of -1 to 1 with 16 bits; what is beyond is clipped, int16 stays what it is."""
+    """Return samples of -1 to 1 with 16 bits; values beyond are clipped, int16 stays unchanged."""
     if samples.dtype == np.int16:
         return samples
     return np.asarray(np.clip(samples, -1, 1) * np.iinfo(np.int16).max, np.int16)
@@ -216,14 +216,14 @@ class Offload:
         )
 
     def run(self, name: str, array: NDArray[Any], **facts: Any) -> bytes | None:
-        """Return what a function in ``FUNCTIONS`` makes of an array; None if it must be done here.
+        """Return the result of a function in ``FUNCTIONS`` for an array; None if it must be done here.
 
         Of many bytes it is a view.
 
         Args:
             name: The function.
-            array: What it gets.
-            facts: What else it gets.
+            array: Its first argument.
+            facts: Its other arguments.
 
         Raises:
             OSError: The function could not write its file.
@@ -248,7 +248,7 @@ class Offload:
                 self._lock.release()
 
     def forget(self) -> None:
-        """Forget the process in a forked child, where it belongs to the parent."""
+        """Forget the process in a forked child: it belongs to the parent."""
         self._lock = threading.Lock()
         self.child.forget()
 
@@ -283,7 +283,7 @@ def _write(target: int, data: bytes | memoryview) -> None:
 
 
 def _read(source: IO[bytes], size: int) -> bytes:
-    """Read so many bytes, fewer where they end; many into memory that holds up no thread."""
+    """Read so many bytes, fewer at the end; many into memory that holds up no thread."""
     if size < APART_BYTES:
         return source.read(size)
     whole = apart((size,), np.uint8).data

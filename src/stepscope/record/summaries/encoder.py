@@ -32,7 +32,7 @@ class Prepared(NamedTuple):
 
 
 def refused(found: str, hint: str) -> RefusalError:
-    """Return the refusal of what a user passed."""
+    """Return the refusal of a user's value."""
     return RefusalError("value", found, hint)
 
 
@@ -64,7 +64,7 @@ class SummaryTask(NamedTuple):
         step: Its step.
         wall: Its time in seconds.
         nbytes: Memory that it holds until it is written.
-        name: What to call it in a message.
+        name: Its name in messages.
         site: The user's line that logged it.
     """
 
@@ -132,7 +132,7 @@ class SummaryEncoder:
             thread.join(timeout)
 
     def forget(self) -> None:
-        """Become empty in a forked child, where the thread does not exist."""
+        """Become empty in a forked child, which lacks the thread."""
         self._tasks, self._lock, self._thread = SimpleQueue(), threading.RLock(), None
         self.ready.clear()
         self.pending = self.held_bytes = 0
@@ -176,7 +176,7 @@ class SummaryEncoder:
 
 
 def as_event(made: Made, task: SummaryTask) -> Event | None:
-    """Return what a task made as an event of its step and time; None if it made nothing."""
+    """Return the result of a task as an event of its step and time; None if it made nothing."""
     if made is None:
         return None
     if not isinstance(made, Event):

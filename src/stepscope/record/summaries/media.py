@@ -1,6 +1,6 @@
-"""Images, sounds and videos: what a user passes becomes pixels or samples, and these a summary.
+"""Images, sounds and videos: the user's values become pixels or samples, and these a summary.
 
-Pixels are uint8 [height, width, channels]. Frames become a WAV or a GIF; encoded bytes stay what they are.
+Pixels are uint8 [height, width, channels]. Frames become a WAV or a GIF; encoded bytes stay unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Held(NamedTuple):
 
 
 def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: Convert | None = None) -> Held:
-    """Take what a user passed as an image, or as several of one size.
+    """Take the value passed as an image, or as several of one size.
 
     Args:
         image: An array or tensor, a PIL image, a matplotlib figure, or encoded bytes.
@@ -200,7 +200,7 @@ def as_uint8(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _parts(array: NDArray[Any]) -> Iterator[tuple[slice, ...]]:
-    """Yield slices of some rows each, of pictures or of anything: what is made of one is soon let go of."""
+    """Yield slices of some rows each, of pictures or anything else; results of one slice are soon freed."""
     depth = min(array.ndim, 2)
     outer = range(array.shape[0]) if depth == 2 else range(1)
     length = array.shape[depth - 1] if depth else 1
@@ -233,7 +233,7 @@ def prepare_images(
 
     Args:
         pictures: An array of four dimensions, or a list of images.
-        dataformats: As ``NCHW``; of each image where it is a list.
+        dataformats: As ``NCHW``; of each image if it is a list.
         max_images: None for all.
         description: Markdown.
         convert: How numbers become uint8.

@@ -25,8 +25,8 @@ else:
 class SummaryMethods:
     """The methods of a run that record more than a number.
 
-    All of them copy what they are given, hand it to a thread of its own, and return. What cannot be recorded
-    is a warning and a count, as with ``scalar``. ``step`` is that of ``scalar`` everywhere.
+    All of them copy their arguments, hand them to a thread of its own, and return. A failure to record is a
+    warning and a count, as with ``scalar``. ``step`` is that of ``scalar`` everywhere.
     """
 
     log_dir: str
@@ -47,7 +47,7 @@ class SummaryMethods:
         """Record how values are distributed.
 
         NaN and infinite values are left out; their number is a series of its own, ``<tag>/nonfinite``, that
-        has a point only where there are any.
+        has a point only if there are any.
 
         Args:
             tag: Its series.
@@ -68,7 +68,7 @@ class SummaryMethods:
         Args:
             tag: Its series.
             counts: One per bucket.
-            edges: One more, ascending: where each bucket begins, and where the last one ends.
+            edges: One more, ascending: the beginning of each bucket, and the end of the last one.
             step: As for ``scalar``.
             description: Markdown.
         """
@@ -104,8 +104,8 @@ class SummaryMethods:
                 JPEG, GIF or WebP.
             step: As for ``scalar``.
             dataformats: Which dimension of an array is which, as ``HWC``, ``CHW`` or ``HW``. By default
-                the channels are the last dimension of 1, 3 or 4, or the first, as the shape says; where
-                both can be, the first of a torch tensor and the last of any other array.
+                the channels are the last dimension of 1, 3 or 4, or the first, as the shape says; if both are
+                possible, the first of a torch tensor and the last of any other array.
             description: Markdown.
         """
         self._intake.summary(tag, step, lambda: media.prepare_image(image, dataformats, description))
@@ -124,9 +124,9 @@ class SummaryMethods:
 
         Args:
             tag: Their series.
-            images: An array or tensor of four dimensions, or a list of what ``image`` takes.
+            images: An array or tensor of four dimensions, or a list of images as ``image`` takes them.
             step: As for ``scalar``.
-            dataformats: As ``NHWC`` or ``NCHW``; of each image where they are a list.
+            dataformats: As ``NHWC`` or ``NCHW``; of each image if they are a list.
             max_images: Record only so many, the first ones.
             description: Markdown.
         """
@@ -173,8 +173,8 @@ class SummaryMethods:
         Args:
             tag: Its series.
             audio: Samples [frames] or [frames, channels], floats of -1 to 1 (beyond is clipped) or int16,
-                which become a WAV of 16 bits; [channels, frames] where only that makes sense. Or the bytes of
-                a WAV, FLAC, MP3 or Ogg; TensorBoard plays what the browser can.
+                which become a WAV of 16 bits; [channels, frames] if only that makes sense. Or the bytes of
+                a WAV, FLAC, MP3 or Ogg; TensorBoard plays the formats of the browser.
             step: As for ``scalar``.
             sample_rate: Frames per second of an array.
             label: Markdown, shown with this sound.
@@ -312,9 +312,9 @@ class SummaryMethods:
         tag: str = "step",
         step: int | None = None,
     ) -> None:
-        """Record the graph of a model, and what each of its nodes took in a step.
+        """Record the graph of a model, and the cost of each of its nodes in a step.
 
-        TensorBoard colours the graph by compute time and memory where the costs name the graph's nodes.
+        TensorBoard colours the graph by compute time and memory if the costs name the graph's nodes.
         ``stepscope.integrations.torch.graph`` and ``.jax.graph`` make both of a model.
 
         Args:
@@ -332,11 +332,11 @@ class SummaryMethods:
     def hparams(
         self, hparams: Any, metrics: Mapping[str, Any] | None = None, step: int | None = None
     ) -> None:
-        """Record hyper-parameters and what came of them, in this run: TensorBoard's HParams page shows both.
+        """Record hyper-parameters and their results, in this run: TensorBoard's HParams page shows both.
 
         The hyper-parameters become part of ``config``; the metrics are scalars. TensorBoard keeps the first
         hyper-parameters of a run that it reads, Stepscope the last. How the run ends is its status there.
-        Where metrics are named, it shows these and no other series; of several runs it takes the word of one.
+        If metrics are named, it shows these and no other series; of several runs it takes the word of one.
 
         Args:
             hparams: A mapping.

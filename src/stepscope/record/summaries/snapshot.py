@@ -58,7 +58,7 @@ def snapshot(value: Any, what: str = "an array") -> Snapshot:
 
     Args:
         value: An array, tensor, number or nested list of numbers.
-        what: What is expected, for a message.
+        what: The expected values, for a message.
 
     Raises:
         RefusalError: It is not an array of numbers, or cannot be read.
@@ -148,7 +148,7 @@ def _local(value: Any) -> Any:
 
 
 def _host_copy(torch: Any, value: Any) -> Fetch:
-    """Copy with numpy: torch's own copy wakes all its threads, and waits for them where cores are busy."""
+    """Copy with numpy: torch's own copy wakes all its threads, and waits for them if cores are busy."""
     bits = {2: torch.int16, 1: torch.uint8}.get(value.element_size()) if _is_foreign(torch, value) else None
     if bits is None:
         try:
