@@ -2,7 +2,7 @@
 
 A page of another site can make the user's browser send requests to a server on loopback. Two checks stop
 that. The host a browser was told to talk to must be one of ours: a name that an attacker points at 127.0.0.1
-(DNS rebinding) is not. And the page that sends the request, where the browser names it, must be our own.
+(DNS rebinding) is not. And the page that sends the request, if the browser names it, must be our own.
 A token is needed as well, on loopback too, because other users share the machine: :func:`access_for` decides
 that for every way to start a server. A token made for sharing is view-only and expires.
 """
@@ -40,7 +40,7 @@ class Grant:
     """The rights of a request.
 
     Attributes:
-        changes: Whether it may change, delete and share what it sees.
+        changes: Whether it may also change, delete and share.
         until: When that ends, in seconds since the epoch; None for never.
     """
 
@@ -55,7 +55,7 @@ class Access:
     Attributes:
         host: The address it is bound to.
         allowed: Further host names, each as ``name`` (any port) or ``name:port``.
-        token: What a request must carry; None if everybody on this machine may look.
+        token: The secret that a request must carry; None if everybody on this machine may look.
         names: Names under which a machine is known on its network.
         embed: Origins of pages that may show this one in a frame, as CSP writes them.
         read_only: Nobody may change anything through this server.
@@ -92,7 +92,7 @@ class Access:
         """Return whether the page that sent a request is ours: same host and port, or one the user allowed.
 
         If any host is allowed, a proxy may have replaced ``Host``, so the two cannot be compared; then only
-        the token, and the browser's word on where a request comes from, decide.
+        the token, and the browser's word on a request's origin, decide.
         """
         try:
             parts = urlsplit(origin)
@@ -180,7 +180,7 @@ class Access:
         return any(login.same(offered, login.proof(token, asked, host)) for token in self.owner_tokens())
 
     def grant(self, offered: str | None, now: float) -> Grant | None:
-        """Return what a token allows; None for nothing. One that has ended allows nothing.
+        """Return the rights that a token gives; None for nothing. One that has ended allows nothing.
 
         Args:
             offered: The token; None for none.
@@ -284,7 +284,7 @@ def origins(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def machine_names() -> frozenset[str]:
-    """Return what this machine calls itself; asks no name server, which could take seconds."""
+    """Return the names of this machine; asks no name server, which could take seconds."""
     name = socket.gethostname().lower()
     return frozenset({name, name.split(".")[0]}) - {""}
 
@@ -331,7 +331,7 @@ def is_loopback(name: str) -> bool:
 
 
 def fetch_is_ours(headers: Mapping[str, str], *, document: bool, embedded: bool = False) -> bool:
-    """Judge by what the browser says about a request (fetch metadata); older browsers say nothing.
+    """Judge by the browser's fetch metadata; older browsers say nothing.
 
     Args:
         headers: Of the request, names in lower case.

@@ -56,7 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def refused(host: str, port: int, error: OSError) -> ServeError:
-    """Return why an address cannot be bound and what to do."""
+    """Return why an address cannot be bound, with a hint."""
     if error.errno == errno.EADDRINUSE:
         other = free_port(host, port + 1)
         free = f"--port {other} is free; " if other else ""

@@ -26,11 +26,11 @@ from stepscope.store.annotations.throw import throw_run
 
 
 class Annotations:
-    """Answers for one log directory; each answer reads what is there now.
+    """Answers for one log directory; each answer reads the present files.
 
     Args:
         log_dir: The log directory.
-        log: Returns what has been read of it, None before.
+        log: Returns the open log, None before.
     """
 
     def __init__(self, log_dir: Path, log: Callable[[], Log | None]) -> None:
@@ -105,7 +105,7 @@ class Annotations:
 
     @get("trash")
     def trash(self) -> TrashList:
-        """Return what was thrown away."""
+        """Return the contents of the trash."""
         return TrashList(Trash(self.log_dir).all())
 
     def _known(self, run: str) -> Log:

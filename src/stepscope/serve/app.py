@@ -28,7 +28,7 @@ class Application:
     """Answers the page's requests from a follower.
 
     Args:
-        follower: Where the log is read.
+        follower: The follower that reads the log.
         page: The built page.
     """
 
@@ -88,7 +88,7 @@ class Application:
         return await self.threads.with_store(answer)
 
     def response(self, request: Request, route: Route, result: object) -> Response:
-        """Return what a handler returned as it is sent."""
+        """Return a handler's result as a response."""
         if isinstance(result, Response):
             return result
         if not isinstance(result, File):
@@ -103,7 +103,7 @@ class Application:
         return StreamingResponse(chunks, media_type=result.media_type, headers=headers)
 
     async def perfetto_file(self, request: Request) -> Response:
-        """A file of Perfetto's own page, where it is installed."""
+        """A file of Perfetto's own page, if it is installed."""
 
         def answer() -> Response:
             place = perfetto.folder()
@@ -134,7 +134,7 @@ async def refuse(request: Request, refusal: Exception) -> Response:
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:
-    """Answer what the router refuses, in the form of all errors."""
+    """Answer a refusal of the router in the form of all errors."""
     assert isinstance(error, HTTPException)
     return json_response(
         Failure(str(error.detail), DESCRIBED),
@@ -144,7 +144,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def defect(request: Request, error: Exception) -> Response:
-    """Answer for a defect of ours; the server's terminal shows where it happened."""
+    """Answer for a defect of ours; the server's terminal shows the traceback."""
     return json_response(
         Failure(
             f"defect in the server: {type(error).__name__}", "its terminal shows where; please report it"

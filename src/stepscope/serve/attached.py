@@ -18,7 +18,7 @@ from contextlib import suppress
 GRACE_S = 5.0
 """Seconds for an orderly end."""
 LOOK_EVERY_S = 1.0
-"""How often to look for the starter where the kernel cannot say when a process ends."""
+"""How often to look for the starter if the kernel cannot tell when a process ends."""
 
 
 def end_with_starter(end: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The memory of all answers together: what is held for clients until they have read it.
+"""The memory of all answers together: bytes held for clients until they have read them.
 
 A client that does not read makes the server hold its answer. One answer may have 70 MB, and a client may have
 hundreds of connections. So there is one budget for all answers in flight. Those who may only look have a
@@ -23,7 +23,7 @@ MACHINE_SHARE = 8
 GUEST_SHARE = 8
 """Likewise of the budget, for all that may only look."""
 CHUNK_BYTES = 256 << 10
-"""Handed to a connection at once: beyond it, the connection has taken what came before."""
+"""Handed to a connection at once: beyond it, the connection has taken the earlier bytes."""
 STREAM_BYTES = 4 << 20
 """Counted for an answer that is made piece by piece, as long as it is under way."""
 RETRY_S = 5
@@ -83,8 +83,8 @@ class AnswerBudget:
     """Middleware: answers within the budget, and refusals beyond it.
 
     Args:
-        app: What answers.
-        most_bytes: Of all answers in flight; by default what suits the machine.
+        app: The application behind it.
+        most_bytes: Of all answers in flight; by default a limit that suits the machine.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int | None = None) -> None:

@@ -80,7 +80,7 @@ def ask(body: CaptureRequest, log: Log | None) -> CaptureAsked:
 
 
 def directory_of(log: Log | None, name: str) -> Path:
-    """Return the directory of an existing run; no path is made from what a client sent.
+    """Return the directory of an existing run; no path is made from a client's text.
 
     Raises:
         Refusal: There is no such run.
@@ -92,7 +92,7 @@ def directory_of(log: Log | None, name: str) -> Path:
 
 
 def capture_of(facts: dict[str, object], summary: dict[str, object] | None, run: str) -> Capture:
-    """Return a capture as the page gets it; what is missing or of a wrong type is None."""
+    """Return a capture as the page gets it; missing fields and those of a wrong type are None."""
 
     def get(name: str, *types: type) -> object:
         value = facts.get(name)

@@ -1,4 +1,4 @@
-"""The addresses that need no store: what is new, access, and the server itself."""
+"""The addresses that need no store: changes, access, and the server itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of the log directory under version numbers, so that a client gets only what changed.
+"""The state of the log directory under version numbers, so that a client gets only the changes.
 
 The follower publishes, the clients ask. Each run is encoded once for all of them, and so is each answer for
 clients in the same state.
@@ -63,13 +63,13 @@ class Feed:
         removed: Iterable[str] = (),
         charts: Sequence[Chart] | None = None,
     ) -> None:
-        """Take in what is new; all of it becomes visible at once.
+        """Take in changes; all of them become visible at once.
 
         Args:
             summaries: Of the runs that are new or changed.
             dirty: Per run the tags with new points; the runs must be known or among the summaries.
             removed: Runs that are gone.
-            charts: Where they changed.
+            charts: The changed ones.
         """
         entries = [(summary, msgspec.Raw(encoded(summary))) for summary in summaries]
         encoded_charts = None if charts is None else msgspec.Raw(encoded(charts))
@@ -93,7 +93,7 @@ class Feed:
             self.version = version
 
     def since(self, cursor: str | None, *, now: float) -> bytes:
-        """Return the JSON of ``Changes``: what is new since a cursor; everything where it is none of ours."""
+        """Return the JSON of ``Changes``: the changes since a cursor; everything if it is none of ours."""
         with self._making:  # one at a time: the others then find what the first has made
             return self.kept(cursor, now=now) or timed(self._body(self._start(cursor)), now)
 
@@ -113,7 +113,7 @@ class Feed:
         return -1 if known is None else known
 
     def _body(self, start: int) -> bytes:
-        """Return the JSON of what is new since a version, without the time; kept for the next client."""
+        """Return the JSON of the changes since a version, without the time; kept for the next client."""
         with self.lock:
             runs = [entry.encoded for entry in self.runs.values() if entry.version > start]
             # Who knows nothing yet has nothing to ask for again; the tags are in the summaries.

@@ -1,4 +1,4 @@
-"""Answers to ``GET findings``: what the health rules say about a run."""
+"""Answers to ``GET findings``: the verdict of the health rules on a run."""
 
 from __future__ import annotations
 

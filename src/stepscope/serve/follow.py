@@ -1,4 +1,4 @@
-"""Following the log directory: one thread reads what is new and publishes it, as often as somebody looks."""
+"""Following the log directory: one thread reads and publishes changes, as often as somebody looks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def pause(*, client_age_s: float, cost_s: float) -> float:
     """Return how long to wait before the next reading, unless a poll asks for one.
 
     Args:
-        client_age_s: Since the last poll; infinite where nobody ever came.
-        cost_s: What the last reading took.
+        client_age_s: Since the last poll; infinite if nobody ever came.
+        cost_s: Duration of the last reading.
     """
     wanted = WATCHED_S if client_age_s < LATELY_S else UNWATCHED_S if client_age_s < LONG_AGO_S else ASLEEP_S
     return max(wanted, least_pause(cost_s))
@@ -51,7 +51,7 @@ class LogFollower:
 
     Args:
         log_dir: May not exist yet: it is waited for. Of a URL the place of the copy.
-        url: Where the directory is, in a store.
+        url: The directory's URL, in a store.
         cache: Whether the store may keep a cache.
         clock: Seconds that only go forward.
         wall: Seconds since the epoch.
@@ -113,9 +113,9 @@ class LogFollower:
     def poll(self, *, timeout_s: float = 0.15, first_s: float = 1.0) -> None:
         """Note that somebody looks and wait a moment for a fresh reading.
 
-        During the first reading it waits for its beginning alone, and never for longer than ``first_s``: what
-        is known is answered then. A server that has just started imports what reads the log, and each empty
-        answer would take time from that, and be asked for again only after a pause.
+        During the first reading it waits for its beginning alone, and never for longer than ``first_s``: the
+        answer then holds what was read. A server that has just started imports the reader of the log, and
+        each empty answer would take time from that, and be asked for again only after a pause.
         """
         with self._turn:
             now = self.clock()
@@ -141,7 +141,7 @@ class LogFollower:
                 self._turn.wait_for(lambda: self._wanted or self._stopping, wait_s)
 
     def turn(self) -> float:
-        """Read what is new, publish it and return the seconds until the next turn. Never raises."""
+        """Read changes, publish them and return the seconds until the next turn. Never raises."""
         with self._turn:
             began = self.clock()
             self.begun += 1
@@ -166,7 +166,7 @@ class LogFollower:
             return pause(client_age_s=self.read_at - self.asked, cost_s=self.cost_s)
 
     def read(self) -> None:
-        """Open the log if that has not been done, and read what is new."""
+        """Open the log if that has not been done, and read changes."""
         load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
@@ -219,19 +219,19 @@ def load_store() -> None:
 
 
 def prepare() -> None:
-    """Import what draws charts: a page that now knows the runs makes room for them, then asks."""
+    """Import the modules that draw charts: a page that now knows the runs makes room for them, then asks."""
     import stepscope.serve.series  # noqa: F401
 
 
 def replace_log(log: LogSummary, *, exists: bool, problems: list[Problem]) -> LogSummary:
-    """Return the summary with what can change."""
+    """Return the summary with the facts that can change."""
     import msgspec
 
     return msgspec.structs.replace(log, exists=exists, problems=problems)
 
 
 def copy_of(url: str) -> Path:
-    """Return the place of the copy of a log directory in a store, made where it is missing.
+    """Return the place of the copy of a log directory in a store, made if it is missing.
 
     Raises:
         LogDirectoryError: There is nowhere to copy to.
@@ -251,7 +251,7 @@ def copy_of(url: str) -> Path:
 
 
 def check_log_dir(path: Path) -> None:
-    """Refuse what can never be served; a missing directory is waited for if its parent exists.
+    """Refuse a path that can never be served; a missing directory is waited for if its parent exists.
 
     Raises:
         LogDirectoryError: It is a file, may not be read, or has no parent directory.

@@ -31,7 +31,7 @@ class FrameArrays:
         self.size_bytes = 0
 
     def add(self, array: NDArray[Any]) -> Column:
-        """Append one array of any length and return where it lies.
+        """Append one array of any length and return its place.
 
         Raises:
             TypeError: The page does not read this element type.

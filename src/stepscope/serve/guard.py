@@ -1,4 +1,4 @@
-"""The gate in front of every request: refuses what may not be answered, and protects answers by headers.
+"""The gate in front of every request: refuses forbidden requests, and protects answers by headers.
 
 Pure ASGI, outermost, so that no route can be reached around it.
 """
@@ -48,7 +48,7 @@ REOPEN = (
     "if(location.pathname.includes(place))localStorage.removeItem(name);"
     "else location.replace(base+place+'/'+location.search+location.hash)})()"
 )
-"""Leads a browser that was let in to its place again. What it stores belongs to this host *and* port."""
+"""Leads a browser that was let in to its place again. Its storage belongs to this host *and* port."""
 REOPEN_POLICY = (
     "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; script-src "
     f"'sha256-{base64.b64encode(hashlib.sha256(REOPEN.encode()).digest()).decode()}'"
@@ -59,12 +59,12 @@ class Guard:
     """Middleware that lets only proper requests through.
 
     Args:
-        app: What answers them.
+        app: The application behind it.
         access: Who may ask.
         cookie: Name of the cookie of a browser that was let in.
         prefix: Path under which a proxy shows the server, as ``/lab/stepscope``; empty for none.
         wall: Seconds since the epoch.
-        most_bytes: Memory of all answers in flight; by default what suits the machine.
+        most_bytes: Memory of all answers in flight; by default a limit that suits the machine.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Guard:
         return None
 
     def token_answer(self, scope: Scope, headers: Headers, place: str | None) -> Response | None:
-        """Note what a request may do, or return a redirect, or raise the refusal."""
+        """Note the rights of a request, or return a redirect, or raise the refusal."""
         now = self.wall()
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_query = [value for name, value in query if name == "token"] if self.access.token else []
@@ -177,7 +177,7 @@ class Guard:
         return self.refuse_token(scope, headers, ended)
 
     def held(self, scope: Scope, headers: Headers, place: str | None, now: float) -> Grant | None:
-        """Return what a request may do by its headers and its place."""
+        """Return the rights of a request by its headers and its place."""
         grants = [self.access.grant(offer, now) for offer in [*bearers(headers), None]]
         if place is not None:
             grants.append(self.access.grant_of_place(place, cookies(headers).get(self.cookie), now))
@@ -211,7 +211,7 @@ class Guard:
         raise Refusal(401, error, hint, headers={"WWW-Authenticate": asked})
 
     def check_change(self, scope: Scope) -> None:
-        """Refuse a change where the request may only look."""
+        """Refuse a change if the request may only look."""
         if scope["method"] != "POST" or scope[GRANT].changes:
             return
         route = ROUTES.get(scope["path"].removeprefix(f"/{API}"))
@@ -249,7 +249,7 @@ class Guard:
 
 
 def bearers(headers: Headers, scheme: str = "bearer") -> Iterator[str]:
-    """Yield what a request's ``Authorization`` carries."""
+    """Yield the tokens in a request's ``Authorization``."""
     kind, _, value = headers.get("authorization", "").partition(" ")
     if kind.lower() == scheme.lower() and value:
         yield value.strip()

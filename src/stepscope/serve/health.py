@@ -1,4 +1,4 @@
-"""The health of a run: the rules applied to the series of the store, and what the run itself has written."""
+"""The health of a run: the rules applied to the series of the store, and the run's own findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report_of(
     roles: Mapping[str, str] | None = None,
     alerts: Iterable[str | Alert] = (),
 ) -> HealthReport:
-    """Return what the rules say about a run, with its evaluation and all its ranks.
+    """Return the rules' report about a run, with its evaluation and all its ranks.
 
     Args:
         log: That the run is in.
@@ -78,7 +78,7 @@ def report_of(
 
 
 def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
-    """Return the series of one attempt of a run, and what its parts recorded in the same time."""
+    """Return the series of one attempt of a run, and those that its parts recorded in the same time."""
     own = [series for tag in run.tags() for series in run.columns(tag) if series.attempt == number]
     begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))
     points = list(points_of(run, own))
@@ -139,7 +139,7 @@ def readable(
 def with_coarse(
     verdict: Verdict, histograms: Sequence[HistogramSaturation], choice: bool | Mapping[str, float] | None
 ) -> Verdict:
-    """Return a verdict that abstains where histograms are too coarse to tell whether a layer is saturated.
+    """Return a verdict that abstains if histograms are too coarse to show saturation.
 
     Args:
         verdict: Of the rules.
@@ -192,7 +192,7 @@ def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
 
 
 class Since:
-    """Cuts off what was recorded before an attempt began."""
+    """Cuts off the points from before an attempt began."""
 
     def __init__(self, wall: float, number: int) -> None:
         self._wall = wall if number > 1 else float("-inf")
@@ -218,7 +218,7 @@ def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
 
 
 def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
-    """Return a verdict with what only the run could see, in any order: stacks, and what was seen live."""
+    """Return a verdict with the run's own evidence, in any order: stacks, and live observations."""
     found = list(verdict.findings)
     known = {(each.rule, each.tag, each.step): at for at, each in enumerate(found)}
     ranks = {(each.rule, each.rank) for each in found if each.tag == RANKS_LOSS}
@@ -259,7 +259,7 @@ def ranks_of(run: StoredRun, number: int) -> list[int]:
 
 
 def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection[str] = ()) -> Verdict:
-    """Return a verdict with what the ranks' stages say, unchanged where there is one rank.
+    """Return a verdict with evidence from the ranks' stages, unchanged if there is one rank.
 
     Args:
         verdict: Of the other rules.

@@ -1,4 +1,4 @@
-"""From the lines that a chart asks for to the series that are drawn, with notes on what was not found."""
+"""From the lines that a chart asks for to the series that are drawn, with notes on missing ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FoundSeries:
 
 
 def find(chart: ChartRequest, log: Log | None) -> FoundSeries:
-    """Look up the lines of a chart; what does not exist causes no failure."""
+    """Look up the lines of a chart; missing ones cause no failure."""
     found = FoundSeries()
     for line in chart.lines:
         series = _series(log, line, found)
@@ -85,7 +85,7 @@ def _series(log: Log | None, line: LineRequest, found: FoundSeries) -> list[Seri
 
 
 def other_series(log: Log | None, run: str, tag: str) -> list[Series]:
-    """Return the series of the x axis for a run; none where it has no such tag."""
+    """Return the series of the x axis for a run; none if it has no such tag."""
     if log is None:
         return []
     try:
@@ -95,5 +95,5 @@ def other_series(log: Log | None, run: str, tag: str) -> list[Series]:
 
 
 def mistake(text: str, error: ExpressionError) -> Mistake:
-    """Return what is wrong with an expression as the page shows it."""
+    """Return the error in an expression as the page shows it."""
     return Mistake(text, error.message, error.hint, error.start, error.end)

@@ -38,7 +38,7 @@ def frame_place(token: str, start: bytes) -> str:
 
 
 def start_key(token: str, start: bytes) -> str:
-    """Return what the address contains that a server prints."""
+    """Return the key in the address that a server prints."""
     return signature(token, start, "address")
 
 
@@ -48,7 +48,7 @@ def cookie_value(token: str, start: bytes, *, place: str, changes: bool, until: 
     Args:
         token: The server's token.
         start: The secret of this start of the server.
-        place: Where it is valid.
+        place: The path for which it is valid.
         changes: Whether it allows changes.
         until: When it ends, in seconds since the epoch.
     """
@@ -68,7 +68,7 @@ def cookie_rights(value: str, token: str, start: bytes, *, place: str) -> tuple[
 
 
 def challenge(start: bytes) -> str:
-    """Return what a proof for this start of the server answers; anybody may know it."""
+    """Return the challenge that a proof for this start of the server answers; anybody may know it."""
     return hashlib.sha256(b"stepscope challenge\0" + start).hexdigest()
 
 
@@ -80,12 +80,12 @@ def proof(token: str, challenge: str, host: str) -> str:
 
 
 def signature(token: str, start: bytes, *parts: str) -> str:
-    """Return what only a server with this token and this start can make."""
+    """Return a signature that only a server with this token and this start can make."""
     text = "\0".join(("stepscope login", *parts)).encode("utf-8", "surrogateescape")
     digest = hmac.new(start + token.encode(), text, hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def same(one: str, other: str) -> bool:
-    """Compare in a time that does not depend on what is equal."""
+    """Compare in a time that does not depend on the equal part."""
     return hmac.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode())

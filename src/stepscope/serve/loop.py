@@ -1,4 +1,4 @@
-"""The event loop that accepts connections, and what keeps it from being held up."""
+"""The event loop that accepts connections, and the limits that keep it from being held up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Connections:
     """The connections of one server, of each address the one that was heard last at the end.
 
     A browser that finds its connection closed opens another, so dropping a waiting one does no harm. Behind a
-    proxy all clients have one address: what asks now and then is dropped only where all are taken.
+    proxy all clients have one address: those that ask now and then are dropped only if all are taken.
 
     Args:
         most: How many there may be.
@@ -64,7 +64,7 @@ class Connections:
         return sum(map(len, self.by_address.values()))
 
     def opened(self, connection: Protocol) -> None:
-        """Take a connection; drop those that have waited longest where there are too many."""
+        """Take a connection; drop those that have waited longest if there are too many."""
         now = self.clock()
         mine = self.by_address.setdefault(connection.address, OrderedDict())
         mine[connection] = now
@@ -189,7 +189,7 @@ class Loop:
     """uvicorn on a socket that is already bound.
 
     Args:
-        app: What answers, behind its guard.
+        app: The application, behind its guard.
         listener: The socket.
         close: Called at the end, however that comes.
     """
@@ -220,7 +220,7 @@ class Loop:
             self.close()
 
     def wait_until_started(self) -> bool:
-        """Wait until requests are answered; false where that will not happen."""
+        """Wait until requests are answered; false if that will not happen."""
         return self.uvicorn.ready.wait(START_TIMEOUT_S) and self.uvicorn.started
 
     def stop(self) -> None:

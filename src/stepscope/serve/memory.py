@@ -1,6 +1,6 @@
 """Returns the memory of answers to the system.
 
-The C library keeps what was freed for later, in an arena of each thread. A server that answers from many
+The C library keeps freed memory for later, in an arena of each thread. A server that answers from many
 threads would hold, after a while, the most that any of them has ever taken.
 """
 
@@ -32,7 +32,7 @@ class Trimmer:
 
 
 def trim() -> None:
-    """Return what the C library keeps to the system, if possible; other threads go on meanwhile."""
+    """Return the C library's free memory to the system, if possible; other threads go on meanwhile."""
     call = _malloc_trim()
     if call is not None:
         call(0)

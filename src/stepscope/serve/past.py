@@ -1,4 +1,4 @@
-"""A run among the earlier runs of its log directory: what the store knows about them, for the comparison."""
+"""A run among the earlier runs of its log directory: the store's facts about them, for the comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POINTS = 20_000
 
 
 def unlike(log: Log, run: StoredRun) -> Iterator[Finding]:
-    """Yield what sets a run apart from the last finished ones that recorded the same losses."""
+    """Yield the differences of a run from the last finished ones that recorded the same losses."""
     for tag in losses_of(run)[:TAGS]:
         past = list(islice(earlier(log, run, tag), MOST))
         own = run.columns(tag)[-1]
@@ -53,7 +53,7 @@ def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
 
 
 def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
-    """Return where the training losses of a run will end, as far as that can be told."""
+    """Return forecasts of the final training losses of a run, as far as possible."""
     total, found = run.info.total_steps, {}
     if total is None or run.state != "running" or any(kind_of(tag) in UNFIT for tag in run.tags()):
         return {}
@@ -70,7 +70,7 @@ def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
 
 
 def batch_of(run: StoredRun) -> BatchSize | None:
-    """Return what the gradient noise scale of a run says about its batch; None if it is not recorded."""
+    """Return the verdict of a run's gradient noise scale on its batch; None if it is not recorded."""
     if NOISE not in run.tags():
         return None
     return batch_size(series_of(run, NOISE).values, run.info.world_size)
@@ -84,7 +84,7 @@ def losses_of(run: StoredRun) -> list[str]:
 
 
 def role_of(tag: str) -> str:
-    """Return what a tag means."""
+    """Return the meaning of a tag."""
     meaning = meaning_of(tag)
     return "" if meaning is None else meaning.role
 

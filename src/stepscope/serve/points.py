@@ -40,7 +40,7 @@ CSV_HEAD = "run,tag,writer,attempt,step,wall_time,value"
 def expression_answer(
     text: Annotated[str, Meta(description="an expression over tags")] = "",
 ) -> ExpressionAnswer:
-    """Return the tags of an expression, or what is wrong with it."""
+    """Return the tags of an expression, or its error."""
     try:
         tags = tags_of(parse(text))
     except ExpressionError as error:
@@ -61,7 +61,7 @@ def download(
     """Return every point of some series.
 
     Raises:
-        Refusal: The log does not hold what is named.
+        Refusal: The log lacks a named series.
     """
     if len(run) != len(tag) or len(run) > MAX_LINES:
         raise Refusal(

@@ -1,4 +1,4 @@
-"""Answer to ``GET ranks/frontier``: what ``stepscope ranks`` says of a run, and over time."""
+"""Answer to ``GET ranks/frontier``: the answer of ``stepscope ranks`` for a run, and over time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_BLAMED = 50
 def frontier_answer(
     run: str, ranks: Ranks, *, columns: int, attempt: int | None, begin: int | None, end: int | None
 ) -> RankFrontier:
-    """Return the frontier of a run over a range of steps; what cannot be told says why."""
+    """Return the frontier of a run over a range of steps; unknown parts say why."""
     table = ranks.stages(attempt=attempt, begin=begin, end=end)
     size = ranks.size()
     edges = edges_between(table.steps, columns)

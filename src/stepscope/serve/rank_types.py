@@ -1,6 +1,6 @@
 """Types sent about the ranks of a job; the page's types are generated from this module too.
 
-``None`` is what was not recorded. Times are seconds, ratios 0 to 1, walls seconds since the epoch.
+``None`` means not recorded. Times are seconds, ratios 0 to 1, walls seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ KEPT_RUNS = 2
 
 
 class RankAnswers:
-    """Answers what is asked about ranks and holds the newest runs that were asked for. Safe for threads."""
+    """Answers questions about ranks and holds the newest runs that were asked for. Safe for threads."""
 
     def __init__(self) -> None:
         self._runs: Lru[str, Ranks] = Lru(KEPT_RUNS)
@@ -115,7 +115,7 @@ class RankAnswers:
         begin: Begin = None,
         end: End = None,
     ) -> RankFrontier:
-        """Return where the time of a run's ranks goes, stage by stage.
+        """Return the time of a run's ranks, stage by stage.
 
         Raises:
             Refusal: No such run.
@@ -126,7 +126,7 @@ class RankAnswers:
         return frontier_answer(run, ranks, columns=columns, attempt=attempt, begin=begin, end=end)
 
     def ranks(self, run: str, log: Log | None) -> Ranks:
-        """Return the ranks of a run, and release what was read of others.
+        """Return the ranks of a run, and release the rows of others.
 
         Raises:
             Refusal: No such run.

@@ -33,7 +33,7 @@ class Refusal(Exception):  # noqa: N818  an answer on its way, not a defect
 
     Args:
         status: HTTP status.
-        error: What is wrong with the request, with the value.
+        error: The error in the request, with the value.
         hint: The next action.
     """
 
@@ -63,7 +63,7 @@ def refusing() -> Iterator[None]:
     """Refuse the request if an error within says that it cannot be answered.
 
     Raises:
-        Refusal: With what the error says, its hint and its status.
+        Refusal: With the error's text, its hint and its status.
     """
     try:
         yield
@@ -83,7 +83,7 @@ def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | 
 
 
 def wants_compression(request: Request, size_bytes: int) -> bool:
-    """Return whether compressing pays: never on loopback, where it only costs time."""
+    """Return whether compressing pays: never on loopback: it only costs time there."""
     return size_bytes >= COMPRESS_FROM_BYTES and may_compress(request)
 
 
@@ -133,7 +133,7 @@ def response_of(body: Body, *, media_type: str) -> Response:
 
 
 def body_response(request: Request, body: bytes, *, media_type: str) -> Response:
-    """Answer with bytes, gzipped where that pays."""
+    """Answer with bytes, gzipped if that pays."""
     return response_of(packed_body(body, pack=may_compress(request)), media_type=media_type)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepscope.serve.app import Application
 
 BUCKETS = 450
-"""Points of a line: what the largest chart of a usual screen can show."""
+"""Points of a line: as many as the largest chart of a usual screen can show."""
 SMOOTHED = (0.0, 0.6)
 """Weights of the exponential average; the page opens with the second."""
 HISTOGRAMS, PICTURES = 120, 12
@@ -97,7 +97,7 @@ class Report:
         return json.loads((await self._ask(path, query))[2])
 
     async def get(self, path: str, /, **query: Any) -> Any:
-        """Hold an answer in JSON and return it; None for a refusal, which says what was not recorded."""
+        """Hold an answer in JSON and return it; None for a refusal, which names the missing recording."""
         status, _, data = await self._ask(path, query)
         answer = self.hold(path, json.loads(data), **query)
         if status == OK:
@@ -123,7 +123,7 @@ class Report:
     # --- what a report is about ---------------------------------------------------------------------
 
     async def run(self, name: str) -> list[str]:
-        """Hold what the pages show of one run; return the pages.
+        """Hold the answers that the pages show of one run; return the pages.
 
         Raises:
             UnknownRunError: There is none.
@@ -168,7 +168,7 @@ class Report:
         return pages
 
     async def profile(self, path: str) -> list[str]:
-        """Hold what the pages show of one profile that lies outside of runs; return the pages."""
+        """Hold the answers that the pages show of one profile that lies outside of runs; return the pages."""
         changes = await self._read()
         self._changes({**changes, "runs": [], "charts": []})
         listed = await self.json("profiles")
@@ -191,7 +191,7 @@ class Report:
         self.hold("access", {"changes": False, "until": None, "can_share": False})
 
     async def _records(self, run: str) -> set[str]:
-        """Hold what is not a scalar; return its kinds."""
+        """Hold the records other than scalars; return their kinds."""
         records = await self.get("records", run=run)
         kinds = set()
         for each in (records or {}).get("tags", ()):
@@ -301,7 +301,7 @@ def write_profile(files: list[Path]) -> bytes:
     """Return the report of a profile.
 
     Args:
-        files: A file or a directory of them; then what belongs to it and lies elsewhere.
+        files: A file or a directory of them; then related files that lie elsewhere.
 
     Raises:
         ServeError: The page has not been built.
@@ -339,7 +339,7 @@ def _application(log_dir: str | os.PathLike[str]) -> Iterator[Application]:
 
 
 def _link(path: Path, to: Path) -> None:
-    """Link a file or all files of a directory at another place, or copy them where that is impossible."""
+    """Link a file or all files of a directory at another place, or copy them if that is impossible."""
     if path.is_dir():
         to.mkdir()
         for inner in path.iterdir():

@@ -1,7 +1,7 @@
 """Addresses of the interface: each is declared once, by a decorator on the function that answers it.
 
-Its parameters are those of the function, read and checked by their types; its answer is what the function
-returns. Routing, the OpenAPI document and the types of the page follow from that.
+Its parameters are those of the function, read and checked by their types; its answer is the function's
+result. Routing, the OpenAPI document and the types of the page follow from that.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Backend:
 
     Args:
         directory: The log directory.
-        log: Returns what has been read of it; None before.
+        log: Returns the open log; None before.
         cache: Whether caches may be kept beside files.
         follower: Reads the directory; None outside a server.
-        threads: Where blocking work is done; None outside a server.
+        threads: The threads for blocking work; None outside a server.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Backend:
             return cast(Part, self._parts[kind])
 
     def close(self) -> None:
-        """Release what must not outlive the server."""
+        """Release everything that must not outlive the server."""
         for part in self._parts.values():
             if hasattr(part, "close"):
                 part.close()
@@ -130,7 +130,7 @@ class Provider:
 
     Attributes:
         make: Takes the backend and the text.
-        about: What the text is.
+        about: Describes the text.
         names: Other names in the query, by that of the argument.
     """
 
@@ -160,7 +160,7 @@ class Parameter:
         argument: Name of the handler's argument.
         name: Name in the query.
         kind: Type, without None.
-        about: What it is, a line.
+        about: Its description, a line.
         default: Its value if it is left out; ``inspect.Parameter.empty`` if it is required.
     """
 
@@ -229,8 +229,8 @@ class Route:
         method: ``GET`` or ``POST``.
         handler: Answers. A coroutine runs on the event loop, a function in a thread; the first argument of a
             method is the instance of its class that the backend keeps.
-        answer: Type of the message, of the header of a frame, or None for what the handler returns.
-        body: Type of what is sent; None for that of the handler's argument.
+        answer: Type of the message, of the header of a frame, or None for the handler's own return type.
+        body: Type of the request's body; None for that of the handler's argument.
         media: Types that the answer may have.
         strict: Whether other names in the query are refused.
         reads: Whether it changes nothing.
@@ -346,7 +346,7 @@ def get(
 
     Args:
         address: Below ``api/v1/``.
-        answer: Type of the message; by default what the function returns.
+        answer: Type of the message; by default the function's return type.
         frame: Type of the header, if the answer is a frame.
         media: Types that the answer may have.
         strict: Whether other names in the query are refused.
@@ -367,7 +367,7 @@ def post(
 
     Args:
         address: Below ``api/v1/``.
-        body: Type of what is sent; by default that of the argument ``body``.
+        body: Type of the request's body; by default that of the argument ``body``.
         frame: Type of the header, if the answer is a frame.
         reads: Whether it changes nothing.
     """
@@ -381,7 +381,7 @@ def post(
 
 
 def route_of(address: str) -> Route | None:
-    """Return what answers an address; imports its module if that has not happened."""
+    """Return the route of an address; imports its module if that has not happened."""
     for name in MODULES:
         if address in ROUTES:
             break
@@ -390,7 +390,7 @@ def route_of(address: str) -> Route | None:
 
 
 def all_routes() -> dict[str, Route]:
-    """Return every address with what answers it."""
+    """Return every address with its route."""
     route_of("")
     return dict(sorted(ROUTES.items()))
 

@@ -172,7 +172,7 @@ def last_point(series: Series) -> LastPoint:
 
 
 def number(value: float) -> float | NonFinite:
-    """Return a number, or a word for what JSON has no number for."""
+    """Return a number, or a word if JSON has no such number."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -183,7 +183,7 @@ class DrawnChart:
     """A drawn chart.
 
     Attributes:
-        groups: The means, where lines have groups; then the view holds theirs.
+        groups: The means, if lines have groups; then the view holds theirs.
         interpolated: Points whose x was interpolated.
         missing: Points without an x.
     """
@@ -197,7 +197,7 @@ class DrawnChart:
 class DrawnCharts:
     """Charts that have been drawn, the least recently used forgotten first.
 
-    A chart is known by what is asked of which series, and holds for the points it is drawn from; with more
+    A chart is known by the question and its series, and holds for the points it is drawn from; with more
     points it is drawn again, and the earlier one is forgotten.
     """
 
@@ -231,7 +231,7 @@ def name(series: Series) -> Hashable:
 
 
 def identity(series: Series) -> Hashable:
-    """Return what a series' picture depends on."""
+    """Return the inputs of a series' picture."""
     return series.points.serial, series.points.count, series.superseded_from, series.start_wall
 
 

@@ -34,13 +34,13 @@ class Server:
     answered as soon as the server runs.
 
     Args:
-        log_dir: The directory that holds the runs; it is waited for where only its parent exists. Or the URL
+        log_dir: The directory that holds the runs; it is waited for if only its parent exists. Or the URL
             of one, of which a copy is served that follows it.
         host: Name or address to listen on.
         port: 0 takes any free port.
         path_prefix: Path under which a proxy shows the server.
-        token: What a request must carry; None for the one in ``$STEPSCOPE_TOKEN``, else on loopback the one
-            of the user and elsewhere a new one; ``auto`` for a new one.
+        token: The secret that a request must carry; None for the one in ``$STEPSCOPE_TOKEN``, else on
+            loopback the one of the user and elsewhere a new one; ``auto`` for a new one.
         no_token: On loopback every user of this machine may see, change and delete the runs.
         allow_host: Further names under which browsers reach the server, as those of a proxy.
         embed: Origins of pages that may show this one in a frame; ``notebook`` for those of this machine.
@@ -102,7 +102,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address to open, with what lets a browser in.
+        """The address to open, with the key that lets a browser in.
 
         If the token is the user's own, the address contains a key of this start of the server instead: it
         opens no other server.

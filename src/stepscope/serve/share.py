@@ -1,7 +1,7 @@
 """View-only links to a log directory that expire.
 
 Such a link carries when it ends and a signature, which the server's token makes. So nothing has to be kept:
-a link lives through a restart, opens no other directory, and ends for good where the token is replaced.
+a link lives through a restart, opens no other directory, and ends for good if the token is replaced.
 """
 
 from __future__ import annotations

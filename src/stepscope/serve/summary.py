@@ -35,12 +35,12 @@ def publish(
     kinds: Mapping[str, MetricKind] | None = None,
     kinds_changed: bool = False,
 ) -> None:
-    """Publish what a reading of the log has changed, and the runs that the passing of time has changed.
+    """Publish the changes from a reading of the log and from the passing of time.
 
     Args:
-        feed: Where to.
-        log: What has been read.
-        changes: What the reading found.
+        feed: Receives the changes.
+        log: The open log.
+        changes: The changes that the reading found.
         notes: People's annotations of runs.
         said: Runs whose annotations have changed.
         now: Seconds since the epoch.
@@ -96,7 +96,7 @@ def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:
 
 
 def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSummary:
-    """Return one run as the page shows it; what was not recorded is None."""
+    """Return one run as the page shows it; unrecorded fields are None."""
     info = run.info
     state, reason = run.condition(now=now)
     return RunSummary(

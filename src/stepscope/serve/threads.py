@@ -1,4 +1,4 @@
-"""The threads that do what must not block the event loop, and what many clients wait for together."""
+"""The threads for work that would block the event loop, and answers that many clients wait for together."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Looks:
     would hold all threads, and the rest would queue.
 
     Args:
-        look: Looks and waits a moment for what is new.
-        threads: Where it waits.
+        look: Looks and waits a moment for changes.
+        threads: The threads in which it waits.
     """
 
     def __init__(self, look: Callable[[], None], threads: ThreadPool) -> None:
@@ -85,12 +85,12 @@ class Looks:
 
 
 class SharedAnswers:
-    """Answers by what is asked; those of an older state are forgotten at once.
+    """Answers by question; those of an older state are forgotten at once.
 
     Only the event loop's thread may ask.
 
     Args:
-        threads: Where answers are made.
+        threads: The threads that make answers.
         kept_bytes: Bound for answers and questions; beyond it, they are made again each time.
     """
 
@@ -104,13 +104,13 @@ class SharedAnswers:
     async def answer(
         self, question: bytes, make: Callable[[], bytes], *, state: Hashable, pack: bool = False
     ) -> Body:
-        """Return the answer to a question; raises what ``make`` raises.
+        """Return the answer to a question; raises the errors of ``make``.
 
         Args:
-            question: What is asked.
+            question: The question.
             make: Makes the answer, in a thread.
-            state: What the answer is made from; an answer of another state is never given.
-            pack: Whether it is compressed where it is large.
+            state: The state that the answer is made from; an answer of another state is never given.
+            pack: Whether it is compressed if it is large.
         """
         if state != self._state:
             self._state, self.size_bytes = state, 0

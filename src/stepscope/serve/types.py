@@ -1,6 +1,6 @@
 """Types sent between the server and the page; the page's own types are generated from this module.
 
-``None`` is what was not recorded; it is never written as 0. Walls are seconds since the epoch.
+``None`` means not recorded; it is never written as 0. Walls are seconds since the epoch.
 """
 
 from __future__ import annotations

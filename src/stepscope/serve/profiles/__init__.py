@@ -1,3 +1,3 @@
-"""Profiles on the page: which exist, and what each of them says."""
+"""Profiles on the page: their list, and the answers from each."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two profiles, or two stretches of one, side by side: what became slower, and what explains it."""
+"""Two profiles, or two stretches of one, side by side: the slower parts, and their explanation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compare(a: OpenProfile, b: OpenProfile, steps_a: Steps = "", steps_b: Steps 
 
 
 def side_of(path: str, trace: Trace, steps: str, steps_ns: Sequence[float]) -> DiffProfile:
-    """Return what a side is."""
+    """Return the description of a side."""
     return DiffProfile(
         path=path,
         steps=steps,
@@ -89,10 +89,10 @@ def explained(step: Change, changes: Sequence[Change], *, nested: bool) -> float
     """Return all that went the way of the step, of which a row is a part; None if the step went none.
 
     Args:
-        step: What is to be explained.
+        step: The change to explain.
         changes: The rows of a table.
-        nested: Whether rows are scopes that hold each other. What a scope holds may have gone both ways: the
-            scope counts as much as it or all within it went, so that no row is more than the whole.
+        nested: Whether rows are scopes that hold each other. The parts of a scope may have gone both ways:
+            the scope counts with its own change or that of all parts, so that no row is more than the whole.
     """
     if not step.difference_ns or step.verdict == "same":
         return None

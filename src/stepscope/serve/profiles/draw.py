@@ -61,11 +61,11 @@ def search(
     skip: Annotated[int, Meta(ge=0, description="number of events to skip")] = 0,
     start: Annotated[Number | None, Meta(description="the nanosecond to begin at")] = None,
 ) -> SearchAnswer:
-    """Return where events lie whose names hold a text, whatever its case.
+    """Return the places of events whose names hold a text, in any case.
 
     Args:
         profile: The profile.
-        q: What names must hold.
+        q: The text.
         limit: How many of them to return.
         skip: From which one on.
         start: Instead from the first one on that begins at this time or later.

@@ -90,7 +90,7 @@ def recorded(value: Any) -> int | None:
 
 
 def ancestors(profile: OpenProfile, row: int) -> list[Related]:
-    """Return what contains an event, the innermost first."""
+    """Return the events around an event, the innermost first."""
     found, parent = [], int(profile.trace.parent[row])
     while parent >= 0:
         found.append(related(profile, parent))
@@ -112,7 +112,7 @@ def heaviest(profile: OpenProfile, row: int) -> list[Related]:
 
 
 def frames(trace: Trace, row: int) -> list[str] | None:
-    """Return the Python frames around an event, where they are events themselves."""
+    """Return the Python frames around an event, if they are events themselves."""
     found, at = [], row
     launch = int(trace.launch[row])
     at = launch if launch >= 0 else row
@@ -124,7 +124,7 @@ def frames(trace: Trace, row: int) -> list[str] | None:
 
 
 def details(trace: Trace, row: int) -> dict[str, Any]:
-    """Return what the small tables hold of an event, under their columns' names."""
+    """Return the small tables' values of an event, under their columns' names."""
     found: dict[str, Any] = {}
     for table in (trace.operators, trace.kernels, trace.collectives):
         found.update(_details(trace, table, row))

@@ -103,7 +103,7 @@ class Finder:
         return entries, len(found)
 
     def _look_elsewhere(self) -> dict[str, KnownFile | None]:
-        """Return what is known of the files that are in a store alone: their beginnings are read, once."""
+        """Return the facts about files that are in a store alone: their beginnings are read, once."""
         log = self._log()
         if log is None or log.mirror is None:
             return {}
@@ -136,7 +136,7 @@ class Finder:
         return known
 
     def _capture(self, record: Path) -> CaptureSteps | None:
-        """Return what a capture's record says of its profile; None where it is none, or names none here."""
+        """Return a profile's facts from a capture's record; None if it is none, or names none here."""
         facts = read(record) or {}
         path, steps = facts.get("path"), facts.get("steps")
         if not isinstance(path, str) or not isinstance(steps, list):
@@ -201,7 +201,7 @@ def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str |
 def candidates(directory: Path, runs: Iterable[str] = ()) -> Iterator[Path]:
     """Iterate over the files that may be profiles.
 
-    Links to other folders are followed where the log does so: where they are a run, or lead to one.
+    Links to other folders are followed where the log does so: if they are a run, or lead to one.
 
     Args:
         directory: The log directory.

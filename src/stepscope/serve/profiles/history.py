@@ -63,7 +63,7 @@ def over_time(
 
 
 def capture_of(profile: OpenProfile, found: ProfileColumn) -> HistoryCapture:
-    """Return what a profile is."""
+    """Return the description of a profile."""
     steps = sorted(set(profile.trace.steps.number.tolist()))
     return HistoryCapture(
         path=profile.path,

@@ -1,4 +1,4 @@
-"""Answer to ``GET profile/ranks``: what the profiles or dumps of all ranks tell of their job."""
+"""Answer to ``GET profile/ranks``: the job as the profiles or dumps of all ranks show it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Types sent between the server and the page: all ranks of a job, from their profiles or dumps.
 
-``None`` is what was not recorded or is not known; ``notes`` say why. Times are nanoseconds.
+``None`` means not recorded or not known; ``notes`` say why. Times are nanoseconds.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MOST_ROWS = 5000
 
 @get("profile/kernels")
 def kernels(profile: OpenProfile, steps: Steps = "") -> KernelAnswer:
-    """Return the work of a device by name, or the host's operators where no device was recorded.
+    """Return the work of a device by name, or the host's operators if no device was recorded.
 
     Raises:
         Refusal: No such steps, or nothing that worked.
@@ -67,7 +67,7 @@ def row_of(profile: OpenProfile, one: KernelDetail) -> KernelRow:
 
 
 def lacking(trace: Trace, found: KernelDetails) -> Iterator[str]:
-    """Yield what no row has, with the reason as far as the profile gives one."""
+    """Yield the columns that no row has, with the reason as far as the profile gives one."""
     rows = found.rows
     if not found.on_device:
         yield f"device: {trace.not_recorded.get('device', 'no work of a device in the file')}"

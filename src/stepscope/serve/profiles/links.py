@@ -37,7 +37,7 @@ class Links:
 
 
 def predecessors(profile: OpenProfile, row: int) -> Links:
-    """Return what led to an event."""
+    """Return the links that led to an event."""
     trace, found = profile.trace, Links(profile)
     for how, column in (("launch", trace.launch), ("backward", trace.forward)):
         if column[row] >= 0:
@@ -50,7 +50,7 @@ def predecessors(profile: OpenProfile, row: int) -> Links:
 
 
 def successors(profile: OpenProfile, row: int) -> Links:
-    """Return what an event led to."""
+    """Return the links from an event to later ones."""
     trace, found = profile.trace, Links(profile)
     found.add("launch", np.flatnonzero(trace.launch == row))
     backward = np.flatnonzero((trace.forward == row) & (trace.device < 0))
@@ -70,11 +70,11 @@ def flow_names(trace: Trace, rows: Ints) -> list[str]:
 
 
 def peers(trace: Trace, row: int, *, sent: bool) -> tuple[Ints, str]:
-    """Return the events of other ranks that are the other side of a transfer, and what it is.
+    """Return the events of other ranks that are the other side of a transfer, and its kind.
 
-    A send and a receive belong together where they have the same group and sequence number and name each
+    A send and a receive belong together if they have the same group and sequence number and name each
     other's ranks. The parts of a collective have no direction: the one that begins last lets the others go
-    on, so it is what led to them.
+    on, so it led to them.
 
     Args:
         trace: Of several ranks.

@@ -69,7 +69,7 @@ def bounds(trace: Trace) -> tuple[int, int]:
 
 
 def notes(trace: Trace) -> list[str]:
-    """Return what the reader should know."""
+    """Return notes for the reader."""
     if trace.format in ("step_stats", "tfprof", "timeline"):
         return [
             "TensorFlow records what operations allocate: the level is their sum, not the process's memory"
@@ -128,7 +128,7 @@ def curve(
 ) -> tuple[list[float], list[float], list[float], list[float] | None]:
     """Return starts, least and most level of equal stretches of time, and the most reserved.
 
-    Where there are no more events than stretches, each is one. The level at a stretch's beginning counts.
+    If there are no more events than stretches, each is one. The level at a stretch's beginning counts.
     """
     time, level = series.time_ns, series.allocated_bytes
     held = (
@@ -160,7 +160,7 @@ def _extreme(fold: np.ufunc, values: npt.NDArray[np.int64], first: Ints, last: I
 
 
 def steps_of(trace: Trace, found: DeviceMemory, made: Ints) -> list[MemoryStep]:
-    """Return the steps with what each allocated."""
+    """Return the steps with the bytes that each allocated."""
     steps = trace.steps
     times = trace.memory.time_ns[made]
     place = {
@@ -186,7 +186,7 @@ def steps_of(trace: Trace, found: DeviceMemory, made: Ints) -> list[MemoryStep]:
 
 
 def largest(trace: Trace, rows: Ints, made: Ints, peak_ns: int) -> list[Allocation]:
-    """Return the largest allocations, those held at the peak among them, each with where it was made."""
+    """Return the largest allocations, with those held at the peak, each with its place in the code."""
     table = trace.memory
     ordered = made[np.argsort(-table.bytes[made], kind="stable")]
     held = live_allocations(trace, rows, peak_ns)

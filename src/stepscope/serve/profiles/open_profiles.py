@@ -66,7 +66,7 @@ class OpenProfile:
     Args:
         path: Relative to the log directory.
         trace: Its events.
-        place: Where it lies, where that is a file or directory.
+        place: Its path, if it is a file or directory.
         reader: Reads files in a separate process; None for this one.
 
     Attributes:
@@ -99,7 +99,7 @@ class OpenProfile:
         return self.start_ns if start is None else start, self.end_ns if end is None else end
 
     def once(self, key: tuple[str, ...], make: Callable[[], Answer]) -> Answer:
-        """Return what ``make`` returned the last time it was asked with this key, made now if not kept."""
+        """Return the cached result of ``make`` for this key, made now if there is none."""
         with self._lock:
             known = self._answers.get(key)
             if known is None:
@@ -116,7 +116,7 @@ class OpenProfile:
 
     @property
     def tfprof(self) -> TfprofProfile | None:
-        """The profile as tfprof sees it, where it is one of tfprof's own."""
+        """The profile as tfprof sees it, if it is one of tfprof's own."""
         with self._lock:
             return self._tfprof
 
@@ -179,7 +179,6 @@ class OpenProfile:
 
     @property
     def advice(self) -> Advice:
-        """Findings about what is slow or unhealthy."""
         with self._lock:
             return self._advice
 
@@ -277,7 +276,7 @@ class Profiles:
     async def progress(self, path: Annotated[str, Meta(description=PATH)]) -> ReadingProgress:
         """Return how far the reading of a profile is.
 
-        On the event loop: all threads may wait for what is being read.
+        On the event loop: all threads may wait for the reading.
         """
         place = self._places.get(path)
         found = self._reader.progress(place) if self._reader is not None and place is not None else None
@@ -293,7 +292,7 @@ class Profiles:
             raise Refusal(422, error.message, error.hint) from error
 
     def _place(self, path: str) -> Path:
-        """Return the file, refused where it leaves the log directory or its run's, links followed.
+        """Return the file, refused if it leaves the log directory or its run's, links followed.
 
         A run may be a link to a directory elsewhere, which the log follows; another link may not lead out.
         """
@@ -333,7 +332,7 @@ class Profiles:
         self._rest.start()
 
     def _forget_unused(self) -> None:
-        """Release what has expired, with its memory; look again when the next expires."""
+        """Release expired profiles, with their memory; look again when the next expires."""
         with self._lock:
             began, self._rest = time.monotonic() - self.kept_s, None
             self._open.remove(*(key for key, profile in self._open.items() if profile.used <= began))

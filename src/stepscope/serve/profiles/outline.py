@@ -1,4 +1,4 @@
-"""The outline that a timeline needs before it can draw: lanes, steps, and tracks of what is not an event."""
+"""The outline that a timeline needs before it can draw: lanes, steps, and tracks other than events."""
 
 from __future__ import annotations
 

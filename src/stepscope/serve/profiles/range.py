@@ -26,7 +26,7 @@ def within(
     end: Annotated[Number, Meta(description="last nanosecond")],
     lanes: Lanes = None,
 ) -> RangeAnswer:
-    """Return what happened within a range, by name, most time first; events are cut at its ends.
+    """Return the events within a range, by name, most time first; events are cut at its ends.
 
     Raises:
         Refusal: The range is empty.
@@ -64,7 +64,7 @@ def within(
 
 
 def own_time(trace: Trace, rows: Ints, cut: Ints) -> npt.NDArray[np.float64]:
-    """Return the time of events within a range less what their children in it cover."""
+    """Return the time of events within a range less their children's time in it."""
     parent = trace.parent[rows]
     position = np.searchsorted(rows, parent)
     inside = (parent >= 0) & (position < len(rows))
@@ -75,9 +75,9 @@ def own_time(trace: Trace, rows: Ints, cut: Ints) -> npt.NDArray[np.float64]:
 
 
 def busy_lanes(trace: Trace, rows: Ints, start: Ints, end: Ints) -> list[RangeLane]:
-    """Return how long anything ran on each lane; what overlaps counts once.
+    """Return how long anything ran on each lane; overlapping time counts once.
 
-    A frame of Python's stack lasts as long as what it calls, which may be to wait: a thread of which nothing
+    A frame of Python's stack lasts as long as its calls, which may only wait: a thread of which nothing
     else was recorded is neither busy nor idle.
     """
     lane = trace.lane[rows]

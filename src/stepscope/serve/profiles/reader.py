@@ -25,7 +25,7 @@ IDLE_SECS = 120.0
 
 
 class ProfileReader:
-    """Reads profiles in a process that is ended where one takes too long or too much memory.
+    """Reads profiles in a process that is ended if one takes too long or too much memory.
 
     Args:
         least_secs: Time that any profile may take.

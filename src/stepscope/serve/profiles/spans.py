@@ -1,4 +1,4 @@
-"""Every event of a window, as CSV made piece by piece: what the timeline merges is told apart here."""
+"""Every event of a window, as CSV made piece by piece: events that the timeline merges are separate here."""
 
 from __future__ import annotations
 

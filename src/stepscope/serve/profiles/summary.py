@@ -1,4 +1,4 @@
-"""A profile at a glance: lanes, where each step's time went, what is slow, what was not recorded."""
+"""A profile at a glance: lanes, the time of each step by its use, findings, gaps in the recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOP = 20
 
 @get("profile")
 def summary(profile: OpenProfile) -> ProfileSummary:
-    """Return what the page shows of a profile first."""
+    """Return the first answer of the page about a profile."""
     trace, advice = profile.trace, profile.advice
     breakdown = breakdown_or_none(profile)
     return ProfileSummary(
@@ -58,7 +58,7 @@ def summary(profile: OpenProfile) -> ProfileSummary:
 
 
 def breakdown_or_none(profile: OpenProfile) -> Breakdown | None:
-    """Return where each step's time went; None if nothing took time, as in a log of messages."""
+    """Return each step's time by its use; None if nothing took time, as in a log of messages."""
     try:
         return profile.facts.breakdown
     except Abstain:

@@ -26,7 +26,7 @@ class Track:
     """One track.
 
     Attributes:
-        facts: What the page gets first.
+        facts: The first answer to the page.
         time_ns: Of levels: value ``n`` holds from ``time_ns[n]`` on. Of tensors: when they were allocated.
         value: The levels; of tensors their bytes.
         end_ns: Of tensors: when they were freed, or the end of the recording.
@@ -108,7 +108,7 @@ def process_of(trace: Trace, rank: int, device: int) -> str:
 
 
 def tensor_tracks(trace: Trace, rows: Ints, rank: int, device: int, process: str) -> Iterator[Track]:
-    """Yield the tensors of one device, where allocations are recorded with their addresses."""
+    """Yield the tensors of one device, if allocations are recorded with their addresses."""
     table = trace.memory
     begin, end = lifetimes(trace, rows)
     if not len(begin):
@@ -139,7 +139,7 @@ def tensor_tracks(trace: Trace, rows: Ints, rank: int, device: int, process: str
 
 
 def lifetimes(trace: Trace, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the rows of allocations and when each was freed, at the recording's end where it was not."""
+    """Return the rows of allocations and when each was freed, at the recording's end if it was not."""
     table = trace.memory
     rows = rows[
         np.isin(table.action[rows], (MemoryAction.ALLOCATE, MemoryAction.FREE)) & (table.address[rows] != 0)

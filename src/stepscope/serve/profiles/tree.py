@@ -39,7 +39,7 @@ def tree(
     options: Mapping[str, str] = NO_OPTIONS,
     steps: Steps = "",
 ) -> TreeAnswer:
-    """Return a view: of tfprof's own data what tfprof says, of all others Stepscope's.
+    """Return a view: tfprof's own view of its data, Stepscope's of all others.
 
     Args:
         profile: The profile.
@@ -48,7 +48,7 @@ def tree(
         steps: Steps that count, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
 
     Raises:
-        Refusal: No such view or option, or the profile lacks what the view shows.
+        Refusal: No such view or option, or the profile lacks the data of the view.
     """
     unknown = sorted(set(options) - set(OPTIONS) | (set(options) & REFUSED))
     if unknown:

@@ -1,4 +1,4 @@
-"""Types sent between the server and the Profile page. ``None`` is what was not recorded.
+"""Types sent between the server and the Profile page. ``None`` means not recorded.
 
 Times are nanoseconds since the profile's own zero; a browser holds them exactly up to 104 days.
 """

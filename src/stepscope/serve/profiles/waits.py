@@ -1,4 +1,4 @@
-"""Answers to ``GET profile/waits`` and ``GET profile/gaps``: what the timeline draws as waiting."""
+"""Answers to ``GET profile/waits`` and ``GET profile/gaps``: the waits that the timeline draws."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def gaps(
     end: End = None,
     most: Annotated[int, Meta(ge=0, le=MOST, description="largest number of gaps, longest first")] = 100,
 ) -> GapsAnswer:
-    """Return the longest gaps of each device in a window; none where no device was recorded."""
+    """Return the longest gaps of each device in a window; none if no device was recorded."""
     start_ns, end_ns = profile.window(start, end)
     every = profile.once(("gaps",), lambda: _gaps(profile.trace))
     inside = [gap for gap in every if gap.start_ns < end_ns and gap.start_ns + gap.duration_ns > start_ns]

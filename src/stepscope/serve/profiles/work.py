@@ -34,10 +34,10 @@ Found = TypeVar("Found")
 
 
 def _asked(profile: OpenProfile, steps: str, name: str, ask: Callable[[Trace], Found]) -> Found:
-    """Return what an analysis says about the chosen steps.
+    """Return the result of an analysis of the chosen steps.
 
     Raises:
-        Refusal: No such steps, or what it needs was not recorded.
+        Refusal: No such steps, or its input was not recorded.
     """
     with refusing():
         trace = profile.chosen(steps)
@@ -129,6 +129,6 @@ def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
 
 
 def _command(*words: str) -> str:
-    """Return a command, with ``--steps`` where the last word names some."""
+    """Return a command, with ``--steps`` if the last word names some."""
     *plain, steps = words
     return shlex.join(["stepscope", *plain, *(["--steps", steps] if steps else [])])

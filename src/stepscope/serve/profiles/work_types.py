@@ -1,6 +1,6 @@
 """Types sent between the server and the Profile page: rates by shapes, critical paths, overlap.
 
-``None`` is what was not recorded. Times are nanoseconds since the profile's own zero.
+``None`` means not recorded. Times are nanoseconds since the profile's own zero.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def as_array(value: Any) -> dict[str, Any]:
 
 
 def as_facts(value: Any) -> dict[str, Any]:
-    """Return what is known by name."""
+    """Return the facts by name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = plain(dataclasses.asdict(value))
     return {"facts": value if isinstance(value, dict) else None}
@@ -213,7 +213,7 @@ SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def plain(value: Any) -> Any:
-    """Return a message as JSON types, without what is not set."""
+    """Return a message as JSON types, without unset fields."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if each not in (None, b"", "unknown")}
     if isinstance(value, list):

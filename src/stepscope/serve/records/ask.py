@@ -50,7 +50,7 @@ class AttemptRecords:
     """The values of one tag by one writer in one attempt, of all event files that the attempt took.
 
     Attributes:
-        files: What each file holds, oldest first.
+        files: The parts in each file, oldest first.
     """
 
     files: tuple[StoredSeries, ...]
@@ -97,7 +97,7 @@ class AttemptRecords:
 
 
 def attempts_of(run: StoredRun, tag: str) -> list[AttemptRecords]:
-    """Return what each attempt of each writer recorded under a tag, oldest first."""
+    """Return the records of a tag by attempt and writer, oldest first."""
     grouped: dict[tuple[str, int], list[StoredSeries]] = {}
     for each in run.record(tag):
         grouped.setdefault((each.writer, each.attempt), []).append(each)

@@ -166,7 +166,7 @@ class EmbeddingAnswers:
         return File(picture.data, picture.mime)
 
     def of(self, run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding, Matrix, Stamp]:
-        """Return an embedding with its vectors, and what changes when they do."""
+        """Return an embedding with its vectors, and a stamp that changes when they do."""
         embedding, root = named(run, log, name)
         try:
             stamp = stamp_of(root, embedding)
@@ -193,7 +193,7 @@ class EmbeddingAnswers:
         return known, None
 
     def in_background(self, key: Stamp, matrix: Matrix) -> tuple[Projection | None, float]:
-        """Return what a thread of its own has computed, or since when it has been at it, in seconds."""
+        """Return the result of a thread of its own, or since when it has been at it, in seconds."""
         with self._lock:
             if key not in self._jobs:
                 self._jobs[key] = (self._clock(), [])
@@ -218,14 +218,14 @@ class EmbeddingAnswers:
 
 
 def stamp_of(root: Path, embedding: Embedding) -> Stamp:
-    """Return what changes when the vectors do."""
+    """Return a stamp that changes when the vectors do."""
     if not embedding.tensor_path:
         return (str(embedding.folder), embedding.name)
     return (str(embedding.folder), embedding.tensor_path, *state_of(root, embedding, embedding.tensor_path))
 
 
 def version_of(root: Path, embedding: Embedding) -> str:
-    """Return what changes when one of its files does, without reading any."""
+    """Return a stamp that changes when one of its files does, without reading any."""
     parts = []
     for path in (embedding.tensor_path, embedding.metadata_path, embedding.sprite_path):
         part = ""

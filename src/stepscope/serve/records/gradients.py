@@ -43,7 +43,7 @@ def norms(run: StoredRun, step: Step = None) -> GradientNorms:
 def over_attempts(
     found: Sequence[Series],
 ) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.floating[Any]]]:
-    """Return steps and values of all attempts of the newest writer, without what was recorded again."""
+    """Return steps and values of all attempts of the newest writer, without repeated steps."""
     own = [each for each in found if each.writer == found[-1].writer]
     kept = [last_words(each.step, each.superseded_from) for each in own]
     step = np.concatenate([each.step[inside] for each, inside in zip(own, kept, strict=True)])

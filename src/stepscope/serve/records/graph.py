@@ -32,7 +32,7 @@ LONGEST = 1000
 def nodes_of_run(run: StoredRun) -> list[Node]:
     """Return the nodes of the graph of a run that has one.
 
-    TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only where it is alone. A graph
+    TensorFlow writes a graph twice, once within a MetaGraphDef, which is read only if it is alone. A graph
     of Stepscope's own, whose costs are measured, stands before one of another tool.
 
     Raises:
@@ -77,7 +77,7 @@ def plain(value: AttrValue) -> str | float | bool | None:
 def with_flops(nodes: list[Node], costs: list[NodeCost]) -> list[Node]:
     """Add FLOPs that the recorder did not count, from shapes as measured or as in the graph.
 
-    Nothing is added where a graph says nothing of shapes, or has no operation that is counted.
+    Nothing is added if a graph has no shapes, or has no operation that is counted.
     """
     shapes = {node.name: node.shapes for node in nodes if node.shapes}
     shapes |= {cost.name: cost.shapes for cost in costs if cost.shapes}
@@ -126,7 +126,7 @@ def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> NodeCost:
 
 
 def shapes_of(node: NodeExecStats) -> list[list[int]]:
-    """Return the shapes of what came out of a node, in the order of its outputs."""
+    """Return the shapes of a node's outputs, in their order."""
     known = sorted(node.output, key=lambda each: each.slot)
     found = [each.tensor_description.shape for each in known if each.tensor_description]
     return [list(shape.sizes) for shape in found if shape is not None]

@@ -1,6 +1,6 @@
 """Types sent about histograms, images, texts and the like; the page's types are generated from this too.
 
-``None`` is what was not recorded, or does not belong to the kind. Walls are seconds since the epoch.
+``None`` means not recorded, or not part of the kind. Walls are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Types sent about curves, embeddings and gradients; the page's types are generated from this too.
 
-``None`` is what was not recorded. Walls are seconds since the epoch.
+``None`` means not recorded. Walls are seconds since the epoch.
 """
 
 from __future__ import annotations
