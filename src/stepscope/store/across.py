@@ -1,6 +1,6 @@
 """Another tag as the x axis: loss over tokens, accuracy over epochs.
 
-A point lies where the other tag was at its step: exactly there if it was recorded at that step, otherwise on
+A point's x is the other tag's value at its step: exactly there if it was recorded at that step, otherwise on
 the straight line between the steps around it. A point before the other tag's first step or after its last has
 no place; both kinds are counted, so that a chart can say so.
 """

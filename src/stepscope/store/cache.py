@@ -6,8 +6,8 @@ synchronised to other machines and walked by other tools. It may be deleted at a
 days, and the least recently used ones beyond 10 GiB, are deleted when another is written.
 
 Per event file there is one blob of columns, per log directory one index that names them. A blob is never
-changed: a file that has grown by an eighth gets a new one, and until then the next opening reads only what
-the blob lacks.
+changed: a file that has grown by an eighth gets a new one, and until then the next opening reads only the
+    points that the blob lacks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Cache:
                 os.utime(self.folder / "index")  # marks it as used
 
     def source(self, path: str) -> FollowedFile:
-        """Return an event file with what is known about it; the source decides whether that still holds."""
+        """Return an event file with the cached facts; the source decides whether they still hold."""
         entry = self._files.get(self._name(path))
         return FollowedFile(path, entry, Blob(self.folder / entry.blob) if entry else None)
 
@@ -88,7 +88,7 @@ class Cache:
         return self.error is None and new >= max(WORTH_BYTES, total * WORTH_RATIO)
 
     def save(self, sources: Iterable[FollowedFile]) -> None:
-        """Write what has been read. A failure is kept in ``error``, and nothing is written from then on."""
+        """Save the new points and facts. A failure is kept in ``error`` and ends all writing."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._files = {

@@ -1,6 +1,6 @@
 """The profiles that a run captured, and how to request one.
 
-What is known of a profile is JSON: the run's event file holds one for each capture of the chief (tag
+The facts of a profile are JSON: the run's event file holds one for each capture of the chief (tag
 ``stepscope/profile``), and every rank leaves it beside the profile, as ``profiles/NAME.profile.json``. A
 summary lies there too once the side process has made it. A request is a file in ``capture/`` of the run's
 directory; each rank leaves the outcome beside it.
@@ -113,12 +113,12 @@ def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a file, None where there is none."""
+    """Return the JSON object in a file, None if there is none."""
     return json_object(path, MAX_SUMMARY_BYTES)
 
 
 def number(value: Any) -> float:
-    """Return a number, 0 where there is none."""
+    """Return a number, 0 if there is none."""
     return float(value) if isinstance(value, int | float) and abs(value) < MOST_NUMBER else 0.0
 
 

@@ -94,7 +94,7 @@ def charts_of(tags: frozenset[str], names: frozenset[tuple[str, str]] = frozense
 
     Args:
         tags: Of all runs.
-        names: What tags are called. Where lines of one chart are called differently it keeps its own title.
+        names: Names of tags. If lines of one chart have different names, it keeps its own title.
     """
     made = [(group.metric, chart(group.metric, group.lines, names)) for group in groups(tags)]
     shared = Counter(each.title for _, each in made)

@@ -1,8 +1,8 @@
-"""Turns event files into Parquet on any store, and verifies what was written before relying on it.
+"""Turns event files into Parquet on any store, and verifies written files before relying on them.
 
 Each event file is one task, which a pool of processes or a cluster takes. A task reads its file, writes the
 Parquet files and the records beside it, reads each of them back and compares it bit by bit, puts it into the
-store, compares its checksum there, and writes the index last. What is incomplete has no index and is not a
+store, compares its checksum there, and writes the index last. An incomplete folder has no index and is not a
 log.
 """
 
@@ -45,7 +45,7 @@ from stepscope.store.source import FollowedFile
 from stepscope.urls import OBJECT_STORES, is_url, scheme
 
 FILE_ROWS = 4 << 20
-"""Points of one Parquet file: some 30 to 60 MB, and what a process holds twice."""
+"""Points of one Parquet file: some 30 to 60 MB, and a process holds them twice."""
 GROUP_ROWS = 1 << 18
 """Points of a row group, the smallest unit that is decoded."""
 
@@ -86,7 +86,7 @@ class Done:
 
 
 def compact_file(task: Task) -> Done:
-    """Compact one event file; the result says what went wrong."""
+    """Compact one event file; the result names a failure."""
     try:
         before = os.stat(task.path)  # noqa: PTH116  a path of text, as all of the store's
         source = FollowedFile(task.path)
@@ -103,7 +103,7 @@ def compact_file(task: Task) -> Done:
 
 
 def _write(source: FollowedFile, folder: Path, place: CompactFolder) -> tuple[CompactedIndex, int]:
-    """Write what replaces an event file, the index last; return the index and the number of bytes."""
+    """Write the replacement of an event file, the index last; return the index and the number of bytes."""
     stem = stem_of(source.name)
     rows: dict[tuple[int, str], list[Extent]] = {}
     points: list[PackedFile] = []
@@ -224,7 +224,7 @@ def check_points(path: Path, batch: Rows) -> None:
     """Read points back, and compare them bit by bit.
 
     Raises:
-        LogDirectoryError: They differ from what should have been written.
+        LogDirectoryError: They differ from the written points.
     """
     start = 0
     for _, tag, columns in batch:
@@ -306,7 +306,7 @@ class CompactFolder:
         """Put a file there under its name, and read it back; the name appears only with the whole file.
 
         Raises:
-            LogDirectoryError: The content differs from what was put.
+            LogDirectoryError: The content differs.
         """
         path = f"{self._root}/{local.name}"
         size, crc = local.stat().st_size, checksum(local)

@@ -5,8 +5,8 @@ An event file ``events.out.tfevents.X`` becomes, in the same folder of the run,
 - ``events.out.compacted.X.<n>.parquet``: points, series by series in the order of the file: ``attempt`` (its
   number in this file), ``tag``, ``step``, ``wall``, ``value``. Any reader of Parquet opens them.
 - ``events.out.compacted.X.records``: the records that hold anything else, byte for byte as they were.
-- ``events.out.compacted.X.index``: which rows are which series, what the file says of its run, and the
-  checksum of each of the others. It is written last: if it exists, everything else does.
+- ``events.out.compacted.X.index``: which rows are which series, the file's facts about its run, and the
+checksum of each of the others. It is written last: if it exists, everything else does.
 
 No name holds "tfevents", so no reader of event files takes one for an event file.
 """
@@ -49,7 +49,7 @@ COLUMN_TYPES = ("<i4", "<i8", "<f4", "<f8")
 """Types that the columns of an event file may have."""
 MOST_INDEX_BYTES = 1 << 30
 ROW_BYTES = 24
-"""Memory that one row takes where it is read."""
+"""Memory of one row while it is read."""
 
 
 class Extent(msgspec.Struct, array_like=True):
@@ -61,7 +61,7 @@ class Extent(msgspec.Struct, array_like=True):
 
 
 class CompactedSeries(msgspec.Struct, array_like=True):
-    """One series: what is known of it, where its rows are, and the types that its columns had."""
+    """One series: its facts, the place of its rows, and the types that its columns had."""
 
     last: Last
     facts: SeriesFacts
@@ -70,7 +70,7 @@ class CompactedSeries(msgspec.Struct, array_like=True):
 
 
 class CompactedRecords(msgspec.Struct, array_like=True):
-    """The values of one tag that are not scalars, and where they are, as columns of bytes."""
+    """The values of one tag that are not scalars, and their places, as columns of bytes."""
 
     about: tuple[str, bytes, str, str]
     places: tuple[bytes, bytes, bytes, bytes]
@@ -163,7 +163,7 @@ def load_index(path: Path) -> CompactedIndex:
 
 
 def contradiction(index: CompactedIndex) -> str:
-    """Return what is impossible in an index, nothing if all is possible: its checksum may be forged."""
+    """Return a contradiction in an index, nothing if it has none: its checksum may be forged."""
     for name in (index.name, *(piece.name for piece in index.pieces)):
         if name != os.path.basename(name) or name in ("", ".", "..") or "\0" in name:  # noqa: PTH119  text alone
             return f"{name!r:.100} is not the name of a file beside it"

@@ -1,4 +1,4 @@
-"""The compaction of a log directory: what is compacted and what is not, and what is deleted afterwards."""
+"""The compaction of a log directory: the files to compact, the others, and the files to delete afterwards."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def compact(
 
     Raises:
         LogDirectoryError: A log directory that cannot be listed.
-        UsageError: ``remove`` of what lies at a URL, or an invalid regular expression.
+        UsageError: ``remove`` for files at a URL, or an invalid regular expression.
     """
     if remove and is_url(log_dir):
         raise UsageError(

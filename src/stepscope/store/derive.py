@@ -31,7 +31,7 @@ class Derived:
 
     Attributes:
         series: One per writer and attempt of its first tag.
-        note: Why there is no point where every tag has some; empty if there are points.
+        note: Why there is no point although every tag has some; empty if there are points.
     """
 
     series: list[Series]

@@ -1,10 +1,10 @@
-r"""Finds the event files under a log directory, and what has changed since the last look.
+r"""Finds the event files under a log directory, and their changes since the last look.
 
 The rules are TensorBoard's: an event file has ``tfevents`` anywhere in its name, a run is a directory that
 directly holds one, and its name is the path from the log directory (``.`` for the log directory itself), with
 bytes that are not UTF-8 written as ``\xff``. Symbolic links are followed. A link back to a directory that we
-are inside of is left out, so a loop ends. Unlike TensorBoard we leave out what a program that copies an event
-file writes beside it until the copy is whole: its points would be there twice.
+are inside of is left out, so a loop ends. Unlike TensorBoard we leave out partial copies of event files,
+which copying programs write beside the original: its points would be there twice.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class EventFileTree:
     def scan(self, *, now: float | None = None) -> dict[str, Files]:
         """Return every run with its event files, in the order of their names.
 
-        A directory is listed again only where its time stamp moved; files are asked for size and time every
+        A directory is listed again only if its time stamp moved; files are asked for size and time every
         time.
 
         Raises:

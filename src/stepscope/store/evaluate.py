@@ -130,7 +130,7 @@ def common_steps(columns: list[SteppedValues]) -> NDArray[np.int64]:
 
 
 def _places(column: SteppedValues, step: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    """Return where a column's values at some steps are."""
+    """Return the places of a column's values at some steps."""
     if column.step is step:
         return slice(None)
     if column.held:

@@ -16,7 +16,7 @@ class Family(NamedTuple):
     """The family of a series.
 
     Attributes:
-        run: The run that its run is a part of; itself where it is not a part.
+        run: The run that its run is a part of; itself if it is not a part.
         split: None if neither the tag nor the run says.
         metric: The tag without the word of its split.
     """
@@ -27,7 +27,7 @@ class Family(NamedTuple):
 
 
 def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
-    """Return where a series belongs.
+    """Return the metric and the part of a series.
 
     The tag's word counts before the run's.
 
@@ -59,8 +59,8 @@ ORDER: list[Split | None] = ["train", None, "eval", "test"]
 def groups(tags: Iterable[str]) -> list[TagGroup]:
     """Return which tags go on one chart, in the order of their names.
 
-    Tags of one metric, written in one habit, go together where at least two splits of it are there. A plain
-    tag is the training part where there is no other: ``loss`` with ``val_loss``. Every tag is on exactly one
+    Tags of one metric, written in one habit, go together if it has at least two splits. A plain
+    tag is the training part if there is no other: ``loss`` with ``val_loss``. Every tag is on exactly one
     chart.
     """
     plain: dict[str, str] = {}
@@ -88,7 +88,7 @@ def groups(tags: Iterable[str]) -> list[TagGroup]:
 def _join_forked(
     worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]], plain: dict[str, str]
 ) -> None:
-    """Put ``X_step`` and ``X_epoch`` of the training to the evaluation's ``X``, where there is no other."""
+    """Put ``X_step`` and ``X_epoch`` of the training to the evaluation's ``X``, if there is no other."""
     for (metric, habit), lines in list(worded.items()):
         if habit == "plain" or metric in plain or any(word == "train" for _, word in lines):
             continue

@@ -1,4 +1,4 @@
-"""The files of a run as its writers, and what changed in them. The log's side: one thread at a time."""
+"""The files of a run as its writers, and their changes. The log's side: one thread at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class RunFiles:
     def hparams(self, info: RunInfo | None) -> dict[str, Any]:
         """Return hyper-parameters that were recorded as such.
 
-        What Stepscope knows of a run it also writes for TensorBoard, under names with dots: not twice here.
+        Stepscope also writes its own facts of a run for TensorBoard, under names with dots: they are left out
+        here.
         """
         known = set() if info is None else set(dotted(info.config))
         found: dict[str, Any] = {}

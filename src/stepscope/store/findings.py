@@ -24,18 +24,18 @@ class FindingValues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenFinding:
-    """Something wrong that a run noticed, as it wrote it. A field that was not written is None.
+    """A fault that a run noticed, as the run wrote it. A field that was not written is None.
 
     Attributes:
         severity: "high", "medium", "low" or "info".
-        first_step: Where the window of steps begins that the rule looked at.
+        first_step: First step of the window that the rule looked at.
         step: The step at which it was noticed.
         wall: When, seconds since the epoch.
         closed_step: The step at which it was over; None: it was not.
         since_step: The step since which it holds, if the rule knows that better than by ``step``.
         stack: Stack of the training thread, for a stall.
         also: Further layers in which the same was found.
-        causes: Where it began and what grew first, as sentences.
+        causes: Its beginning and the first growing series, as sentences.
         batches: The batches of the steps in question, each with its ``step``.
         rewind: How to go back to before it, as sentences.
         number: Number of earlier findings of the rule; unknown in older files.
@@ -68,7 +68,7 @@ class WrittenFinding:
 
 
 def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
-    """Return what the JSON of one event says, None if it is not a finding."""
+    """Return the finding in the JSON of one event, None if it is not a finding."""
     if not isinstance(facts, dict):
         return None
 

@@ -30,7 +30,7 @@ class Frame:
         tag: Tag of each point; only in the frame of a whole log.
         step: int64.
         wall_time: Seconds since the epoch, float64.
-        value: float64, also where 32 bits were recorded, so that arrays can be put together.
+        value: float64, even if 32 bits were recorded, so that arrays can be put together.
         writer: The process that wrote each point.
         attempt: Number of the attempt that wrote each point, from 1.
     """

@@ -1,8 +1,8 @@
 """Several runs as one line: their mean, and a band around it.
 
-Where few enough points are in view every run counts with its own values at every x that any run of the chart
+If few enough points are in view, every run counts with its own values at every x that any run of the chart
 has; a run without a point there counts with the straight line between its neighbours, never beyond its first
-and last. Where there are more, every run counts with the mean of its points in each bucket, a bucket between
+and last. If there are more, every run counts with the mean of its points in each bucket, a bucket between
 two others likewise. The places filled in like this are counted. Values that are not finite are left out and
 counted, as are those that a restart recorded again.
 """
@@ -84,7 +84,7 @@ def grouped(
         series: The lines.
         axes: The x of each.
         names: The group of each.
-        kind: What x is.
+        kind: The quantity on the x axis.
         x0: First x, None for the beginning of the data.
         x1: Last x, None for the end.
         buckets: Most places of a line.

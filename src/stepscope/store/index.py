@@ -1,4 +1,4 @@
-"""The small file of the cache that is read as a whole: what each event file held, and where its columns are.
+"""The small file of the cache that is read as a whole: each event file's content and columns' places.
 
 Nothing in it is trusted but for its checksum and version. A file is recognized by inode, size and times; if
 those changed, by its first and last bytes. Whatever does not match is read from the event file again.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class StoredPoints(msgspec.Struct, array_like=True):
-    """One series: what is known of it, and its columns."""
+    """One series: its facts and its columns."""
 
     count: int
     last: Last
@@ -39,7 +39,7 @@ class StoredPoints(msgspec.Struct, array_like=True):
 
 
 class StoredRecords(msgspec.Struct, array_like=True):
-    """The values of one tag that are not scalars: what is known of the tag, and where they are."""
+    """The values of one tag that are not scalars: the tag's facts, and their places."""
 
     about: tuple[str, bytes, str, str]
     count: int

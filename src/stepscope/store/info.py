@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from stepscope.events.processes import pid_namespace, process_stat
 
 GONE_SECONDS = 3.0
-"""Seconds to wait after a process has gone, until readers see what it wrote about its end."""
+"""Seconds to wait after a process has gone, until readers see its record of its end."""
 QUIET_SECONDS = 60.0
 """A run that has written nothing for this long is no longer taken to be running."""
 BUFFERED_SECONDS = 180.0
@@ -24,7 +24,7 @@ GONE_MARGIN_S = 1.0
 """Seconds by which the clocks of a file system and of this machine may differ."""
 
 MOST_BYTES = 16 << 20
-"""Largest size of what a run says about itself."""
+"""Largest size of a run's own facts."""
 
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
 
@@ -47,17 +47,17 @@ class Unmeasured(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """Facts about one attempt of a run. What was not recorded is None.
+    """Facts about one attempt of a run. Unrecorded facts are None.
 
     Attributes:
         recorded: Whether the run was recorded by Stepscope; otherwise everything here is inferred.
         labels: The user's words about the run.
-        pid_namespace: Where ``pid`` is the number of its process (``events/processes.py``).
+        pid_namespace: The machine on which ``pid`` is the number of its process (``events/processes.py``).
         start_ticks: When that process started, in clock ticks since its machine booted.
         started: Wall time in seconds since the epoch.
         problems: Number of points that were not recorded, by reason.
         log_bytes: Sizes of its event files when it ended, by name.
-        unmeasured: What it was to measure and did not.
+        unmeasured: Measurements that it intended and lacks.
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of its hooks, None if it did not record them.
@@ -92,7 +92,7 @@ class RunInfo:
 
 
 def parse_info(text: bytes) -> RunInfo | None:
-    """Return what the JSON of ``stepscope/run`` says, None if it is no such JSON.
+    """Return the facts in the JSON of ``stepscope/run``, None if it is no such JSON.
 
     A field of another type than expected counts as not recorded: a later schema must not hide a run.
     """

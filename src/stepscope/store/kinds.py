@@ -25,7 +25,7 @@ def decode(kind: Kind, event: Event, index: int) -> Any:
         index: Index of the value in the event.
 
     Raises:
-        EventFileError: It is not what its plugin says.
+        EventFileError: It does not fit its plugin.
     """
     if event.graph_def is not None:
         return event.graph_def

@@ -48,7 +48,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of what was found has been read so far."""
+    """How much of the found files has been read so far."""
 
     files_done: int
     files_total: int
@@ -63,7 +63,7 @@ class Log:
 
     Args:
         path: The directory.
-        cache: Whether to use the user's cache directory, and to keep there what was read.
+        cache: Whether to use the user's cache directory, and to save read points there.
 
     Attributes:
         mirror: The copy of a directory in a store, which may lack profiles of the original; otherwise None.
@@ -175,7 +175,7 @@ class Log:
 
     @staticmethod
     def _store_problems(mirror: Mirror) -> list[Problem]:
-        """Return what the store did not deliver at the last look; earlier data is shown."""
+        """Return the files that the store did not deliver at the last look; earlier data is shown."""
         names: dict[str, list[str]] = {}
         for name, error in mirror.unread.items():
             names.setdefault(error, []).append(name)
@@ -191,7 +191,7 @@ class Log:
         """Look for new runs and new points and read them.
 
         Args:
-            max_seconds: Return after about this time with what has been read so far; reading goes on in the
+            max_seconds: Return after about this time with the points read so far; reading goes on in the
                 background, and the next call includes it.
 
         Raises:
@@ -252,7 +252,7 @@ class Log:
         )
 
     def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
-        """Make what has been read visible in the runs, and return the changes."""
+        """Make new points visible in the runs, and return the changes."""
         result = Changes(complete=not self._reading)
         runs: dict[str, StoredRun] = {}
         for name, files in found.items():
@@ -298,7 +298,7 @@ class Log:
         return self._pool
 
     def changes_since(self, generation: int) -> Changes:
-        """Return what changed after a generation; 0 gives everything."""
+        """Return the changes after a generation; 0 gives everything."""
         newer = [run for run in self.runs() if run.generation > generation]
         return Changes(
             removed=[name for at, name in self._removed if at > generation and name not in self._runs],
@@ -307,7 +307,7 @@ class Log:
         )
 
     def close(self) -> None:
-        """Stop reading, and finish writing the cache. What was read stays usable."""
+        """Stop reading, and finish writing the cache. Read points stay usable."""
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
@@ -328,7 +328,7 @@ def open(log_dir: str | os.PathLike[str], *, cache: bool = True, load: bool = Tr
 
     Args:
         log_dir: The directory that TensorBoard would be given, or a URL that fsspec knows (``s3://…``).
-        cache: Whether to keep what was read in the user's cache directory, and use what is there.
+        cache: Whether to use the user's cache directory and save read points there.
         load: Whether to read now; if not, the first ``refresh`` does.
 
     Raises:

@@ -1,7 +1,7 @@
 """The points of one tag in one file: columns that only ever grow at their end.
 
-A reader takes ``columns`` once and works on that: growth makes new views and never touches what an old view
-shows, so queries can run in any thread while the file is followed.
+A reader takes ``columns`` once and works on that: growth makes new views and never touches an old view's
+values, so queries can run in any thread while the file is followed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _serial = count()
 class SeriesColumns(NamedTuple):
     """Step, wall time in seconds since the epoch and value, one row per point.
 
-    Steps are int32, or int64 where one does not fit; values float32, or float64 where one was written with 64
-    bits.
+    Steps are int32, or int64 if one does not fit; values float32, or float64 if one was written with 64 bits.
     """
 
     step: NDArray[np.signedinteger[Any]]

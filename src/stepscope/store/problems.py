@@ -15,7 +15,7 @@ from stepscope.store.source import FollowedFile
 from stepscope.store.writers import Writer, finite, tags_of
 
 FAILED = ("alert", "callback", "hook")
-"""Reasons that count failures of what was called, not points."""
+"""Reasons that count failed calls, not points."""
 NO_POINTS = {
     "overlap": "another process recorded into its directory at the same time",
     "role": "its rank or role was in doubt",
@@ -27,8 +27,10 @@ TORN_SECONDS = 60.0
 
 
 OVERLAP_SECONDS, CLOCKS_SECONDS = 1.0, 10.0
-"""Seconds for which two processes record the same series until they are taken for two jobs: what a process
-that ends may still write while the next one begins; and on two machines what their clocks may differ by.
+"""Seconds for which two processes may record the same series before they count as two jobs.
+
+A process that ends may still write so long while the next one begins; on two machines, clocks may differ
+so much.
 """
 OWN = "stepscope/"
 """Beginning of the tags that a run records by itself."""
@@ -45,9 +47,9 @@ class Problem:
     Attributes:
         kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
             unreadable unrecorded unmeasured ended failed overlap unlisted refused`` or ``cache``. ``failed``
-            is code that was called at steps, a callback or a hook: no point is lost by itself, but what it
-            records is missing. ``overlap`` is several jobs in one directory, ``unmeasured`` what the run says
-            that it cannot measure any more, and ``ended`` a series that ended while the training went on.
+            is code that was called at steps, a callback or a hook: no point is lost by itself, but its
+            records are missing. ``overlap`` is several jobs in one directory, ``unmeasured`` measurements
+            that the run has given up, and ``ended`` a series that ended while the training went on.
         count: How many of them, or how many bytes.
         file: The path, None if it concerns no single file.
         text: One sentence.
@@ -60,7 +62,7 @@ class Problem:
 
 
 def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
-    """Return what went wrong in one file."""
+    """Return the problems of one file."""
     status = source.status
     found: list[Problem] = []
 
@@ -124,7 +126,7 @@ def has_ended(source: FollowedFile) -> bool:
 
 
 def cut(source: FollowedFile) -> tuple[int, str]:
-    """Return how many bytes a file lacks of what its run says that it wrote, with the words for it."""
+    """Return how many bytes a file lacks of those that its run reports as written, with a text."""
     written = source.said.log_bytes.get(source.name, 0) if source.said else 0
     missing = max(written - source.size, 0)
     if missing:  # the run may have ended just after its file was looked at
@@ -137,7 +139,7 @@ def cut(source: FollowedFile) -> tuple[int, str]:
 def overlap(writers: Sequence[Writer]) -> list[Problem]:
     """Return that processes which take themselves for the same rank recorded the same series at one time.
 
-    A hard-coded directory in a sweep does that, or launching single processes where one job was meant.
+    A hard-coded directory in a sweep does that, or launching single processes instead of one job.
     """
     spans: dict[tuple[object, ...], tuple[float, float, set[str]]] = {}
     for writer in writers[:MOST_WRITERS] if len(writers) > 1 else ():
@@ -178,7 +180,7 @@ def _meet(
 
 
 def unrecorded(info: RunInfo) -> list[Problem]:
-    """Return what a run says that it did not record or measure, and why."""
+    """Return the records and measurements that a run reports missing, and why."""
     found = [
         Problem("failed" if reason in FAILED else "unrecorded", count, None, _said(reason, count))
         for reason, count in info.problems.items()
@@ -201,7 +203,7 @@ def unrecorded(info: RunInfo) -> list[Problem]:
 
 
 def _said(reason: str, count: int) -> str:
-    """Return a line about what a run counted; most reasons count points."""
+    """Return a line about a run's counted problems; most reasons count points."""
     words = reason.replace("_", " ")
     if reason in FAILED:
         article = "an" if words[0] in "aeiou" else "a"

@@ -1,6 +1,7 @@
 """Embeddings as TensorBoard's projector finds them: ``projector_config.pbtxt`` and the files that it names.
 
-What a config names is read only where it lies under the log directory: a log is data, not a list of requests.
+The files of a config are read only if they lie under the log directory: a log is data, not a list of
+requests.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CONFIG = "projector_config.pbtxt"
 MAX_CONFIG_BYTES = 16 << 20
 MAX_FILE_BYTES = 2 << 30
 WRITE_ANEW = "write it with torch's SummaryWriter.add_embedding, or with TensorBoard's visualize_embeddings"
-"""The next action where a projector's config cannot be read."""
+"""The next action if a projector's config cannot be read."""
 MAX_NUMBERS = 1 << 28
 """Most numbers of one matrix: 1 GiB as float32."""
 MAX_TEXTS = 1 << 24
@@ -45,7 +46,7 @@ class Embedding:
 
     Attributes:
         name: Name of its tensor.
-        folder: Where the config lies; relative paths count from there.
+        folder: Directory of the config; relative paths count from there.
         tensor_path: Rows of numbers between tabs, or float32 as bytes; empty: in a checkpoint.
         metadata_path: A label a line, or columns between tabs below a line of their names; empty: none.
         sprite_path: One picture of all points' pictures; empty: none.
@@ -102,7 +103,7 @@ def name_of(root: Path, folder: Path) -> str:
 
 
 def embedding_of(block: dict[str, list[Any]], folder: Path) -> Embedding:
-    """Return what one block of a config says."""
+    """Return the embedding of one block of a config."""
 
     def text(name: str, of: dict[str, list[Any]] = block) -> str:
         value = of.get(name, [""])[-1]
@@ -349,7 +350,7 @@ def line_blocks(data: bytes, name: str) -> Iterator[bytes]:
 def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
     """Return the labels of the points; nothing if their number differs.
 
-    As in TensorBoard, a first line names the columns where there is more than one.
+    As in TensorBoard, a first line names the columns if there is more than one.
 
     Raises:
         EventFileError: They cannot be read, or belong to other points.

@@ -23,7 +23,7 @@ NO_COUNTS = np.empty(0, np.uint32)
 
 
 class Level(NamedTuple):
-    """Blocks of one size; low is infinity and high minus infinity where no value is finite."""
+    """Blocks of one size; low is infinity and high minus infinity if no value is finite."""
 
     low: NDArray[np.floating[Any]]
     high: NDArray[np.floating[Any]]

@@ -1,7 +1,7 @@
-"""The answer to a chart of a given width: raw points where they fit, else buckets on common edges.
+"""The answer to a chart of a given width: raw points if they fit, else buckets on common edges.
 
 Bucket edges are whole multiples of a width from a fixed ladder. So they are the same for all lines, and they
-stay where they are while a run grows or a view is panned: what is drawn does not shimmer.
+stay where they are while a run grows or a view is panned: the picture does not shimmer.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def buckets(
     smoothing: float = 0.0,
     axes: Sequence[Axis] | None = None,
 ) -> View:
-    """Return what a chart shows.
+    """Return the answer to a chart.
 
-    Raw points are returned where no line has more than ``buckets`` of them between x0 and x1 and all lines
+    Raw points are returned if no line has more than ``buckets`` of them between x0 and x1 and all lines
     together have at most four times as many different x; with one point more on either side of a line, so
     that it reaches the edge.
 
@@ -103,7 +103,7 @@ def buckets(
         buckets: Most buckets to return.
         smoothing: Weight of the exponential average, 0 for none. It runs over the whole series before any
             reduction.
-        axes: The x of each line where it is another tag.
+        axes: The x of each line if it is another tag.
 
     Raises:
         UsageError: Arguments out of range.

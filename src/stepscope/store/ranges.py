@@ -1,7 +1,7 @@
 """Parquet files of which only the byte ranges with the wanted rows and columns are fetched.
 
-The ranges are kept in a sparse file of the same size, from which any Parquet reader can read what was
-fetched. Each block of the file has a checksum in the index of the compacted log.
+The ranges are kept in a sparse file of the same size, from which any Parquet reader can read the fetched
+bytes. Each block of the file has a checksum in the index of the compacted log.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RangedFile:
         """Fetch some ranges of bytes, unless they are here already.
 
         Raises:
-            LogDirectoryError: They cannot be read, or are not what was written.
+            LogDirectoryError: They cannot be read, or differ from the written bytes.
         """
         with self._lock:
             wanted = {
@@ -89,7 +89,7 @@ class RangedFile:
         """Fetch the columns of some rows, and the footer that places them, unless they are here already.
 
         Raises:
-            LogDirectoryError: They cannot be read, or are not what was written.
+            LogDirectoryError: They cannot be read, or differ from the written bytes.
         """
         if self._groups is None:
             tail = max(self.size - BLOCK_BYTES, 0)
@@ -165,7 +165,7 @@ def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:
 
 
 class RowGroup(NamedTuple):
-    """Rows that are stored together: their number, and where the bytes of each column begin and end."""
+    """Rows that are stored together: their number, and the beginning and end of each column's bytes."""
 
     rows: int
     columns: dict[str, tuple[int, int]]

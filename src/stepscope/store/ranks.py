@@ -1,7 +1,7 @@
 """The ranks of a run: who they are, how far each has come, and rank by step for any fact.
 
 Each rank writes a file of its own under ``ranks/`` (``events/telemetry.py``). Listing costs a look at each
-file's name and size; a file is read when something is asked of its steps, and then only what is new in it.
+file's name and size; a file is read when its steps are asked for, and then only its new rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GONE = "its process is gone"
 FEWEST_TIMED = 20
 """Steps that the devices of all ranks must have timed, for the stages to be theirs."""
 MOST_HANG_BYTES = 64 << 20
-"""Of what a rank says of itself when its step does not end: all stacks of all its threads."""
+"""Most bytes of a rank's report when its step does not end: all stacks of all its threads."""
 TURNED = 16
 """Ranks whose stages are put side by side at once: 64 bytes of each step."""
 
@@ -47,7 +47,7 @@ class Rank:
     """One rank of a run, in its newest attempt.
 
     Attributes:
-        label: What to call it: "rank 3", "ps 0".
+        label: Its name: "rank 3", "ps 0".
         kind: "rank" or "ps".
         role: "chief", "worker", "ps"; None if nothing could be read yet.
         attempts: Numbers of the attempts that it took part in.
@@ -112,9 +112,9 @@ class StageTable:
         steps: Number of each step that any rank recorded.
         durations_s: float32 [steps, ranks, stages], a stage after the other in memory; NaN if not
             recorded. They sum to the rank's step.
-        groups: What ranks work on, where they said it.
+        groups: The parts that ranks work on, if they named them.
         doubled: Ranks that recorded a step more than once; the newest counts.
-        clock: "device" where the stages end when the ranks' devices come to their end, else "host". Steps
+        clock: "device" if the stages end when the ranks' devices come to their end, else "host". Steps
             that a device has not timed are not recorded then.
         devices: Whether ranks computed on devices, which work behind their hosts.
         own_steps: Whether the ranks count their steps together, as workers with parameter servers do. The
@@ -135,12 +135,12 @@ class StageTable:
 
 
 class Ranks:
-    """The ranks of one run; every answer is of what is there at that moment. Safe for threads.
+    """The ranks of one run; every answer is of that moment's files. Safe for threads.
 
     Args:
         directory: The run's directory.
-        keep: Keep what was read, for the next question. Without it a file is read when it is asked about, and
-            only its steps and what it says in brief are kept, as of the first question.
+        keep: Keep read rows for the next question. Without it a file is read when it is asked about, and only
+            its steps and its brief answers are kept, as of the first question.
     """
 
     def __init__(self, directory: str, *, keep: bool = True) -> None:
@@ -156,7 +156,7 @@ class Ranks:
         return self.count()
 
     def names(self) -> dict[str, Name]:
-        """Return the files and what their names say, at the cost of one listing."""
+        """Return the files and the facts in their names, at the cost of one listing."""
         try:
             found = {name: parse_name(name) for name in os.listdir(self.folder)}  # noqa: PTH208  names only
         except OSError:
@@ -172,7 +172,7 @@ class Ranks:
         return max((name.size for name in newest(self.names()) if name.kind == "rank"), default=None)
 
     def sizes(self) -> dict[int, list[int]]:
-        """Return of each attempt how many ranks its ranks said there are: several where they disagree."""
+        """Return of each attempt how many ranks its ranks said there are: several if they disagree."""
         found: dict[int, set[int]] = {}
         for name in self.names().values():
             if name.kind == "rank":
@@ -337,7 +337,7 @@ class Ranks:
         )  # fmt: skip
 
     def stalled(self) -> list[dict[str, Any]]:
-        """Return what ranks of the newest attempt reported when their steps stalled.
+        """Return the reports of the newest attempt's ranks about stalled steps.
 
         Unreadable files are left out, and so are those of processes of earlier attempts.
         """
@@ -361,12 +361,12 @@ class Ranks:
             return None
 
     def release(self) -> None:
-        """Release what was read; it is read again when it is needed."""
+        """Release read rows; they are read again when needed."""
         with self._lock:
             self._files = {}
 
     def _read(self) -> list[RankFile]:
-        """Read what is new in every file."""
+        """Read the new rows of every file."""
         if not self._keep and self._files:
             return list(self._files.values())
         names = self.names()
@@ -396,7 +396,7 @@ class Ranks:
 
 
 def outline(file: RankFile) -> None:
-    """Read a file, and keep only its steps and what it says in brief."""
+    """Read a file, and keep only its steps and its brief answers."""
     file.follow()
     file.outlined()
 
@@ -504,7 +504,7 @@ def state_of(file: RankFile, now: float) -> tuple[State, str | None]:
 
 
 def together(files: list[RankFile]) -> RecordedSteps:
-    """Return the steps of the files of one rank and attempt: more than one where a file was deleted."""
+    """Return the steps of the files of one rank and attempt: more than one if a file was deleted."""
     parts = [file.steps() for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
@@ -512,7 +512,7 @@ def together(files: list[RankFile]) -> RecordedSteps:
 
 
 def stage_order(told: list[list[str]]) -> list[str]:
-    """Return the stages of all ranks in order: those of the rank that tells most, then what others add."""
+    """Return the stages of all ranks in order: those of the rank with the most, then those of others."""
     names: list[str] = []
     for each in sorted(told, key=len, reverse=True):
         names += [name for name in each if name not in names and name not in STAGES]
@@ -552,9 +552,9 @@ def in_own_order(
 def side_by_side(
     ranks: list[NDArray[np.int64]], load: Callable[[slice], list[Staged]], stages: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """Return the steps of all ranks, what they took in shape (steps, ranks, stages), and who repeats steps.
+    """Return the steps of all ranks, their times in shape (steps, ranks, stages), and who repeats steps.
 
-    Some ranks at a time are turned, so that what lies side by side is written together.
+    Some ranks at a time are turned, so that neighbouring values are written together.
 
     Args:
         ranks: The steps of each rank.
@@ -634,8 +634,8 @@ def staged(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the steps of one rank, and seconds by stage in shape (stages, steps).
 
-    A stage that a rank did not mark in a step of which it told others took it no time. The rest is what the
-    others leave of the step.
+    A stage that a rank did not mark in a step of which it told others took it no time. The rest is the step
+    without the others.
 
     Args:
         files: Of the rank.
@@ -681,7 +681,7 @@ def fact_of(files: list[RankFile], name: str, *, device: bool = False) -> Fact:
 
 
 def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact:
-    """Return how long a stage took in each step of one rank; no steps where it recorded no such stage."""
+    """Return how long a stage took in each step of one rank; no steps if it recorded no such stage."""
     names = stage_order([file.stage_names for file in files])
     if stage not in names:
         return Fact(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))

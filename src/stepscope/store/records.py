@@ -1,4 +1,4 @@
-"""The summaries that are not scalars: where each lies in its file, decoded when somebody looks at it."""
+"""The summaries that are not scalars: the place of each in its file, decoded when somebody looks at it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class About(NamedTuple):
 
     @classmethod
     def of(cls, plugin: str, metadata: Metadata | None) -> About:
-        """Return what metadata says; old-style values have none, and their plugin is known by their field."""
+        """Return the facts in metadata; old-style values have none, and their field tells the plugin."""
         if metadata is None or metadata.plugin_data is None:
             return cls(plugin)
         data = metadata.plugin_data
@@ -49,9 +49,9 @@ class Records:
     """The values of one tag in one attempt of one file. Growth swaps references, as with ``Points``.
 
     Args:
-        about: What is known of the tag.
+        about: The tag's facts.
         count: Of the values.
-        load: Gives where they are.
+        load: Gives their places.
     """
 
     __slots__ = ("_load", "_places", "about", "count")
@@ -80,7 +80,7 @@ class Records:
 
 
 def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, tuple[About, RecordPlaces]]:
-    """Return the rows of each tag, and what is known of it."""
+    """Return the rows and the facts of each tag."""
     rows: dict[str, list[int]] = {}
     for row, tag in enumerate(columns.tag):
         rows.setdefault(tag, []).append(row)
@@ -161,7 +161,7 @@ class RecordSeries:
         """Return a value, by its place in the series.
 
         Raises:
-            EventFileError: It cannot be read, or is not what its plugin says.
+            EventFileError: It cannot be read, or does not fit its plugin.
             IndexError: There is none.
         """
         return decode(self.kind, self._event(at), int(self.records.places.which[at]))
@@ -183,7 +183,7 @@ class RecordSeries:
 
 
 def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
-    """Return what is known about a tag over all its series, given those before."""
+    """Return the facts of a tag over all its series, given those before."""
     about, places = records.about, records.places
     newest = before is None or places.wall[-1] >= before.last_wall
     return RecordTag(

@@ -94,7 +94,7 @@ def last_ending(writers: Sequence[Writer]) -> Ending | None:
 
 
 class StoredRun:
-    """One run of a log directory; it follows what ``Log.refresh`` finds.
+    """One run of a log directory; it follows the findings of ``Log.refresh``.
 
     Args:
         name: Its path from the log directory.
@@ -365,7 +365,7 @@ def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
 
     Args:
         runs: All of them.
-        above: What :func:`settings_of` gives.
+        above: The result of :func:`settings_of`.
     """
     families: dict[str, list[StoredRun]] = {}
     settings: dict[str, list[StoredRun]] = {}

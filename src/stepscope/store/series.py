@@ -38,7 +38,7 @@ class Series:
 
     @property
     def step(self) -> NDArray[np.signedinteger[Any]]:
-        """Steps; int32, or int64 where one does not fit."""
+        """Steps; int32, or int64 if one does not fit."""
         return self.points.columns.step
 
     @property
@@ -48,7 +48,7 @@ class Series:
 
     @property
     def value(self) -> NDArray[np.floating[Any]]:
-        """Values; float32, or float64 where one was written with 64 bits."""
+        """Values; float32, or float64 if one was written with 64 bits."""
         return self.points.columns.value
 
     @property
@@ -93,8 +93,8 @@ def superseded_from(
 
     Args:
         writer: One process of the run, through all its restarts.
-        steps_of: Gives the lowest and the highest step of the tag in a part of a file, None where the part
-            has none. Only asked where there are several attempts.
+        steps_of: Gives the lowest and the highest step of the tag in a part of a file, None if the part
+            has none. Only asked if there are several attempts.
     """
     if not writer.attempts or writer.attempts[0].number == writer.attempts[-1].number:
         return {}
@@ -118,7 +118,7 @@ def superseded_from(
 
 
 def joined(writer: Writer, found: list[Series]) -> list[Series]:
-    """Return one series per attempt, also where an attempt took several files."""
+    """Return one series per attempt, even if an attempt took several files."""
     if len({series.attempt for series in found}) == len(found):
         return found
     whole: list[Series] = []

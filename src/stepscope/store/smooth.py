@@ -26,7 +26,7 @@ _known: Lru[tuple[int, float], Smoothed] = Lru(256 << 20, lambda smoothed: smoot
 def smoothed(points: SeriesPoints, weight: float) -> NDArray[np.floating[Any]]:
     """Return the bias-corrected exponential average at every point, in recorded order.
 
-    As in TensorBoard a series of one constant value stays what it is, and non-finite values pass through.
+    As in TensorBoard a series of one constant value stays as it is, and non-finite values pass through.
 
     Args:
         points: The series of one attempt.

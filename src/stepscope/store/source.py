@@ -1,4 +1,4 @@
-"""One event file as the store keeps it: its attempts, their columns, and what it says about the run."""
+"""One event file as the store keeps it: its attempts, their columns, and its facts about the run."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class FollowedFile:
 
     Args:
         path: The file.
-        entry: What the cache knows of it, to be used only if it still holds.
-        blob: Where the cache keeps its columns.
+        entry: The cached state, to be used only if it still holds.
+        blob: Holds its cached columns.
     """
 
     def __init__(self, path: str, entry: StoredFile | None = None, blob: Blob | None = None) -> None:
@@ -112,7 +112,7 @@ class FollowedFile:
         return sum(points.count for part in self.parts for points in part.tags.values())
 
     def is_due(self, stat: os.stat_result) -> bool:
-        """Return whether the file may hold something new, given what the file system says of it."""
+        """Return whether the file may hold something new, by the file system's facts."""
         if self.seen is None and self.entry and is_same(self.entry, stat):
             self._restore(self.entry)
             self.seen, self.ending = stat, noted_ending(self.path)
@@ -124,7 +124,7 @@ class FollowedFile:
         return self.status.zero_bytes > 0 or (unread and self.status.problem is not None)
 
     def follow(self, stat: os.stat_result) -> set[str] | None:
-        """Read what there is; return the tags that changed, None if nothing at all did."""
+        """Read new bytes; return the tags that changed, None if nothing at all did."""
         with self.lock:
             before = self._aspect()
             changed = self._recall(stat) if self.seen is None and self.entry else set()
@@ -137,7 +137,7 @@ class FollowedFile:
         return self.seen and identity(self.seen), self.count, self.error, self.status.problem, self.ending
 
     def _recall(self, stat: os.stat_result) -> set[str]:
-        """Take what the cache knows if the file only grew since; return the tags that this gave."""
+        """Take the cached state if the file only grew since; return its tags."""
         try:
             if self.entry and self.entry.state and continues(self.entry, self.path, stat):
                 self._restore(self.entry)
@@ -197,13 +197,13 @@ class FollowedFile:
         return Records(About(*stored.about), stored.count, load)
 
     def reader_state(self) -> dict[str, Any] | None:
-        """Return what the reader of the file needs to go on from here; None before it was read."""
+        """Return the state from which a reader of the file can go on; None before it was read."""
         return self._file.state() if self._file else self._state
 
     def read(self) -> set[str]:
-        """Read what the file has gained and return the tags that changed.
+        """Read new bytes of the file and return the tags that changed.
 
-        A file that cannot be read keeps what it has; ``error`` says why.
+        A file that cannot be read keeps its points; ``error`` says why.
         """
         changed: set[str] = set()
         try:
@@ -315,7 +315,7 @@ class FollowedFile:
             part.records = {**part.records, **fresh}
 
     def _take_facts(self, batch: Batch) -> None:
-        """Decode what the file says about the run: Stepscope's own record, else hyper-parameters."""
+        """Decode the file's facts about the run: Stepscope's own record, else hyper-parameters."""
         assert self._file is not None
         rows = [row for row, tag in enumerate(batch.records.tag) if tag == INFO_TAG]
         if rows:
@@ -361,7 +361,7 @@ def without_placeholder(columns: ScalarColumns) -> ScalarColumns:
 
 
 class SecondReading:
-    """The event file once more, where the cache was deleted or damaged since it was opened.
+    """The event file once more, if the cache was deleted or damaged since it was opened.
 
     Args:
         path: The file.
@@ -375,7 +375,7 @@ class SecondReading:
         """Return the first points of a series.
 
         Raises:
-            LogDirectoryError: The file, too, is no longer what it was.
+            LogDirectoryError: The file, too, has changed.
         """
         again = self._part(part).tags.get(tag)
         if again is None or again.count < count:
@@ -383,7 +383,7 @@ class SecondReading:
         return SeriesColumns._make(column[:count] for column in again.columns)
 
     def places(self, part: int, tag: str, count: int) -> RecordPlaces:
-        """Return where the first values of a series of records lie; raises as ``columns``."""
+        """Return the places of the first values of a series of records; raises as ``columns``."""
         again = self._part(part).records.get(tag)
         if again is None or again.count < count:
             raise self._lost(tag)
@@ -406,7 +406,7 @@ class SecondReading:
 def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
     """Return an equal column that is already kept, if any: tags of a loop have the same steps.
 
-    What is kept is a column of its own, not a part of one that holds all tags.
+    The kept array is a column of its own, not a part of one that holds all tags.
     """
     key = column.dtype.char, len(column), column[0].item(), column[-1].item()
     same = kept.get(key)

@@ -35,13 +35,12 @@ class Writer:
     """One process of a run, through all its restarts.
 
     Attributes:
-        id: "rank 3" where a run of several ranks says so; else host and process number of its first file, or
+        id: "rank 3" if a run of several ranks says so; else host and process number of its first file, or
             that file's name. Unique within the run.
         rank: As recorded by Stepscope, else None.
         attempts: Oldest first.
-        beside: What stands in Stepscope's own files of attempts that also have an event file's points.
-        joined: Points that were joined of the files of one attempt, by tag and attempt, with what they were
-            joined of.
+        beside: The content of Stepscope's own files of attempts that also have an event file's points.
+        joined: Points that were joined of the files of one attempt, by tag and attempt, with their sources.
     """
 
     id: str
@@ -53,7 +52,7 @@ class Writer:
 
     @property
     def every_attempt(self) -> list[Attempt]:
-        """Its attempts, before each what Stepscope's own file holds of it."""
+        """Its attempts, before each the part from Stepscope's own file."""
         return sorted([*self.beside, *self.attempts], key=lambda attempt: attempt.number)
 
     @property
@@ -97,7 +96,7 @@ def assign(sources: list[FollowedFile]) -> list[Writer]:
 def parts_of(writer: Writer) -> Iterator[tuple[int, FollowedFile, AttemptPart]]:
     """Yield the number of the attempt, the file and the part of all that a writer wrote.
 
-    A part without any point, as what a run says of itself before the first, belongs to the attempt that
+    A part without any point, as a run's own facts before the first, belongs to the attempt that
     follows in its file, else to the one before.
     """
     numbers = {id(attempt.part): attempt.number for attempt in writer.every_attempt}
@@ -129,7 +128,7 @@ def holds(source: FollowedFile) -> bool:
 
 
 def finite(wall: float, otherwise: float) -> float:
-    """Return a wall time, or something else where it is NaN."""
+    """Return a wall time, or something else if it is NaN."""
     return wall if wall == wall else otherwise
 
 
@@ -171,7 +170,7 @@ def predecessor(source: FollowedFile, writers: list[Writer]) -> Writer | None:
 
 
 def number_attempts(writer: Writer) -> None:
-    """Number the attempts of a writer, by what it recorded where that is higher than the count."""
+    """Number the attempts of a writer, by what it recorded if that is higher than the count."""
     number, before = 0, None
     for source in writer.sources:
         recorded = source.said.attempt if source.said and source.said.attempt else 0

@@ -1,7 +1,7 @@
 """Annotations of runs, kept beside them: names, notes, tags, kinds of metrics, views, deleted runs.
 
 They are in ``.stepscope`` of the log directory, one small JSON file per run and per view, so that several
-servers and commands on one shared directory do not overwrite what they did not change. Event files are never
+servers and commands on one shared directory do not overwrite each other's changes. Event files are never
 touched: recordings and annotations stay separate.
 """
 

@@ -68,7 +68,7 @@ def remove(root: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one that says what to do."""
+    """Turn an error of the file system into one with a hint."""
     try:
         yield
     except OSError as error:

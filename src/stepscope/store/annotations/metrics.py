@@ -26,7 +26,7 @@ class MetricKinds:
         self.said: dict[str, MetricKind] = {}
 
     def refresh(self) -> bool:
-        """Read what is new; return whether anything has changed."""
+        """Read new files; return whether anything has changed."""
         stamps, found = [], {}
         for path in self._files():
             try:

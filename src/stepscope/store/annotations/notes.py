@@ -39,7 +39,7 @@ class RunNote:
     """The annotations of one run.
 
     Attributes:
-        title: What to call it; None: its directory's name.
+        title: The user's name for it; None: its directory's name.
         note: Markdown; "" for none.
         tags: Tags that replace those that it recorded itself; None: as recorded.
         archived: Whether lists leave it out unless asked.
@@ -81,7 +81,7 @@ class Notes:
         return self._said.get(run, NOTHING)
 
     def refresh(self) -> set[str]:
-        """Read what is new and return the runs whose annotations have changed."""
+        """Read changed files and return the runs whose annotations have changed."""
         before, found = self._said, {}
         for path in self._files():
             stat = path.stat()
@@ -134,7 +134,7 @@ class Notes:
         return self._replace(run, noted)
 
     def _replace(self, run: str, changed: Callable[[RunNote], RunNote]) -> RunNote:
-        """Rewrite the annotations of a run, based on what others have written until now."""
+        """Rewrite the annotations of a run, based on the newest file of all writers."""
         path = self.folder / file_name(run)
         with locked(self.log_dir, self.folder):
             note = replace(changed(note_of(read_json(path) or {})), changed=time.time())

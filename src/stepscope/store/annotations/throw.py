@@ -1,4 +1,4 @@
-"""Deletion of a run of a log: what belongs to it, and whether it may be deleted."""
+"""Deletion of a run of a log: its parts, and whether it may be deleted."""
 
 from __future__ import annotations
 

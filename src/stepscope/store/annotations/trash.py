@@ -1,4 +1,4 @@
-"""Deleted runs: moved into ``.stepscope/trash``, from where they can be restored."""
+"""Deleted runs: moved into ``.stepscope/trash``, from which they can be restored."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Trash:
         return thrown
 
     def all(self) -> list[ThrownRun]:
-        """Return what is in the trash, the newest first."""
+        """Return the deleted runs, newest first."""
         found = [thrown_of(path) for path in self._places()]
         return sorted((each for each in found if each), key=lambda each: -each.when)
 
