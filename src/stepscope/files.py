@@ -124,7 +124,7 @@ def regular_bytes(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 
 def json_object(path: str | os.PathLike[str], most_bytes: int) -> dict[str, Any] | None:
-    """Return the JSON object in a regular file of so many bytes at most, None where there is none."""
+    """Return the JSON object in a regular file of so many bytes at most, None if there is none."""
     try:
         return bounded_object(regular_bytes(path, most_bytes))
     except OSError:

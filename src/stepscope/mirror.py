@@ -383,7 +383,7 @@ class Mirror:
         return {names[name] for name in recordings(names)} | {path for path in listed if is_wanted(path)}
 
     def _facts(self, path: str) -> dict[str, Any]:
-        """Return what the store says of a file; nothing where it is gone or its length is not told."""
+        """Return what the store says of a file; nothing if it is gone or its length is not told."""
         try:
             facts = self._system.info(path)
         except FileNotFoundError:

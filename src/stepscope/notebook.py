@@ -89,7 +89,7 @@ def show(
         height: The height of the frame in pixels.
         port: The loopback port for the server to listen on; 0 takes any free one.
         prefix: Path under which the notebook server is reached, as ``/user/ada/``; None takes that of
-            JupyterHub where there is one, "" says that the browser is on this machine.
+            JupyterHub if there is one, "" says that the browser is on this machine.
 
     Returns:
         What IPython shows as the value of a cell.

@@ -105,7 +105,7 @@ class Remote:
     Args:
         url: Of a file or folder in it.
         options: For the driver.
-        system: The driver, where there is one already.
+        system: The driver, if there is one already.
 
     Attributes:
         root: The path of the URL in the store.

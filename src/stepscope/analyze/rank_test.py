@@ -11,7 +11,7 @@ that 0 lies outside exactly where a difference is believed. How clearly is Cliff
 step of B is longer than every step of A, 0 if it is a toss-up, -1 the other way round.
 
 "The same" is a claim of its own: two one-sided tests (Schuirmann 1987) say that the difference is below a
-margin. Where neither holds, the steps cannot tell. With three steps against three the least two-sided p is
+margin. If neither holds, the steps cannot tell. With three steps against three the least two-sided p is
 0.1, so a difference of three steps is never certain.
 """
 

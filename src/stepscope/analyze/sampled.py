@@ -131,7 +131,7 @@ class Sampled:
 
     @cached_property
     def _weight(self) -> Ints:
-        """How many samples each stands for: more than one where the sampler came late for a call's sake."""
+        """How many samples each stands for: more than one if the sampler came late for a call's sake."""
         every = max(self.samples.interval_ns, 1)
         length = self.samples.end_ns - self.start_ns
         return np.where((self.samples.interval_ns > 0) & (length > 2 * every), length // every, 1)

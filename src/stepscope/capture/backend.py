@@ -33,7 +33,7 @@ class CaptureOptions:
         rank: Number of this process.
         world_size: Number of processes.
         warmup_steps: Steps between ``start`` and the first ``mark``, whose events need not be kept.
-        memory_snapshot: Also a snapshot of the device's allocator, where there is one.
+        memory_snapshot: Also a snapshot of the device's allocator, if there is one.
     """
 
     show_dataflow: bool = True
@@ -113,7 +113,7 @@ def loading(backend: Backend) -> AbstractContextManager[Any]:
 
 
 def memory_facts(backend: Backend) -> dict[str, int]:
-    """Return what memory holds now, in bytes, as far as the backend knows."""
+    """Return the memory in use, in bytes, as far as the backend knows."""
     read: Callable[[], dict[str, int]] | None = getattr(backend, "memory", None)
     return {} if read is None else read()
 
@@ -133,7 +133,7 @@ NAMES = tuple(_HOMES)
 def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) -> Backend:
     """Return a backend by its name; by default that of the framework that the program has imported.
 
-    Keras is asked for its own backend. Where no framework was imported, plain Python is recorded.
+    Keras is asked for its own backend. If no framework was imported, plain Python is recorded.
 
     Raises:
         CaptureError: There is no such backend, or its library is not installed.

@@ -252,5 +252,5 @@ def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object of a file, empty where there is none."""
+    """Return a JSON object of a file, empty if there is none."""
     return json_object(path, MOST_BYTES) or {}

@@ -94,7 +94,7 @@ def _installed() -> tuple[str, ...]:
 def called_text(code: CodeType, instruction: int) -> str:
     """Return ``<call of pickle.dump>`` where a line of the program calls something at an instruction.
 
-    Empty for code of installed packages, where nothing is called, and where Python does not tell columns
+    Empty for code of installed packages, if nothing is called, and where Python does not tell columns
     (before 3.11) or the source is not there.
 
     Args:
@@ -296,7 +296,7 @@ class StackSampler:
             self._thread.join()
         frames: dict[str, int] = {}
         told: dict[tuple[int, int], tuple[int, str]] = {}
-        """Of each call its frame, and what it calls where that is known."""
+        """Of each call its frame, and what it calls if that is known."""
         stacks: list[list[int]] = []
         for key in self._stacks:
             calls = list(zip(key[-2::-2], key[-1::-2], strict=True))

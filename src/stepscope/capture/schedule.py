@@ -324,7 +324,7 @@ def undisturbed(hooks: Iterable[Hook], step: int, count: int, total: int | None)
         total: How many steps the run takes; None if that is not known.
 
     Returns:
-        The step itself where there is none within ``FURTHEST`` steps, or none before the run ends.
+        The step itself if there is none within ``FURTHEST`` steps, or none before the run ends.
     """
     last = step + FURTHEST if total is None else min(step + FURTHEST, total - count)
     busy = measured(hooks, range(step, max(last, step) + count))

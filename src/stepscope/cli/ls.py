@@ -94,7 +94,7 @@ def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
 
 
 def table_of_runs(log: Log, *, now: float) -> str:
-    """Return one line per run; how many ranks each has, where one has several."""
+    """Return one line per run; how many ranks each has, if one has several."""
     ranks = {run.name: ranks_of(run) for run in log.runs()}
     several = any(ranks.values())
     rows = [

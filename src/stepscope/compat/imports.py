@@ -89,7 +89,7 @@ def _there(name: str) -> bool:
 
 
 def _version(package: str) -> str:
-    """Return the version of the original, ours where it is not installed."""
+    """Return the version of the original, ours if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -5,7 +5,7 @@ What is no record waits, is left out, or is read later:
 - An incomplete record at the end waits for the rest.
 - A stretch without records is a hole where many zeros lie in it: network file systems show bytes as zeros
   that are yet to arrive. Reading goes on behind it at once, and what fills it is read when it comes.
-- Without zeros it is broken for good: skipped and counted. Where only the checksum of a payload is wrong,
+- Without zeros it is broken for good: skipped and counted. If only the checksum of a payload is wrong,
   that record is skipped alone.
 - A file that was replaced, cut, or rewritten in place is read from its beginning again.
 """
@@ -219,7 +219,7 @@ class EventFile:
             end: Where the bytes end.
             stop: No record is read that begins here or later.
             closed: Nothing that begins before the end goes beyond it.
-            portions: Stop also where what was read takes much memory, whatever its bytes in the file.
+            portions: Stop even if what was read takes much memory, whatever its bytes in the file.
 
         Returns:
             Whether there is nothing more to read before the end.
@@ -267,7 +267,7 @@ class EventFile:
         self._marks[1:] = [(at + first, bytes(block[first:read]))]
 
     def _pass(self, source: EventSource, end: int, closed: bool) -> bool:
-        """Go to the next record behind what is none; return False where all that is left has to wait."""
+        """Go to the next record behind what is none; return False if all that is left has to wait."""
         length = payload_length(source.bytes(self._cursor, HEADER_BYTES)) or 0
         after = None
         if self._effort.allows(length, source.size):

@@ -20,7 +20,7 @@ NAMESPACE = Path("/proc/self/ns/pid")
 def pid_namespace() -> str | None:
     """Return the boot of this machine and the namespace of process numbers, as text that is unlike others'.
 
-    None where the system does not tell both, as on macOS.
+    None if the system does not tell both, as on macOS.
     """
     try:
         return f"{BOOT_ID.read_text().strip()} {os.readlink(NAMESPACE)}"  # noqa: PTH115  text, no path

@@ -94,7 +94,7 @@ class Fact(NamedTuple):
     """One fact of the steps of a rank.
 
     Attributes:
-        recorded: Where there is a value at all; it may be NaN.
+        recorded: If there is a value at all; it may be NaN.
     """
 
     step: NDArray[np.int64]
@@ -399,7 +399,7 @@ def with_late(steps: RecordedSteps, late: RecordedSteps) -> RecordedSteps:
 
 
 def digest_of(heads: Array, rows: Array, late: list[tuple[Array, Array]]) -> Digest:
-    """Return rows in brief; of the last records where there is one answer."""
+    """Return rows in brief; of the last records if there is one answer."""
     seconds, waited = np.ascontiguousarray(rows["seconds"]), np.ascontiguousarray(rows["waited"])
     timed = ~np.isnan(seconds)
     if not timed.all():

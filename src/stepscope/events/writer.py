@@ -180,7 +180,7 @@ class EventWriter:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Write what is buffered and close the file, also where writing fails."""
+        """Write what is buffered and close the file, even if writing fails."""
         if self._file.closed:
             return
         try:

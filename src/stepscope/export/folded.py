@@ -31,7 +31,7 @@ def write_folded(
 
     Args:
         trace: Of any number of ranks.
-        path: Compressed where the name ends in ``.gz``.
+        path: Compressed if the name ends in ``.gz``.
         time: ``host`` or ``device``.
         scrubbed: Remove secrets, and user names in paths, from names.
 

@@ -31,7 +31,7 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bo
 
     Args:
         trace: Of any number of ranks.
-        path: Compressed where the name ends in ``.gz``.
+        path: Compressed if the name ends in ``.gz``.
         scrubbed: Remove secrets, and user names in paths, from names.
 
     Returns:

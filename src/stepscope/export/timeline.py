@@ -43,7 +43,7 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
 
     Args:
         trace: Of any number of ranks; each rank's processes and devices are processes of the viewer.
-        path: Compressed where the name ends in ``.gz``.
+        path: Compressed if the name ends in ``.gz``.
         scrubbed: Remove secrets, environment dumps and user names in paths.
 
     Returns:

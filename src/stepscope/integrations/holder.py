@@ -21,7 +21,7 @@ class RunHolder:
 
     Args:
         run: The run's directory, or a run.
-        options: For ``Run``, where this makes it.
+        options: For ``Run``, if this makes it.
 
     Raises:
         UsageError: Options were given for an existing run.
@@ -57,7 +57,7 @@ class RunHolder:
         """Return the run, made if there is none.
 
         Args:
-            options: For ``Run``, where it is made now and the user has not said otherwise.
+            options: For ``Run``, if it is made now and the user has not said otherwise.
         """
         if self._given is not None:
             return self._given

@@ -1,4 +1,4 @@
-"""The work of communication kernels, where only the host event that launched them says it.
+"""The work of communication kernels, if only the host event that launched them says it.
 
 NCCL before 2.20 runs all-to-all as ``ncclKernel_SendRecv``, and older PyTorch puts no arguments on its
 kernels; the annotation ``nccl:all_to_all`` around the launch tells both.

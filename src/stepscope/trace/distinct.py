@@ -39,7 +39,7 @@ def numbered(values: Ints) -> tuple[npt.NDArray[np.int64], Ints]:
 def _table(values: Ints) -> tuple[int, npt.NDArray[np.bool_], Ints] | None:
     """Return the least value, which values from it on are there, and where each value stands among these.
 
-    None where such a table would cost more than to sort: a few values are sorted sooner.
+    None if such a table would cost more than to sort: a few values are sorted sooner.
     """
     if not len(values):
         return None

@@ -61,7 +61,7 @@ class Draft:
 
     correlation: Array | None = None
     external: Array | None = None
-    """External id: joins device work and the operator that launched it, where no correlation does."""
+    """External id: joins device work and the operator that launched it, if no correlation does."""
     bytes: Array | None = None
     flops: Array | None = None
     scope: Array | None = None

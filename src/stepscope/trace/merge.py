@@ -220,7 +220,7 @@ def _merge_lanes(traces: Sequence[Trace], shifts: list[int] | None) -> tuple[lis
 
     Args:
         traces: They.
-        shifts: Of each trace's times, where one rank may have several traces; else None.
+        shifts: Of each trace's times, if one rank may have several traces; else None.
     """
     known: dict[Lane, list[tuple[Array, Array]]] = {}
     entries: list[tuple[int, int, Lane]] = []

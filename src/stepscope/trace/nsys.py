@@ -124,7 +124,7 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
 
 
 def _rank_processes(found: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> list[int]:
-    """Return the processes that are ranks, by device; none where there is but one or work has no process."""
+    """Return the processes that are ranks, by device; none if there is but one or work has no process."""
     work = [row for table in _DEVICE_TABLES for row in found.get(table, ())]
     if any(row.get("globalPid") is None for row in work):
         return []

@@ -58,7 +58,7 @@ def processors() -> int:
 def read_many(
     paths: Sequence[Path], *, cache: bool, processes: int | None = None
 ) -> Iterator[Trace | TraceError]:
-    """Yield what is read of each file, in their order; why, where it cannot be.
+    """Yield what is read of each file, in their order; why, if it cannot be.
 
     If a process dies, for instance because memory runs out, its file gets that as the reason, and another
     process goes on.

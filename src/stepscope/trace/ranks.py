@@ -34,7 +34,7 @@ OVERLAP = "overlap in time"
 def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]) -> Trace:
     """Read all profiles of a directory, with the ranks side by side.
 
-    Where several formats lie together, the richest one is read and the note says what was left out.
+    If several formats lie together, the richest one is read and the note says what was left out.
 
     Raises:
         TraceError: No profile in it, or none that can be read.

@@ -34,7 +34,7 @@ class Rectangles:
     count: Ints
     """Number of events; more than 1 were each narrower than a pixel."""
     busy_ns: Ints
-    """Time that the events took; less than the rectangle's width where there are gaps between them."""
+    """Time that the events took; less than the rectangle's width if there are gaps between them."""
 
     def __len__(self) -> int:
         return len(self.row)

@@ -45,7 +45,7 @@ class Samples:
         workers: Samples of worker processes that load data, each while it fetched a batch; without a lane.
         called: Samples of threads of this process that ran Python for another runtime, as XLA's callbacks do.
         compiled: What was compiled as far as the framework tells: when, function, types and shapes given.
-        directory: Where the program ran, for shorter names; ``""`` where that is not known.
+        directory: Where the program ran, for shorter names; ``""`` if that is not known.
     """
 
     lane: int

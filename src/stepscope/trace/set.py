@@ -95,7 +95,7 @@ def set_name(name: str) -> str | None:
 
 
 def set_files(place: Path) -> list[Path]:
-    """Return the files of a set by rank; none where a path is not that of a set."""
+    """Return the files of a set by rank; none if a path is not that of a set."""
     if not _SET.fullmatch(place.name) or place.exists():
         return []
     try:

@@ -324,7 +324,7 @@ class _Causes:
         return [part._replace(other=-1) for part in self._outside(row, number, start, end)]
 
     def _outside(self, row: int, number: int, start: int, end: int) -> list[Doing]:
-        """Return what the rank did in a stretch of time, where it cannot be compared with others."""
+        """Return what the rank did in a stretch of time, if it cannot be compared with others."""
         trace = self.trace
         near, length = self._near(row, start, end), end - start
         busy = self._computing(row, near, start, end)

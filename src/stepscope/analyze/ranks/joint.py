@@ -135,8 +135,8 @@ def _of_common_steps(
     """Return the rows of steps that all ranks recorded, by step, and how many others there were.
 
     Ranks that share no step with most are left out of "all": they were captured at another time.
-    Ranks are not captured in the same steps where one is asked later. What lies outside every step belongs to
-    the one that began last on its rank. Where a rank marked no step, all rows are of one.
+    Ranks are not captured in the same steps if one is asked later. What lies outside every step belongs to
+    the one that began last on its rank. If a rank marked no step, all rows are of one.
     """
     if not all((trace.steps.rank == rank).any() for rank in of_rank):
         return {rank: {(0, 1): rows} for rank, rows in of_rank.items()}, 0

@@ -59,7 +59,7 @@ class _Chain:
     """Steps of all ranks that follow each other: own work before each collective, transfers, and the end.
 
     ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start, also where
-    that was in the step before; it is below zero where collectives overlap. ``transfer[c, r]`` is from the
+    that was in the step before; it is below zero if collectives overlap. ``transfer[c, r]`` is from the
     last arrival to the rank's end. ``tail[r]`` is what follows the last collective. ``recorded_ns`` is of all
     steps together. ``numbers[c]`` is the step of each collective.
     """

@@ -31,7 +31,7 @@ HEAD_BYTES = 256
 
 
 def mime(data: bytes) -> str:
-    """Return the MIME type of encoded bytes, ``application/octet-stream`` where it is not known."""
+    """Return the MIME type of encoded bytes, ``application/octet-stream`` if it is not known."""
     data = bytes(data[:HEAD_BYTES])
     for start, found in _STARTS:
         if data.startswith(start):

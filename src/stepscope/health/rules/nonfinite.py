@@ -362,7 +362,7 @@ class NonFiniteSeries(Rule):
         return None if self._seen else "not recorded: a series besides losses, gradients and activations"
 
     def look(self, batch: StreamBatch) -> None:
-        """Look at each column, and point by point where one is not finite or was not."""
+        """Look at each column, and point by point if one is not finite or was not."""
         losses = [chunk for chunk in batch.of(("loss",)) if chunk.stream.split != "eval"]
         suspect = [chunk for chunk in batch.of(self.roles) if not self._passes(chunk)]
         calm = not suspect and not self._waiting and not self._is_broken

@@ -56,7 +56,7 @@ class CompletionTimer(Hook):
             timer(loss)
 
     Args:
-        run: Where to record.
+        run: The run to record into.
         block_every_n_steps: Also wait in the loop itself for the result of every N-th step, which limits how
             far it runs ahead, and with it the memory of dispatched work; None for never.
 

@@ -35,7 +35,7 @@ class Watched:
 
     Args:
         run: The run.
-        hook: Says what, when and of which layers; None for the one that takes part in the run.
+        hook: Chooses the quantities, the steps and the layers; None for the one that takes part in the run.
     """
 
     def __init__(self, run: Run, hook: GradientHook | None = None) -> None:
@@ -110,7 +110,7 @@ class Watched:
         self._rounds.put(round_)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already."""
+        """Record the measurements so far."""
         if self._budget is not None:
             self._budget.close()
         self._rounds.close(timeout)

@@ -43,7 +43,7 @@ class JaxProfiler:
         self._token: Any = None
 
     def prepare(self) -> None:
-        """Compile what marks the end of a capture, off the training thread, where there is time for it."""
+        """Compile what marks the end of a capture, off the training thread, if there is time for it."""
         if self._token is None:
             self._token = self._after(_jax.numpy.zeros(()))
 
@@ -75,7 +75,7 @@ class JaxProfiler:
         return span
 
     def memory(self) -> dict[str, int]:
-        """Return what memory holds now, in bytes, as far as the device tells."""
+        """Return the memory in use, in bytes, as far as the device tells."""
         facts = resident_facts()
         stats = _jax.local_devices()[0].memory_stats() or {}
         names = {"bytes_in_use": "allocated_bytes", "peak_bytes_in_use": "peak_allocated_bytes"}

@@ -71,7 +71,7 @@ class BatchParts:
     """The batches of one ``fit``: their data, their stages, the outputs of their layers.
 
     Args:
-        run: Where to.
+        run: The run to record into.
         model: The model that is trained.
         wrapped: Whether the function that trains is called through ``TrainFunction``.
     """

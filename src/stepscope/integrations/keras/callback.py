@@ -47,7 +47,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         profile_batch: A batch to profile, or the first and the last, counted from 1; 0 for none.
         embeddings_freq: Every how many epochs ``Embedding`` layers are recorded for the projector.
         embeddings_metadata: A file of labels, one line per row; or such files by the names of the layers.
-        options: For ``Run``, where a directory is given.
+        options: For ``Run``, if a directory is given.
 
     Raises:
         UsageError: An argument cannot be right.

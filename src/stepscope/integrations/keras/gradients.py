@@ -98,7 +98,7 @@ def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimize
 
     Args:
         optimizer: One of Keras's, also one in a ``LossScaleOptimizer``.
-        hook: Says what, when and of which parameters; by default ``GradientHook()``.
+        hook: Chooses the quantities, the steps and the parameters; by default ``GradientHook()``.
 
     Raises:
         UsageError: It is not an optimizer of Keras's.

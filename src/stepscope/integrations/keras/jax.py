@@ -90,7 +90,7 @@ class StatelessGradients(GradientMeter):
     """Measures in a jitted step.
 
     Args:
-        hook: Says what, when and of which parameters.
+        hook: Chooses the quantities, the steps and the parameters.
     """
 
     mixins = (Stateless,)
@@ -292,7 +292,7 @@ class StatelessActivations(ActivationMeter):
 
     Args:
         run: The run.
-        hook: Says what and when.
+        hook: Chooses the quantities and the steps.
         taps: The layers.
         model: The model.
     """

@@ -43,7 +43,7 @@ class ModelRecorder:
         """Record the model's structure, before its first batch.
 
         Args:
-            run: Where to.
+            run: The run to record into.
             model: The model.
             params: What ``fit`` tells its callbacks.
         """
@@ -162,7 +162,7 @@ def size(weight: Any) -> int:
 
 
 def record_weights(run: Run, model: Any, step: int, *, images: bool) -> None:
-    """Record the histogram of each weight, and its image where it has one."""
+    """Record the histogram of each weight, and its image if it has one."""
     for weight in model.weights:
         name = str(getattr(weight, "path", weight.name)).replace(":", "_")
         values = held(weight)
@@ -204,7 +204,7 @@ def record_embeddings(run: Run, model: Any, step: int, metadata: Labels) -> None
     """Record the matrix of each ``Embedding`` layer for the projector.
 
     Args:
-        run: Where to.
+        run: The run to record into.
         model: Whose layers.
         step: When.
         metadata: A file with a line per row of the matrix, as TensorBoard takes it: of several columns the
@@ -236,7 +236,7 @@ def layers(model: Any) -> list[Any]:
 
 
 def read_labels(path: str | os.PathLike[str]) -> tuple[list[Any], list[str] | None]:
-    """Return the lines of a file of labels, and the names of its columns where there are several."""
+    """Return the lines of a file of labels, and the names of its columns if there are several."""
     rows = [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()]
     if rows and len(rows[0]) > 1:
         return rows[1:], rows[0]
@@ -250,7 +250,7 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
 
     Args:
         optimizer: The model's; None if it is not compiled with one.
-        step: Updates done, where only schedules are wanted: on JAX variables cannot be read within an epoch.
+        step: Updates done, if only schedules are wanted: on JAX variables cannot be read within an epoch.
     """
     found = {}
     if step is None and (scale := getattr(optimizer, "dynamic_scale", None)) is not None:

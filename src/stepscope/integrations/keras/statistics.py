@@ -38,7 +38,7 @@ class SampledSteps(Hook):
     """Decides what each step of a run measures, and has its results recorded once the device has them.
 
     Args:
-        hook: Says what and when.
+        hook: Chooses the quantities and the steps.
         words: Names what is measured in a problem.
 
     Attributes:
@@ -104,7 +104,7 @@ class SampledSteps(Hook):
         self._rounds.put(round_)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         self.level, self.timed = OFF, False
         self._budget.close()
         self._rounds.close(timeout)
@@ -135,7 +135,7 @@ class GradientMeter(SampledSteps):
     """Measures an optimizer whose step is compiled.
 
     Args:
-        hook: Says what, when and of which parameters.
+        hook: Chooses the quantities, the steps and the parameters.
     """
 
     mixins: tuple[type, ...] = ()
@@ -200,7 +200,7 @@ class GradientMeter(SampledSteps):
         run.add_hook(self)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         super().finish(timeout)
         self._run = None
 
@@ -370,7 +370,7 @@ class ActivationMeter(SampledSteps):
 
     Args:
         run: The run.
-        hook: Says what and when.
+        hook: Chooses the quantities and the steps.
         taps: The layers.
     """
 
@@ -413,6 +413,6 @@ class ActivationMeter(SampledSteps):
         self.record_later(step, KINDS[self.level], wait, report)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         self._opened.close()
         super().finish(timeout)

@@ -31,7 +31,7 @@ class GraphGradients(GradientMeter):
     """Measures in ``tf.function``, under any strategy of one variable per replica.
 
     Args:
-        hook: Says what, when and of which parameters.
+        hook: Chooses the quantities, the steps and the parameters.
         reduces: Whether the optimizer adds up the replicas' gradients only after clipping: Keras 3.
     """
 
@@ -107,7 +107,7 @@ class GraphActivations(ActivationMeter):
 
     Args:
         run: The run.
-        hook: Says what and when.
+        hook: Chooses the quantities and the steps.
         taps: The layers.
         model: The model, whose step is compiled again with what measures in it.
     """
@@ -142,7 +142,7 @@ class GraphActivations(ActivationMeter):
         self.report_later(step, done, partial(write, step=step, found=found) if found else None)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already; the graph stays, but measures nothing."""
+        """Record the measurements so far; the graph stays, but measures nothing."""
         super().finish(timeout)
         self._level.assign(OFF)
 
@@ -218,6 +218,6 @@ def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]
 
 
 def renew(model: Any) -> None:
-    """Have a model trace its step again where it has done so already."""
+    """Have a model trace its step again if it has done so already."""
     if getattr(model, "train_function", None) is not None:
         model.make_train_function(force=True)

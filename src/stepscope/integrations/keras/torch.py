@@ -25,7 +25,7 @@ class EagerGradients:
     """Stands for the optimizer before ``integrations.torch``, with gradients where it looks for them.
 
     Args:
-        hook: Says what, when and of which parameters.
+        hook: Chooses the quantities, the steps and the parameters.
     """
 
     mixins: tuple[type, ...] = ()
@@ -153,7 +153,7 @@ class EagerActivations(Hook):
 
     Args:
         run: The run.
-        hook: Says what and when.
+        hook: Chooses the quantities and the steps.
         taps: The layers.
     """
 
@@ -180,7 +180,7 @@ class EagerActivations(Hook):
             each(self._model, (), None)
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         self._opened.close()
         self._inner.finish(timeout)
 

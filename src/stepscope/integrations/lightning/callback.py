@@ -40,7 +40,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     Args:
         run: The run's directory, or a run; by default that of the trainer's ``StepscopeLogger``.
-        options: For ``stepscope.Run``, where a directory is given.
+        options: For ``stepscope.Run``, if a directory is given.
         watching: For ``watch``: what else to record of the model.
 
     Raises:

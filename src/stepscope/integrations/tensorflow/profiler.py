@@ -70,7 +70,7 @@ class TensorFlowProfiler:
         return span
 
     def memory(self) -> dict[str, int]:
-        """Return what memory holds now, in bytes, as far as the device tells."""
+        """Return the memory in use, in bytes, as far as the device tells."""
         facts = resident_facts()
         if _tf.config.list_logical_devices("GPU"):
             found = _tf.config.experimental.get_memory_info("GPU:0")

@@ -36,7 +36,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
             Where the session itself saves them into the same directory, they are not recorded twice.
         loss: The tensor to record at each step as ``loss``, or its name; by default the Estimator's.
         eval_name: The name of the ``EvalSpec``: evaluations are then under ``eval_<name>``.
-        options: For ``Run``, where a directory is given.
+        options: For ``Run``, if a directory is given.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Training:
     """One session that trains.
 
     Args:
-        run: Where to record.
+        run: The run to record into.
         save_steps: Steps between two records of the summaries; None for none.
         loss: A tensor or its name; None for the Estimator's.
     """

@@ -22,7 +22,7 @@ def join(run: Run | str | os.PathLike[str] | None, user: object, **options: Any)
     Args:
         run: A run, which stays its maker's to close, or a directory.
         user: The hook.
-        options: For ``Run``, where it is made now.
+        options: For ``Run``, if it is made now.
 
     Raises:
         UsageError: There is neither.

@@ -20,7 +20,7 @@ def hooks_beside() -> list[Any]:
     """Return all hooks of the session whose maker is calling this one's ``begin``.
 
     A session tells its hooks nothing of each other, so they are taken from the object that is being made.
-    Where that cannot be found the list is empty.
+    If that cannot be found the list is empty.
     """
     for frame in _callers(FRAMES):
         maker = frame.f_locals.get("self")

@@ -40,9 +40,9 @@ class ActivationSessionHook(GradientSessionHook):
 
     Args:
         run: The run or its directory; the same as for ``StepscopeHook`` if there is one.
-        hook: Says what, when and of which layers; by default ``ActivationHook()``. ``layers`` as a function
-            is called with the name and the operation's output.
-        options: For ``Run``, where it is made here.
+        hook: Chooses the quantities, the steps and the layers; by default ``ActivationHook()``. A function as
+            ``layers`` is called with the name and the operation's output.
+        options: For ``Run``, if it is made here.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class FetchedActivations:
     """The activations of one graph.
 
     Args:
-        run: Where to record.
-        hook: Says what is wanted.
+        run: The run to record into.
+        hook: Chooses the quantities.
     """
 
     def __init__(self, run: Run, hook: ActivationHook) -> None:
@@ -116,7 +116,7 @@ class FetchedActivations:
         }
 
     def fetches(self, session: Any) -> dict[str, Any]:
-        """Return what to fetch with the coming step."""
+        """Return the tensors to fetch with the coming step."""
         if not self._names:
             return {}
         self._program = "none"

@@ -37,9 +37,9 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
     Args:
         run: The run or its directory; the same as for ``StepscopeHook`` if there is one.
-        hook: Says what, when and of which variables; by default ``GradientHook()``. ``updates`` are not
-            measured. ``max_overhead`` goes by how much longer the session takes for sampled steps.
-        options: For ``Run``, where it is made here.
+        hook: Chooses the quantities, the steps and the variables; by default ``GradientHook()``. ``updates``
+            are not measured. ``max_overhead`` goes by how much longer the session takes for sampled steps.
+        options: For ``Run``, if it is made here.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
     @guarded
     def before_run(self, run_context: Any) -> Any:
-        """Return what to fetch with this step."""
+        """Return the tensors to fetch with this step."""
         if self._session is None:
             return None
         fetches = self._session.fetches(run_context.session)
@@ -95,8 +95,8 @@ class Fetched:
     """The gradients of one graph.
 
     Args:
-        run: Where to record.
-        hook: Says what is wanted.
+        run: The run to record into.
+        hook: Chooses the quantities.
     """
 
     def __init__(self, run: Run, hook: GradientHook) -> None:
@@ -146,7 +146,7 @@ class Fetched:
         }
 
     def fetches(self, session: Any) -> dict[str, Any]:
-        """Return what to fetch with the coming step, and look at the weights before it."""
+        """Return the tensors to fetch with the coming step, and look at the weights before it."""
         if not self._names:
             return {}
         self._weights, self._program = None, "norm"

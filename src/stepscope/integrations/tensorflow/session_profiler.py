@@ -210,7 +210,7 @@ class ProfiledSession:
     """One session whose steps are captured.
 
     Args:
-        run: Where to record.
+        run: The run to record into.
         captures: Decides, and writes.
         backend: Keeps what was traced.
         counts: Whether steps are counted from 1, as in an evaluation; else the global step numbers them.

@@ -15,7 +15,7 @@ def rows_of(arrays: Sequence[Any], *, histograms: bool) -> tuple[Any, Any, Any]:
 
     Returns:
         float64 [n, 4]: sum, sum of squares, least, most; int64 [n, 3]: zeros, non-finite, whether there is
-        such an array; int32 [n, BUCKETS + 1] counts by bucket, the last for what is not finite, or None.
+        such an array; int32 [n, BUCKETS + 1] counts by bucket, the last for non-finite values, or None.
     """
     if not arrays:
         none = tf.zeros((0, BUCKETS + 1), tf.int32) if histograms else None
@@ -42,7 +42,7 @@ def moments(values: Any) -> tuple[Any, Any]:
 
 
 def count(values: Any) -> Any:
-    """Return counts by bucket, the last place for what is not finite."""
+    """Return counts by bucket, the last place for non-finite values."""
     if values is None:
         return tf.zeros(BUCKETS + 1, tf.int32)
     bits = tf.bitcast(tf.cast(values, tf.float32), tf.uint32)

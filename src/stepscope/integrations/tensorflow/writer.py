@@ -21,7 +21,7 @@ class RunWriter:
     """Writes what TensorFlow's hooks produce into a run, under its own tags.
 
     Args:
-        run: Where to.
+        run: The run to record into.
     """
 
     def __init__(self, run: Run) -> None:
@@ -84,7 +84,7 @@ def record_summary(run: Run, data: bytes, step: Any, skip: str = "") -> None:
     """Record the values of a Summary: numbers as such, whatever else as it is.
 
     Args:
-        run: Where to.
+        run: The run to record into.
         data: The serialized Summary.
         step: Of its values.
         skip: A tag that is recorded elsewhere.

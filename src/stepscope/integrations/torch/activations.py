@@ -57,7 +57,7 @@ class Activations(SelfEnding):
 
     Args:
         run: The run.
-        hook: Says what is measured.
+        hook: Chooses the quantities.
         model: The model, as it is called in training.
         optimizers: Those that train it; the first one's steps are counted if the run counts none.
         process_group: The ranks; None for all.
@@ -117,7 +117,7 @@ class Activations(SelfEnding):
         self._tell_hidden()
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         self.remove()
         self._rounds.close(timeout)
 
@@ -415,7 +415,7 @@ class Pass:
     Args:
         number: Of the step.
         table: Where to.
-        hook: Says what is wanted.
+        hook: Chooses the quantities.
         layers: By row.
         inside: Returns whether the whole model is being called in training, as a layer in it is then.
         failed: Told of what measuring raises.

@@ -132,7 +132,7 @@ def watch(
     Args:
         model: The model; None for none.
         optimizer: The optimizer; if there are several, a mapping by name or a sequence; None for none.
-        run: Where to record.
+        run: The run to record into.
         scaler: The ``torch.amp.GradScaler`` in use, if there is one.
         loss: What computes the loss, to be recorded as ``train/loss`` at every step: a module such as
             ``torch.nn.CrossEntropyLoss()``, or the name of the field in the model's output, "loss". None if

@@ -176,7 +176,7 @@ _listeners: weakref.WeakSet[Any] = weakref.WeakSet()
 _wrapped: list[Wrapped] = []
 _kind = threading.local()
 GROUPING = "_group_tensors_by_device_and_dtype"
-"""Function that ``clip_grad_value_`` calls with the gradients first, even where it was imported earlier."""
+"""Function that ``clip_grad_value_`` calls with the gradients first, even if it was imported earlier."""
 
 
 def listen(listener: Listener) -> None:

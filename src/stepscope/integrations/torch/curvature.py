@@ -128,7 +128,7 @@ class SecondMoments:
 
     Args:
         optimizer: Adam, AdamW, NAdam or RAdam: one whose state has ``exp_avg_sq`` and ``step``.
-        run: Where to record.
+        run: The run to record into.
         model: The model, for the names of the parameters.
         every_n_steps: Steps between two measurements; a spike can be explained if its steps were measured.
     """

@@ -157,7 +157,7 @@ _fused: dict[torch.device, Fused | None] = {}
 
 
 def fused_kernel(place: torch.device) -> Fused | None:
-    """Return the fused kernel for a device; None if there is none, or where it is not right.
+    """Return the fused kernel for a device; None if there is none, or if it is not right.
 
     It is tried once on numbers of every kind, and compared with torch's own operations.
     """

@@ -68,7 +68,7 @@ def attach(
         model: Names the parameters; None if nothing does.
         optimizers: By name; each has global statistics of its own, unless each has a single parameter, as
             where optimizers step inside backward: these are measured as one.
-        hook: Says what, when and of which layers.
+        hook: Chooses the quantities, the steps and the layers.
         process_group: The ranks that train this model; None for all.
         same_model: Whether the hook measures other parameters of this model already.
     """
@@ -91,7 +91,7 @@ class Gradients(SelfEnding):
 
     Args:
         run: The run.
-        hook: Says what is measured.
+        hook: Chooses the quantities.
         model: Names the parameters.
         optimizers: Whose step is the moment.
         name: Stands between ``gradients`` and the name of a global statistic; "" for nothing.
@@ -188,7 +188,7 @@ class Gradients(SelfEnding):
             self._own.arm()
 
     def finish(self, timeout: float) -> None:
-        """Record what is measured already, and stop measuring."""
+        """Record the measurements so far, and stop measuring."""
         last = self._run.current_step
         if last is not None and last - self._silence.last >= SILENT_STEPS and self._silence.since is None:
             self._silence.since = self._silence.last + 1

@@ -22,7 +22,7 @@ class Losses:
     """Records the mean of the losses that were computed in training since the last step, at each step.
 
     Args:
-        run: Where to.
+        run: The run to record into.
         model: Whose output may hold the loss.
         loss: The module that computes it, or the name under which the model's output holds it.
         optimizers: The first one's steps are those of the training.

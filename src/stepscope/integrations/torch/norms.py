@@ -43,7 +43,7 @@ class Norms:
         able: Whether the parameters are of such a kind.
         watches: Whether ``finish`` has to wait for the optimizer's step.
         reading_seconds: What it takes to read the gradients, where threads read them in parallel with the
-            optimizer, which then gets less of the memory; 0 where ``begin`` reads them itself.
+            optimizer, which then gets less of the memory; 0 if ``begin`` reads them itself.
     """
 
     def __init__(self, shares: Sequence[ParameterShare]) -> None:
@@ -106,7 +106,7 @@ class Norms:
         return True
 
     def finish(self) -> StatisticsTable | None:
-        """Return one row for all gradients together; None where the optimizer changed them meanwhile.
+        """Return one row for all gradients together; None if the optimizer changed them meanwhile.
 
         The table is used again at the next step.
         """

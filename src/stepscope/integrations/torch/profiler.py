@@ -229,7 +229,7 @@ def settings(*, trace_only: bool) -> Any:
 
 
 def synchronize() -> None:
-    """Wait for the device, where there is one in use."""
+    """Wait for the device, if there is one in use."""
     if cuda_in_use():
         torch.cuda.synchronize()
 

@@ -25,7 +25,7 @@ class LearningRates:
     Args:
         optimizer: Whose rates.
         run: Where they are recorded.
-        name: Of the optimizer, where there are several: the tag is then ``optimizer/NAME/lr``.
+        name: Of the optimizer, if there are several: the tag is then ``optimizer/NAME/lr``.
     """
 
     def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
@@ -77,7 +77,7 @@ def _alike(groups: list[dict[str, Any]]) -> bool:
 class LossScaleRecorder(Hook):
     """Records the loss scale of a ``GradScaler`` after each step of the run, and how often it was lowered.
 
-    Where a step found non-finite gradients, the scaler leaves out the optimizer's step and lowers the scale.
+    If a step found non-finite gradients, the scaler leaves out the optimizer's step and lowers the scale.
     Neither is read here: both stay on the device until the run's own thread takes them.
 
     Args:

@@ -37,7 +37,7 @@ class RoundsReport:
 
     Args:
         run: The run.
-        hook: Says what is wanted.
+        hook: Chooses the quantities.
         name: Stands between ``gradients`` and the name of a global statistic; "" for nothing.
         ranks: Number of ranks.
         onset: Called with the first step whose gradients are not finite, and again after finite ones.
@@ -154,7 +154,7 @@ class RoundsReport:
         return {self._tag("gradients", "noise_scale"): float(self._noise[0] / self._noise[1])}
 
     def _updates(self, plan: SamplePlan, table: StatisticsTable) -> dict[str, float]:
-        """Return the norms of all weights and updates, where all were measured, and their ratio."""
+        """Return the norms of all weights and updates, if all were measured, and their ratio."""
         if not plan.chosen.all():
             return {}
         norms = {

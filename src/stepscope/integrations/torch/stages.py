@@ -2,7 +2,7 @@
 
 ``forward`` begins when a module of the model is called in training, whoever calls it and whichever module it
 is; ``backward`` when autograd is asked for gradients, and it goes on to the optimizer; ``optimizer`` is the
-call of its step, without a closure in it. Where no module is called, as in a compiled or a functional model,
+call of its step, without a closure in it. If no module is called, as in a compiled or a functional model,
 what lies between the data's arrival and the backward pass is ``forward``. On an accelerator the time from
 the data's arrival to the first call of a module is ``copy``. All other time is the rest: what it was is not
 known. All is time of the host; where the model is on a device that has events, they are timed there, too
