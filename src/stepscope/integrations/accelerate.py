@@ -19,12 +19,12 @@ __all__ = ["StepscopeTracker"]
 
 
 class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
-    """Records what ``accelerator.log`` is given: ``Accelerator(log_with=StepscopeTracker("runs/first"))``.
+    """Records the values of ``accelerator.log``: ``Accelerator(log_with=StepscopeTracker("runs/first"))``.
 
     ``init_trackers(name, config=…)`` begins the run and ``end_training()`` ends it; in an ``except`` or
     ``finally`` block reached by an exception, as failed or stopped. Steps are measured by looping over
-    ``tracker.run.steps(loader)``. Every process has a run for its own role; Stepscope's rules determine
-    which one writes what.
+    ``tracker.run.steps(loader)``. Every process has a run for its own role; Stepscope's rules assign the
+    files to processes.
 
     Args:
         run: The run's directory, or a run, which you then close.

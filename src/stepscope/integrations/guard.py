@@ -26,7 +26,7 @@ class Guarded(Protocol):
 
 
 def guarded(method: F) -> F:
-    """Make a method of a ``Guarded`` report what it raises instead of raising it.
+    """Make a method of a ``Guarded`` report its exceptions instead of raising them.
 
     In strict mode it is raised all the same; ``HaltError`` always is, because it is meant to end the
     training. The method then returns None.
@@ -46,12 +46,12 @@ def guarded(method: F) -> F:
 
 
 def report_raised(reporter: Reporter, where: str, error: Exception) -> None:
-    """Report what was raised in a callback, once for the run.
+    """Report an exception of a callback, once for the run.
 
     Args:
-        reporter: What to tell.
+        reporter: Receives the report.
         where: The class and method it came from.
-        error: What was raised.
+        error: The exception.
     """
     found = f"{where} raised {type(error).__name__}: {error}; training goes on"
     refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
@@ -63,7 +63,7 @@ class SelfEnding:
     """A part that measures for a hook: it reports failures, and removes itself after some of them.
 
     Attributes:
-        what: Names what it measures.
+        what: Names the measurement.
     """
 
     what: ClassVar[str]
@@ -95,7 +95,7 @@ class SelfEnding:
         self._run.report("statistics", refusal)
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
-        """Report what went wrong on another thread."""
+        """Report a failure of another thread."""
         found = f"{self.what}: {words}" + ("; they are switched off" if over else "")
         error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
         self._run.report(reason, error, later=True)

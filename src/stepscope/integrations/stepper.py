@@ -9,7 +9,7 @@ class Stepper:
     """Begins and ends the steps of a run from callbacks.
 
     A trainer asks for data somewhere between two callbacks. ``asking`` is called at the last one before it
-    does, so the time until ``begin`` is what the step waited for its data.
+    does, so the time until ``begin`` is the step's wait for data.
 
     Args:
         run: Whose steps.

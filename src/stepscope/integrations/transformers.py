@@ -32,12 +32,12 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     measured, call the run's hooks, and are continued when a checkpoint is resumed. The configuration contains
     the training arguments and the model's configuration, without secrets.
 
-    Add it on every rank; Stepscope's rules determine which rank writes what.
+    Add it on every rank; Stepscope's rules assign the files to ranks.
 
     Args:
         run: The run's directory, or a run, which you then close; by default the Trainer's ``output_dir``.
             The trials of a hyper-parameter search go to directories of their own in it.
-        watching: For ``stepscope.integrations.torch.watch``: what else to record of the model.
+        watching: For ``stepscope.integrations.torch.watch``: further records of the model.
         options: For ``stepscope.Run``: ``tags``, ``hooks`` and so on.
 
     Raises:
@@ -106,7 +106,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the step, and the training where the run was asked to stop."""
+        """End the step, and the training if the run was asked to stop."""
         if self._stepper is None or self._stop is None or self._holder is None:
             return
         tokens, self._tokens = state.num_input_tokens_seen - self._tokens, state.num_input_tokens_seen
@@ -119,7 +119,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Record what the Trainer logs."""
+        """Record the Trainer's values."""
         self._record(args, state, logs or {})
         self._asking()
 
@@ -142,7 +142,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the run. What is logged later, by ``trainer.evaluate()`` say, is a further attempt."""
+        """End the run. Values logged later, by ``trainer.evaluate()`` say, is a further attempt."""
         self._take_off()
         self._training = False
         if self._holder is not None:
@@ -151,7 +151,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     # --- parts ----------------------------------------------------------------------------------------
 
     def _home(self, args: Any, state: Any) -> RunHolder:
-        """Return what holds the run; a trial of a search has one of its own."""
+        """Return the holder of the run; a trial of a search has one of its own."""
         trial = state.trial_name if state.is_hyper_param_search else None
         if self._holder is None or trial != self._trial:
             self._trial = trial
@@ -183,7 +183,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def tags(logs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the Trainer logs under the tags of its TensorBoard callback.
+    """Return the Trainer's values under the tags of its TensorBoard callback.
 
     Three differ. The data sets of an evaluation on several, and other prefixes than the usual, have a level
     of their own: ``eval/NAME/loss``. The mean of the whole training, logged at its end as ``train_loss``, is

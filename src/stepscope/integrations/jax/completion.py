@@ -80,7 +80,7 @@ class CompletionTimer(Hook):
 
     @guarded
     def __call__(self, result: Any) -> None:
-        """Measure the running step by what it computes.
+        """Measure the running step by its results.
 
         Args:
             result: An array, or any tree of them. Of several arrays the smallest is held until it is
@@ -116,7 +116,7 @@ class CompletionTimer(Hook):
         self._run.scalar(LAG, max(1e3 * (now - wait.returned), 0.0), wait.step)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Wait shortly for what is still computed, and end."""
+        """Wait shortly for running computations, and end."""
         self.remove(deadline)
 
     def remove(self, deadline: Deadline = NO_DEADLINE) -> None:

@@ -22,7 +22,7 @@ def sharpness(
 ) -> tuple[Any, Any]:
     """Return the largest eigenvalue of the Hessian in size, with its sign, and the vector that it belongs to.
 
-    May be jitted. Record it where it is wanted: ``run.scalar("curvature/sharpness", value)``. Gradient
+    May be jitted. Record it if you want it: ``run.scalar("curvature/sharpness", value)``. Gradient
     descent is stable below 2 / learning rate (Cohen et al. 2021, arXiv 2103.00065).
 
     Args:
@@ -39,7 +39,7 @@ def sharpness(
 
 
 def iterate(loss: Callable[[Any], Any], parameters: Any, vector: Any, iterations: int) -> tuple[Any, Any]:
-    """Do what ``sharpness`` does, beginning with a vector."""
+    """Compute ``sharpness``, beginning with a vector."""
 
     def dot(one: Any, two: Any) -> Any:
         return sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
@@ -95,7 +95,7 @@ class SharpnessHook(Hook):
         self._run = run
 
     def after_step(self, step: int) -> None:
-        """Measure where it is time."""
+        """Measure if it is time."""
         if step % self._every or self._failures >= MAX_FAILURES:
             return
         try:

@@ -43,7 +43,7 @@ def parameter_facts(params: Any) -> dict[str, Any]:
 
 
 def device_facts() -> dict[str, Any]:
-    """Return what JAX computes on. It makes JAX look for its devices, as the first computation does."""
+    """Return facts about JAX's devices. It makes JAX look for them, as the first computation does."""
     devices = jax.devices()
     return {
         "platform": devices[0].platform,

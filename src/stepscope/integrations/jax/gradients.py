@@ -29,7 +29,7 @@ from stepscope.record.statistics.table import (
 
 
 class Watched:
-    """Decides what to measure in each step and records it, for the run's ``GradientHook``.
+    """Chooses and records the measurements of each step, for the run's ``GradientHook``.
 
     An ``ActivationHook`` of the run adds the layers whose activations are recorded, and further steps.
 
@@ -60,7 +60,7 @@ class Watched:
             self._taps.parts.append(self)
 
     def level(self, step: int) -> str:
-        """Return what to measure in a step, for the static argument; asking marks the step.
+        """Return the level of measuring in a step, for the static argument; asking marks the step.
 
         Args:
             step: Its number. All processes must ask with the same numbers.
@@ -83,7 +83,7 @@ class Watched:
     def measure(
         self, level: str, *, activations: Mapping[str, Any] | None = None, **trees: Any
     ) -> MeasuredTree | None:
-        """Compute what the hook wants of trees of arrays, inside the jitted step: see ``measure``."""
+        """Compute the hook's statistics of trees of arrays, inside the jitted step: see ``measure``."""
         wanted = {name: each for name, each in trees.items() if self._wants(name)}
         tapped = activations
         if activations is not None:
@@ -96,10 +96,10 @@ class Watched:
         return measure(level, layers=layers, activations=tapped, saturated=self._saturated, **wanted)
 
     def record(self, measured: MeasuredTree | None, step: int) -> None:
-        """Record what a step returned, without waiting.
+        """Record the result of a step, without waiting.
 
         Args:
-            measured: What ``measure`` gave.
+            measured: The result of ``measure``.
             step: Its number.
         """
         shared = self._budget is not None and self._budget.shared and self._budget.bounded
@@ -225,11 +225,11 @@ def addressable(array: Any) -> Any:
 
 
 class StatisticsState(NamedTuple):
-    """State of ``with_statistics``, with the same shape whatever was measured.
+    """State of ``with_statistics``, with the same shape for all measurements.
 
     Attributes:
         inner: The states of clipping and of the optimizer.
-        measured: What the last update measured; zeros for what it did not.
+        measured: The last update's measurements; zeros for the others.
     """
 
     inner: Any
@@ -253,7 +253,7 @@ def with_statistics(
         optimizer: An ``optax.GradientTransformation``.
         clip: A transformation that comes first, such as ``optax.clip_by_global_norm(1.0)``: the norm is
             measured both before and after it, layers after it.
-        of: What to measure besides gradients.
+        of: Quantities to measure besides gradients.
         histograms: Whether the state has room for histograms, some 4 kB for each array.
         layers: A function of name and array that returns whether its own statistics are wanted.
     """
@@ -297,7 +297,7 @@ def with_statistics(
 
 
 def filled(found: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
-    """Return what was measured, with zeros for the rest."""
+    """Return the measurements, with zeros for the rest."""
     rows = dict(room.rows)
     for kind, one in found.rows.items():
         rows[kind] = replace(one, counts=rows[kind].counts if one.counts is None else one.counts)
@@ -306,7 +306,7 @@ def filled(found: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
 
 
 def statistics_in(state: Any, level: str) -> MeasuredTree | None:
-    """Return what the last update measured, from an optax state that contains that of ``with_statistics``.
+    """Return the last update's measurements, from an optax state that contains that of ``with_statistics``.
 
     It is a copy, so that the state may be donated to the next step.
 

@@ -48,7 +48,7 @@ def trace(function: Callable[..., Any], *args: Any, measure: bool = True, **kwar
 
     Args:
         function: A function of arrays, as ``model.apply`` or a loss.
-        args: What it is called with.
+        args: Arguments of the call.
         measure: Also run its operations one by one and time them; they are not fused then, as under ``jit``.
         kwargs: Named arguments.
 
@@ -83,7 +83,7 @@ class Maker:
     """Makes nodes of the operations of a jaxpr, in the order in which they run.
 
     Attributes:
-        nodes: What was made.
+        nodes: The made nodes.
         of_equation: The node of each operation, by the scope and the number of the operation in it.
     """
 
@@ -235,7 +235,7 @@ def one(equation: Any, given: list[Any]) -> list[Any]:
 
 
 def cost_of(name: str, start_us: float, took_us: float, results: list[Any]) -> NodeCost:
-    """Return what an operation took."""
+    """Return the cost of an operation."""
     arrays = list(arrays_of(results))
     memory = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
     device = next((f"{d.platform}:{d.id}" for array in arrays for d in array.devices()), "cpu")

@@ -18,9 +18,9 @@ def noise_scale(
 
     ``gradients/noise_scale_examples`` is ``examples`` times S / G² of running means of S = (l - r) / (1 -
     1/N) and G² = (N r - l) / (N - 1), where l is the mean of the squared norms of N gradients, each of one
-    part of the batch, and r the squared norm of their mean: the batch beyond which more examples help little.
-    Source: McCandlish et al. 2018 (arXiv 1812.06162), appendix A.1. NaN until the estimate of G² is above 0.
-    A step whose gradients are not finite is ignored.
+    part of the batch, and r the squared norm of their mean: It is the batch size beyond which more examples
+    help little. Source: McCandlish et al. 2018 (arXiv 1812.06162), appendix A.1. NaN until the estimate of G²
+    is above 0. A step whose gradients are not finite is ignored.
 
     Args:
         gradients: A tree. If all parts are on this device, as ``vmap`` returns them: leaves [N, ...], N at

@@ -16,7 +16,7 @@ class StatePart(NamedTuple):
     """A part of the state.
 
     Attributes:
-        label: Of the group of parameters that it is for, "" where there are no groups.
+        label: Of the group of parameters that it is for, "" if there are no groups.
         state: The part.
     """
 
@@ -64,7 +64,7 @@ def _tag(label: str, name: str) -> str:
 
 
 def _parts(state: Any, label: str) -> Iterator[StatePart]:
-    """Walk the states of transformations, leaving out what they hold per parameter."""
+    """Walk the states of transformations, leaving out arrays per parameter."""
     if isinstance(state, Mapping) or not isinstance(state, tuple | list):
         return
     fields: tuple[str, ...] = getattr(state, "_fields", ())
@@ -99,5 +99,5 @@ def _copies(numbers: Any) -> Any:
 
 @lru_cache(maxsize=16)
 def _taken(schedule: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what computes the rate of the step just taken from the steps counted."""
+    """Return the function that computes the rate of the step just taken from the steps counted."""
     return jax.jit(lambda count: jnp.asarray(schedule(jnp.maximum(count - 1, 0))))

@@ -2,7 +2,8 @@
 
 ``jax.profiler.stop_trace`` gathers, renders and writes while training waits, which takes minutes on large
 machines. Here the session is ended by the exporting thread, with the interpreter's lock released, and only
-the XPlane is written. ``jax.named_scope`` needs nothing: scopes are in the names of what XLA compiled.
+the XPlane is written. ``jax.named_scope`` needs nothing: scopes are in the names of XLA's compiled
+operations.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class JaxProfiler:
         self._token: Any = None
 
     def prepare(self) -> None:
-        """Compile what marks the end of a capture, off the training thread, if there is time for it."""
+        """Compile the mark for the end of a capture, off the training thread, if there is time for it."""
         if self._token is None:
             self._token = self._after(_jax.numpy.zeros(()))
 
@@ -83,7 +84,7 @@ class JaxProfiler:
         return facts | {names[key]: int(value) for key, value in stats.items() if key in names}
 
     def stop(self) -> Export:
-        """End recording once the device has done what was asked of it so far; nothing waits for that here."""
+        """End recording once the device has done its queued work; nothing waits for that here."""
         session, self._session = self._session, None
         last = self._after(self._token)  # behind the work of the captured steps
 

@@ -65,7 +65,7 @@ class MeasuredTree:
     """The result of ``measure``: a tree of arrays, to be an output of the jitted step.
 
     Attributes:
-        level: What was measured.
+        level: The measured quantities.
         norm: Norm of all gradients; None if none were given.
         clipped: Norm of the clipped gradients; None if none were given.
         rows: By kind: gradients, weights, updates, activations.
@@ -124,7 +124,7 @@ def measure(
         gradients: Tree of gradients, as returned by ``jax.grad``.
         clipped: The same after clipping, if there is any.
         weights: Tree of parameters before the update.
-        updates: Tree of what is added to the parameters.
+        updates: Tree of the changes that are added to the parameters.
         activations: Arrays by the name of the layer whose output they are.
         kinds: Kinds of these layers by name: "relu" if units can be dead, "tanh" or "sigmoid" if outputs can
             be saturated. Units are the last dimension.
@@ -203,7 +203,7 @@ def norm_of(tree: Any, axis_name: Any = None, rows: TreeStatistics | None = None
     Args:
         tree: The arrays.
         axis_name: As for ``measure``.
-        rows: Statistics of these, or some of these, where they are computed anyway.
+        rows: Statistics of these, or some of these, if they are computed anyway.
     """
     if tree is None:
         return None

@@ -18,12 +18,12 @@ _made = itertools.count()
 def budget(
     hook: StatisticsHook, *samplings: Sampling, failed: Callable[[str, str, str, bool], None]
 ) -> SamplingBudget:
-    """Return the time budget of this process, or of the whole job where ``jax.distributed`` runs it.
+    """Return the time budget of this process, or of the whole job if ``jax.distributed`` runs it.
 
     Args:
         hook: Says which share of the time.
         samplings: Whose distances are stretched.
-        failed: Told what went wrong.
+        failed: Receives failures.
     """
     state: Any = distributed.global_state
     if state.client is None or (state.num_processes or 1) < 2:

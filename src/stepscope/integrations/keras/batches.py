@@ -1,9 +1,9 @@
-"""The function that trains one batch, seen from outside: when it has its data, what it returns and raises.
+"""The function that trains one batch, seen from outside: when it has its data, its results and exceptions.
 
 ``fit`` gives a callback only converted numbers, which makes each step wait for the device, and on JAX fetches
 data between two callbacks. So the model's ``train_function`` is wrapped for as long as ``fit`` runs.
 
-Its stages are measured by the host's clock. Where Keras calls the model and its optimizer in Python for each
+Its stages are measured by the host's clock. If Keras calls the model and its optimizer in Python for each
 batch, they are those of a PyTorch loop: ``forward``, ``backward``, ``optimizer``, whichever part of the model
 a ``train_step`` calls. Elsewhere the step is one compiled call, ``dispatch``: it ends when the call returns,
 which on a device need not be when the device is done.
@@ -32,7 +32,7 @@ class Watcher(Protocol):
     """A watcher that is informed of batches."""
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Train one batch and return what ``train`` returns."""
+        """Train one batch and return the result of ``train``."""
 
 
 class TrainFunction:
@@ -81,7 +81,7 @@ class BatchParts:
         self._taps: list[Any] = []
         self._state: Any = None
         self.retrace = False
-        """True if the function that trains must be traced again, with what measures layers."""
+        """True if the function that trains must be traced again, with the measurements of layers."""
         self._stages: BatchStages | None = None
         if wrapped and run.step_counter.stages is not None:
             self._stages = BatchStages(run.step_counter, model, run)
@@ -102,13 +102,13 @@ class BatchParts:
         self.retrace = bool(made)
 
     def given(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return what the function that trains is called with; data fetched inside is timed."""
+        """Return the arguments of the function that trains; data fetched inside is timed."""
         self._state = arguments[0] if arguments else None
         return self._timed(arguments) or arguments
 
     @guarded
     def _timed(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Time the data of JAX, which is fetched inside; count the examples where they can be seen."""
+        """Time the data of JAX, which is fetched inside; count the examples if they can be seen."""
         if not arguments or keras.backend.backend() == "tensorflow":
             return arguments
         *before, data = arguments
@@ -132,7 +132,7 @@ class BatchParts:
 
     @guarded
     def taken(self, result: Any) -> None:
-        """Pass what a batch has returned to what watches the layers."""
+        """Pass the result of a batch to the observer of the layers."""
         for tap in self._taps:
             tap.taken(result[0])
 
@@ -148,7 +148,7 @@ class TimedIterator:
     Args:
         items: The batches.
         now: Steady time in seconds.
-        took: Called with the seconds, and the batch where there was one.
+        took: Called with the seconds, and the batch if there was one.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class BatchStages:
 
 
 class TorchMarks:
-    """Stages on PyTorch, where layers are its modules and gradients those of autograd.
+    """Stages on PyTorch: layers are its modules and gradients those of autograd.
 
     Args:
         steps: Of the run.
@@ -261,7 +261,7 @@ class TorchMarks:
 
 
 class TapeMarks:
-    """Stages on TensorFlow, where a tape computes the gradients.
+    """Stages on TensorFlow: a tape computes the gradients.
 
     Args:
         stages: Of the run.
@@ -319,7 +319,7 @@ def marked(owner: Any, name: str, begins: Marking, ends: Marking) -> Iterator[No
 
 
 def marking(call: Callable[..., Any], begins: Marking, ends: Marking) -> Callable[..., Any]:
-    """Return a function that does what it did between two marks."""
+    """Return a function wrapped in two marks."""
 
     @wraps(call)
     def calling(*arguments: Any, **named: Any) -> Any:

@@ -28,7 +28,7 @@ SCHEDULE_EVERY = 10
 
 
 class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-ignore]
-    """Records what ``fit``, ``evaluate`` and ``predict`` do, on any backend, without TensorFlow.
+    """Records ``fit``, ``evaluate`` and ``predict``, on any backend, without TensorFlow.
 
     ``model.fit(…, callbacks=[StepscopeCallback("runs/first")])``. Everything is recorded in one run, at the
     number of the batch, so ``train/loss`` and ``eval/loss`` share a chart. The metrics are Keras's: those of
@@ -122,7 +122,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Begin to count: at the first epoch other callbacks have restored what they restore."""
+        """Begin to count: at the first epoch other callbacks have restored their state."""
         if self._stepper is None:
             self._resume(epoch)
         run = self.run
@@ -138,7 +138,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         self._ask()
 
     def _resume(self, epoch: int) -> None:
-        """Find the number of the first batch, where a training goes on.
+        """Find the number of the first batch, if a training goes on.
 
         ``initial_epoch`` says it if the data have a length, also if only the weights were restored; otherwise
         the optimizer's count does.
@@ -168,7 +168,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         stepper.begin(number)
 
     def watch(self, train: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Train one batch with ``train`` and record what it returns, values on the device as they are."""
+        """Train one batch with ``train`` and record its results, values on the device as they are."""
         parts = self._parts
         try:
             arguments = gradients.given(
@@ -197,7 +197,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     @guarded
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Record what belongs to the epoch, at its last batch."""
+        """Record the epoch's values, at its last batch."""
         self._finish()
         if self._done is None:
             return
@@ -215,7 +215,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
 
     @guarded
     def on_train_end(self, logs: Any = None) -> None:
-        """Finish what ``fit`` began."""
+        """Finish the training of ``fit``."""
         train, self._fitting = getattr(self._net, "train_function", None), False
         if isinstance(train, TrainFunction) and train.watched_by(self):
             self._net.train_function = train.inner
@@ -245,13 +245,13 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
             self._end_step()
 
     def _ask(self) -> None:
-        """Note that ``fit`` now asks for data, where it does so between batches and not within."""
+        """Note that ``fit`` now asks for data, if it does so between batches and not within."""
         if self._stepper is not None and keras.backend.backend() == "torch":
             self._stepper.asking()
 
     @guarded
     def _left(self, error: BaseException) -> None:
-        """Drop the step that an exception cut short; where it ends the training, end the run."""
+        """Drop the step that an exception cut short; if it ends the training, end the run."""
         if self._stepper is not None:
             self._stepper.abandon()
         if type(error).__name__ in END_OF_DATA:
@@ -300,7 +300,7 @@ class StepscopeCallback(keras.callbacks.Callback):  # type: ignore[misc, unused-
         return getattr(self._net, "optimizer", None)
 
     def _watch_inside(self, run: Run) -> None:
-        """Observe what is inside each batch: its data, its stages, its layers."""
+        """Observe the parts of each batch: its data, its stages, its layers."""
         if self._parts is not None:  # of a fit that was left by an exception
             self._parts.close()
         self._parts = BatchParts(run, self._net, wrapped=self._wrapped)
@@ -362,7 +362,7 @@ class BatchLoss:
     """Takes the running mean apart: if m(n) is the mean of n batches, batch n has n·m(n) - (n-1)·m(n-1).
 
     That holds for batches of one size. The last batch of an epoch may be smaller, so each loss is given only
-    when another batch has followed. Values stay where they are, on the device. They are differences of
+    when another batch has followed. Values stay on the device. They are differences of
     float32: after n batches the error is about 1e-7 · n of the mean.
     """
 
@@ -375,12 +375,12 @@ class BatchLoss:
         self._waiting: tuple[int, Any] | None = None
 
     def next(self, step: int, batches: int, mean: Any) -> tuple[int, Any] | None:
-        """Take the mean after a batch and return step and loss of what came before it.
+        """Take the mean after a batch and return step and loss of the batch before it.
 
         Args:
             step: The step of this batch.
             batches: How many there were in this epoch, this one included.
-            mean: The mean of all of them. What is returned is a mean, too, where it is not given every time.
+            mean: The mean of all of them. The returned loss is a mean, too, if it is not given every time.
         """
         ready, total = self._waiting, mean * batches
         self._waiting = step, (total - self._total) / (batches - self._batches)
@@ -409,7 +409,7 @@ class BatchMetrics:
             self._loss.begin()
 
     def record(self, run: Run, step: int, batches: int, per_call: int, logs: Any) -> bool:
-        """Record what a call of the training function gave, where it is one of those that are recorded.
+        """Record the results of a call of the training function, if its step is recorded.
 
         Args:
             run: The run.

@@ -1,6 +1,6 @@
 """Gradients, weights and updates of a Keras optimizer and outputs of layers, measured on any backend.
 
-``measured`` extends the optimizer's methods; otherwise it stays what it was: the same object with the same
+``measured`` extends the optimizer's methods; otherwise it stays the same object with the same
 configuration, and saved without anything of ours. The gradients are those that it applies: accumulated,
 unscaled, clipped, and on TensorFlow reduced over the replicas.
 
@@ -56,7 +56,7 @@ class MeasuredOptimizer:
     _stepscope_seen: tuple[Any, Any]
 
     def build(self, variables: Any) -> Any:
-        """Build the optimizer, and what measures."""
+        """Build the optimizer and its meter."""
         built = getattr(self, "built", False) if KERAS3 else getattr(self, "_built", False)
         result = super().build(variables)  # type: ignore[misc]
         if not built:
@@ -93,7 +93,7 @@ class MeasuredOptimizer:
 def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimizer:
     """Make an optimizer measure its gradients, weights and updates, and return it.
 
-    Call it before the first step. What is measured is recorded once ``StepscopeCallback`` trains with it, or
+    Call it before the first step. Measurements are recorded once ``StepscopeCallback`` trains with it, or
     once ``watch`` is called.
 
     Args:
@@ -118,7 +118,7 @@ def measured(optimizer: Optimizer, hook: GradientHook | None = None) -> Optimize
 
 
 def watch(run: Run, optimizer: Any) -> None:
-    """Record into a run what a measured optimizer measures; ``StepscopeCallback`` does so by itself.
+    """Record the measurements of a measured optimizer into a run; ``StepscopeCallback`` does so by itself.
 
     Args:
         run: The run, whose steps say when to measure.
@@ -138,13 +138,13 @@ def watch(run: Run, optimizer: Any) -> None:
 
 
 def meter_of(optimizer: Any) -> Any:
-    """Return what measures an optimizer; None if nothing does."""
+    """Return the meter of an optimizer; None if nothing does."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     return inner._stepscope if isinstance(inner, MeasuredOptimizer) else None
 
 
 def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of the function that trains a batch; on JAX, their state says what to measure."""
+    """Return the arguments of the function that trains a batch; on JAX, their state sets the level."""
     found = meter_of(optimizer)
     if keras.backend.backend() != "jax" or found is None or not found.names:
         return arguments
@@ -154,7 +154,7 @@ def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def taken(optimizer: Any, result: Any) -> Any:
-    """Return what training a batch has returned; on JAX, take from its state what was measured."""
+    """Return the result of training a batch; on JAX, take the measurements from its state."""
     found = meter_of(optimizer)
     if keras.backend.backend() == "jax" and found is not None and found.names:
         found.take(result[1][OPTIMIZER])
@@ -162,7 +162,7 @@ def taken(optimizer: Any, result: Any) -> Any:
 
 
 def gradient_meter(hook: GradientHook) -> Any:
-    """Return what measures on this backend."""
+    """Return the meter for this backend."""
     backend = keras.backend.backend()
     if backend == "torch":
         from stepscope.integrations.keras.torch import EagerGradients
@@ -185,7 +185,7 @@ def measure_activations(run: Run, model: Any) -> list[Any]:
     """Have the run's ``ActivationHook`` measure a model that is trained by ``fit``.
 
     Returns:
-        What measures, for ``finish``.
+        The meter, for ``finish``.
     """
     found = []
     for hook in run.hooks:
@@ -198,7 +198,7 @@ def measure_activations(run: Run, model: Any) -> list[Any]:
 
 
 def activation_meter(run: Run, hook: ActivationHook, model: Any) -> Any:
-    """Return what measures on this backend."""
+    """Return the meter for this backend."""
     backend = keras.backend.backend()
     if backend == "torch":
         from stepscope.integrations.keras.torch import EagerActivations

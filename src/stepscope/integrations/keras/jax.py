@@ -1,11 +1,11 @@
 """JAX: gradients measured in the jitted step, layers in a second function that is given the same batch.
 
-What is measured must be known when the step is compiled, as a branch at run time makes a GPU wait. So the
-optimizer's state comes in a container of its own type, whose structure says what is measured: each
+The measurements must be known when the step is compiled, as a branch at run time makes a GPU wait. So the
+optimizer's state comes in a container of its own type, whose structure tells the measurements: each
 combination is compiled separately, and a plain step pays nothing.
 
 The second function is given the weights, and the state of seeds and moving means, that the step is about to
-be given: so it computes what the step computes. The step itself is compiled and run as it would be without.
+be given: so it computes the same values. The step itself is compiled and run as it would be without.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from stepscope.record.statistics.table import StatisticsTable, table
 class MeasuredState(list[Any]):
     """The variables of an optimizer in whose next step something is measured.
 
-    As a type of its own, with what is measured in its structure, it has ``jit`` compile a separate step.
+    As a type of its own, with the measurements in its structure, it has ``jit`` compile a separate step.
 
     Args:
         variables: Of the optimizer.
-        level: What is measured.
+        level: The measurements.
         part: Which part of the parameters.
     """
 
@@ -65,7 +65,7 @@ jax.tree_util.register_pytree_node(
 
 
 class Stateless:
-    """An optimizer whose state says what to measure, and which is saved without our variables."""
+    """An optimizer whose state chooses the measurements, and which is saved without our variables."""
 
     _stepscope: StatelessGradients
 
@@ -120,7 +120,7 @@ class StatelessGradients(GradientMeter):
 
     @contextmanager
     def measuring(self, state: Any) -> Iterator[None]:
-        """Measure what a state says, also in an optimizer within this one."""
+        """Measure by the choice in a state, also in an optimizer within this one."""
         before = self._traced
         if isinstance(state, MeasuredState):
             self._traced = state.level, state.part
@@ -181,7 +181,7 @@ class StatelessGradients(GradientMeter):
     # --- around the step ----------------------------------------------------------------------------
 
     def wrapped_in(self, optimizer: Any) -> None:
-        """Make a ``LossScaleOptimizer`` say what to measure, too."""
+        """Give a ``LossScaleOptimizer`` a choice of measurements, too."""
         self._outer = optimizer
         if not isinstance(optimizer, Stateless):
             optimizer.__dict__["_stepscope"] = self
@@ -192,12 +192,12 @@ class StatelessGradients(GradientMeter):
         return budget(self.hook, sampling, failed=self._failed)
 
     def given(self, state: Sequence[Any]) -> Sequence[Any]:
-        """Return the optimizer's state for the coming step, which says what is measured in it."""
+        """Return the optimizer's state for the coming step, which chooses its measurements."""
         part = self.part if self.level >= FULL else 0
         return state if self.level == OFF else MeasuredState(state, self.level, part)
 
     def take(self, state: Sequence[Any]) -> None:
-        """Copy what a step left in the optimizer's state, as the next step may reuse its memory."""
+        """Copy the measurements of a step in the optimizer's state, as the next step may reuse its memory."""
         if not self.timed:
             return
         kinds: tuple[str, ...] = ("_floats", "_integers") if self.level >= FULL else ()
@@ -213,7 +213,6 @@ class StatelessGradients(GradientMeter):
         self._copies = copies({ours[id(one)]: value for one, value in pairs if id(one) in ours})
 
     def result(self, level: int) -> StepResult | None:
-        """Return what the last step has measured."""
         values, self._copies = self._copies, None
         return None if values is None else CopiedResult(values, self.sizes)
 
@@ -231,7 +230,7 @@ class StatelessGradients(GradientMeter):
 
 
 class CopiedResult:
-    """Copies of what a step left.
+    """Copies of a step's measurements.
 
     Args:
         found: By name.
@@ -312,8 +311,8 @@ class StatelessActivations(ActivationMeter):
         """Look at the arguments of a step.
 
         Args:
-            state: Of the trainer: trainable variables, others, and what is of no interest here.
-            batch: Inputs, and what belongs to them.
+            state: Of the trainer: trainable variables, others, and others that are unused here.
+            batch: Inputs, with targets and weights.
         """
         if self.level == OFF or self._found is not None:
             return
@@ -321,7 +320,7 @@ class StatelessActivations(ActivationMeter):
         self._found = self._look(list(state[0]), list(state[1]), x, level=self.level, part=self.part)
 
     def taken(self, logs: Any) -> None:
-        """Note what a step returned, which is available once it is done."""
+        """Note the result of a step, which is available once it is done."""
         if self.timed:
             self._result = min(jax.tree.leaves(logs), key=lambda one: one.size, default=None)
 

@@ -45,7 +45,7 @@ class ModelRecorder:
         Args:
             run: The run to record into.
             model: The model.
-            params: What ``fit`` tells its callbacks.
+            params: The facts that ``fit`` gives its callbacks.
         """
         facts = facts_of(model, params)
         run.describe({key: value for key, value in facts.items() if key not in run.config})
@@ -54,7 +54,7 @@ class ModelRecorder:
             self._draw(run, model)
 
     def describe_built(self, run: Run, model: Any, params: Mapping[str, Any]) -> None:
-        """Record it again after its first epoch, where it was not built before."""
+        """Record it again after its first epoch, if it was not built before."""
         if self._unbuilt and getattr(model, "built", False):
             self.describe(run, model, params)
 
@@ -106,7 +106,7 @@ def walk(model: Any, scope: str, sources: list[str], found: list[Node]) -> list[
 
 
 def add(layer: Any, scope: str, inputs: list[str], found: list[Node]) -> list[str]:
-    """Add one layer, or what is in it; return the names of what gives its outputs."""
+    """Add one layer, or its inner ones; return the names of the nodes of its outputs."""
     taken = {node.name for node in found}
     name = base = f"{scope}/{layer.name}"
     count = 0
@@ -130,7 +130,7 @@ def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         model: A compiled model.
-        params: What ``fit`` passes to its callbacks.
+        params: The facts that ``fit`` gives its callbacks.
     """
     optimizer = getattr(model, "optimizer", None)
     rate = readings(optimizer)
@@ -268,7 +268,7 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
 
 
 def parts_of_optimizer(optimizer: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the optimizers that one is made of, with what distinguishes them."""
+    """Yield the optimizers that one is made of, with distinguishing names."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     several = getattr(optimizer, "optimizers", None)
     if several:

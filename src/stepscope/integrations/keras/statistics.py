@@ -22,7 +22,7 @@ from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
 
 KERAS3 = not keras.__version__.startswith("2.")
 OFF, NORM, FULL, HISTOGRAMS = range(4)
-"""Levels: what is measured in a step."""
+"""Levels of measuring in a step."""
 KINDS = ("norm", "norm", "full", "histograms")
 """Names of the levels for the pace; a step that measures nothing takes no longer than one with norms."""
 NOTHING_CLIPS = -1.0
@@ -35,14 +35,14 @@ See = Callable[[str, Any], None]
 
 
 class SampledSteps(Hook):
-    """Decides what each step of a run measures, and has its results recorded once the device has them.
+    """Chooses the measurements of each step, and has its results recorded once the device has them.
 
     Args:
         hook: Chooses the quantities and the steps.
-        words: Names what is measured in a problem.
+        words: Names the measurement in a problem.
 
     Attributes:
-        level: What the current step measures.
+        level: The level of the current step.
         part: Which part of the parameters or layers.
     """
 
@@ -54,7 +54,7 @@ class SampledSteps(Hook):
         self._run: Run | None = None
 
     def budget(self, sampling: Sampling) -> SamplingBudget:
-        """Return what keeps samples within their share of the time: here one process decides for all."""
+        """Return the budget of samples, a share of the time: here one process decides for all."""
         return SamplingBudget(self._settings, sampling)
 
     def start(self, run: Run) -> None:
@@ -64,7 +64,7 @@ class SampledSteps(Hook):
         self._pace, self._budget = ReadyPace(), self.budget(self._sampling)
 
     def choose(self, step: int, otherwise: int, *, possible: bool = True) -> None:
-        """Set what a step measures.
+        """Choose the level of a step.
 
         Args:
             step: Which.
@@ -85,9 +85,9 @@ class SampledSteps(Hook):
 
         Args:
             step: Which.
-            kind: What was compiled into it, for the pace.
+            kind: The level compiled into it, for the pace.
             wait: Returns when the step is done.
-            write: Records the step; it is given what ``wait`` returned.
+            write: Records the step; it is given the result of ``wait``.
         """
         sampled = self.level >= FULL
         program = f"{kind}:{self.part}" if sampled else kind
@@ -154,16 +154,16 @@ class GradientMeter(SampledSteps):
     # --- what a backend gives -----------------------------------------------------------------------
 
     def make(self) -> None:
-        """Create what a backend needs for these rows."""
+        """Create a backend's objects for these rows."""
 
     def wrapped_in(self, optimizer: Any) -> None:
         """Take the optimizer that contains this one."""
 
     def request(self, level: int, part: int) -> None:
-        """Set what the next step measures."""
+        """Set the level of the next step."""
 
     def result(self, level: int) -> StepResult | None:
-        """Return what the last step has measured; with ``OFF`` only its number is asked for."""
+        """Return the last step's measurements; with ``OFF`` only its number is asked for."""
         raise NotImplementedError
 
     # --- the optimizer ------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class GradientMeter(SampledSteps):
         self._run = None
 
     def before_step(self, step: int) -> None:
-        """Choose what to measure in a step, if the optimizer takes a step in it."""
+        """Choose the level of a step, if the optimizer takes a step in it."""
         if self._run is None:
             return
         self._applies = self._updates(step)
@@ -213,7 +213,7 @@ class GradientMeter(SampledSteps):
         self.request(self.level, self.part)
 
     def after_step(self, step: int) -> None:
-        """Take what a step has measured."""
+        """Take the measurements of a step."""
         run, level = self._run, self.level
         if run is None or not self.timed or self._rounds.full:
             return
@@ -259,7 +259,7 @@ def sized(variable: Any) -> int:
 
 
 def become(one: Any, mixin: type) -> None:
-    """Put a class before that of an object, keeping its name so that it is saved as what it was."""
+    """Put a class before that of an object, keeping its name so that it is saved as before."""
     kind = type(one)
     words = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     mixins = dict.fromkeys((mixin, *one._stepscope.mixins))
@@ -275,7 +275,7 @@ class Taps:
     Args:
         model: The model.
         hook: Says which of its layers: by default all that hold no other.
-        reporter: Told of what looking at a layer raises.
+        reporter: Receives exceptions from looking at a layer.
 
     Attributes:
         names: Of the layers.
@@ -330,7 +330,7 @@ def named(model: Any, scope: str) -> Iterator[tuple[str, Any]]:
 def tapped(
     call: Callable[..., Any], name: str, see: See, failed: Callable[[Exception], None]
 ) -> Callable[..., Any]:
-    """Return what calls a layer and looks at its output."""
+    """Return a function that calls a layer and looks at its output."""
 
     @wraps(call)
     def look(*arguments: Any, **named: Any) -> Any:
@@ -366,7 +366,7 @@ def first_array(result: Any) -> Any:
 
 
 class ActivationMeter(SampledSteps):
-    """Measures what the layers of a model put out in training.
+    """Measures the outputs of a model's layers in training.
 
     Args:
         run: The run.
@@ -382,7 +382,7 @@ class ActivationMeter(SampledSteps):
         self.start(run)
 
     def before_step(self, step: int) -> None:
-        """Choose what to measure."""
+        """Choose the level."""
         assert self._run is not None
         possible = self._budget.shared or (self._run.role.writes and not self._rounds.full)
         self.choose(step, OFF, possible=possible)

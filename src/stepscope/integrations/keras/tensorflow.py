@@ -55,18 +55,18 @@ class GraphGradients(GradientMeter):
         )
 
     def request(self, level: int, part: int) -> None:
-        """Set what the next step measures."""
+        """Set the level of the next step."""
         if self._statistics is not None:
             self._statistics.tell(level, part)
 
     def result(self, level: int) -> StepResult | None:
-        """Return what the last step has measured."""
+        """Return the last step's measurements."""
         return None if self._statistics is None else self._statistics.read(level)
 
     def before(
         self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
     ) -> None:
-        """Look at the weights; at the gradients where they are reduced already."""
+        """Look at the weights; at the gradients if they are reduced already."""
         if self._statistics is None:
             return
         self._statistics.before([value(each) for each in self.trained])
@@ -109,7 +109,7 @@ class GraphActivations(ActivationMeter):
         run: The run.
         hook: Chooses the quantities and the steps.
         taps: The layers.
-        model: The model, whose step is compiled again with what measures in it.
+        model: The model, whose step is compiled again with the measurements in it.
     """
 
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps, model: Any) -> None:
@@ -123,7 +123,7 @@ class GraphActivations(ActivationMeter):
         renew(model)
 
     def before_step(self, step: int) -> None:
-        """Measure the step as is due; what is traced in it belongs to the step's graph."""
+        """Measure the step as is due; operations traced in it belong to the step's graph."""
         super().before_step(step)
         self._seeing = True
         if self._requested != (self.level, self.part):
@@ -132,7 +132,7 @@ class GraphActivations(ActivationMeter):
             self._turn.assign(self.part)
 
     def after_step(self, step: int) -> None:
-        """Take what it left, without waiting for it."""
+        """Take its measurements, without waiting for them."""
         self._seeing = False
         if not self.timed or not self._rows:
             return
@@ -199,7 +199,7 @@ class LayerStatistics:
 
 
 def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]) -> None:
-    """Record what a step left; waits for it."""
+    """Record the measurements of a step; waits for them."""
     names, sizes, parts = list(found), [], []
     saturated, active = {}, {}
     for name, (kept, size, number, units) in found.items():

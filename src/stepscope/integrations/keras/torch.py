@@ -22,7 +22,7 @@ STAND_INS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigm
 
 
 class EagerGradients:
-    """Stands for the optimizer before ``integrations.torch``, with gradients where it looks for them.
+    """Stands for the optimizer before ``integrations.torch``, with gradients in the attributes that it reads.
 
     Args:
         hook: Chooses the quantities, the steps and the parameters.
@@ -119,7 +119,7 @@ class Handle:
     """Removes a hook again.
 
     Args:
-        hooks: Where it is put.
+        hooks: The dictionary that holds it.
         hook: The hook.
     """
 

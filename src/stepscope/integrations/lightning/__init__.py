@@ -1,7 +1,7 @@
 """Lightning: a logger and a callback. The names below load on first use.
 
-They fit ``lightning`` and ``pytorch_lightning``: the one that the program has imported, ``lightning`` where
-it has imported neither or both.
+They fit ``lightning`` and ``pytorch_lightning``: the one that the program has imported, ``lightning`` if it
+has imported neither or both.
 """
 
 from __future__ import annotations

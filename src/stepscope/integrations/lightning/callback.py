@@ -41,7 +41,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
     Args:
         run: The run's directory, or a run; by default that of the trainer's ``StepscopeLogger``.
         options: For ``stepscope.Run``, if a directory is given.
-        watching: For ``watch``: what else to record of the model.
+        watching: For ``watch``: further records of the model.
 
     Raises:
         UsageError: Options are invalid; or, when the training begins, there is neither a run nor a logger.
@@ -91,7 +91,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     @guarded
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Record what is trained, and begin to measure."""
+        """Record the model's facts, and begin to measure."""
         if self._holder is None:
             return
         run = self._holder.run()
@@ -170,7 +170,7 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
             restore()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what belongs to this process."""
+        """Leave out the objects of this process."""
         gone = dict.fromkeys(("_stepper", "_stop", "_watch", "_restore", "_validation"))
         return {**self.__dict__, **gone}
 
@@ -200,7 +200,7 @@ def _listen(profiler: Any, stepper: Stepper) -> Callable[[], None]:
     wait alone.
 
     Returns:
-        What undoes it.
+        The function that undoes it.
     """
     start, stop = profiler.start, profiler.stop
 
@@ -227,7 +227,7 @@ def examples(batch: Any) -> int:
     """Return the first dimension of the first tensor or array of a batch, 0 if there is none.
 
     Args:
-        batch: What a data loader gave: tensors in lists, tuples, dicts and objects that are such.
+        batch: A batch from a data loader: tensors in lists, tuples, dicts and objects that are such.
     """
     shape = getattr(batch, "shape", None)
     if shape is not None:

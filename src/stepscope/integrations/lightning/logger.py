@@ -1,4 +1,4 @@
-"""``StepscopeLogger``: what Lightning logs goes into a run."""
+"""``StepscopeLogger``: Lightning's values go into a run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from stepscope.record.problems import Reporter
 
 
 class StepscopeLogger(Logger):  # type: ignore[misc]
-    """Records what a Lightning trainer and module log: ``Trainer(logger=StepscopeLogger("runs/first"))``.
+    """Records the values of a Lightning trainer and module: ``Trainer(logger=StepscopeLogger("runs/first"))``.
 
     The directory is the run: there are no names and versions below it, and checkpoints go to
     ``checkpoints`` in it. A second ``fit``, or a ``test`` after it, is a further attempt of the same run.
 
-    Tags stay as they are logged, with one exception: what ``validation_step`` or ``test_step`` logs under a
-    name that does not say so is prefixed with ``eval/`` or ``test/``, because it would otherwise mix with
-    the values of the training.
+    Tags stay as they are logged, with one exception: a value that ``validation_step`` or ``test_step`` logs
+    under another name is prefixed with ``eval/`` or ``test/``, because it would otherwise mix with the values
+    of the training.
 
-    Every rank has a run for its own role; Stepscope's rules determine which rank writes what.
+    Every rank has a run for its own role; Stepscope's rules assign the files to ranks.
 
     Args:
         run: The run's directory, or a run, which you then close.
@@ -108,11 +108,11 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
 
     @guarded
     def log_graph(self, model: Any, input_array: Any = None) -> None:
-        """Get to know the module and by it the trainer, whose stage names what is logged; record its graph.
+        """Get to know the module and by it the trainer, whose stage names logged values; record its graph.
 
         Args:
             model: The module.
-            input_array: What to call it with; by default its ``example_input_array``.
+            input_array: Its argument; by default its ``example_input_array``.
         """
         self._know(getattr(model, "_trainer", None))
         if self._graph_wanted and self.experiment.role.writes:
@@ -165,7 +165,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         return f"{self._prefix}/{name}" if self._prefix else name
 
     def _rank(self) -> dict[str, int]:
-        """Return what only Lightning knows: the rank of a process it started, before they are joined."""
+        """Return the rank of a process that Lightning started, before the processes are joined."""
         rank = rank_zero_only.rank if rank_zero_only.rank is not None else 0
         torch = sys.modules.get("torch.distributed")
         if rank == 0 or (torch is not None and torch.is_available() and torch.is_initialized()):

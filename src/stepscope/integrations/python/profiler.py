@@ -104,7 +104,7 @@ class PythonProfiler:
 def frame_events(samples: Iterable[Sample], thread: int, borders: Iterable[int] = ()) -> list[dict[str, Any]]:
     """Join successive samples into one event per call, callers before what they call.
 
-    A sample stands for the time since the one before. Where a border lies in between, the time before it is
+    A sample stands for the time since the one before. If a border lies in between, the time before it is
     that of the sample before, so that no call reaches over a border: the same stack in two steps is two
     calls. Between two borders with no sample nothing is known.
 
@@ -146,7 +146,7 @@ def frame_events(samples: Iterable[Sample], thread: int, borders: Iterable[int] 
 
 
 def shown(frame: str) -> str:
-    """Return the name of a frame, its file from where the program was started."""
+    """Return the name of a frame, its file relative to the program's directory."""
     return frame.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109  frames have plain text
 
 

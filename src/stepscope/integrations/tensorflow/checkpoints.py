@@ -1,4 +1,4 @@
-"""Checkpoints that TensorFlow saves, recorded in a run: where, when, and how long it took."""
+"""Checkpoints that TensorFlow saves, recorded in a run: place, time and duration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # ty
 
     Args:
         run: The run or its directory.
-        path: Where they are saved, without the step.
+        path: Path of the checkpoints, without the step.
     """
 
     def __init__(self, run: Where, path: str = "") -> None:
@@ -53,13 +53,13 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):  # type: igno
     """Saves checkpoints as the original does, and records them.
 
     Args:
-        checkpoint_dir: Where to save.
+        checkpoint_dir: Directory of the checkpoints.
         save_secs: Seconds between two.
         save_steps: Steps between two, instead.
         saver: Saves; or that of ``scaffold``, or the graph's.
         checkpoint_basename: Begins the files' names.
         scaffold: Whose saver to use.
-        listeners: What else wants to know.
+        listeners: Further listeners.
         save_graph_def: Whether to save the graph as well.
         run: The run or its directory; by default that of the checkpoints.
     """

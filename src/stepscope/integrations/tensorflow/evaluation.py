@@ -29,7 +29,7 @@ class Evaluation:
     """One session that evaluates.
 
     Its run stays open to the end of the process: a training is evaluated many times. Of the processes that
-    train, only the chief has one. What the Estimator itself writes into the same directory is left to it.
+    train, only the chief has one. The Estimator's own files in the same directory are left to it.
 
     Args:
         where: The training's run, or its directory.

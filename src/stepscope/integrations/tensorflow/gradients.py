@@ -21,7 +21,7 @@ from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics.table import StatisticsTable, table
 
 OFF, NORM, FULL, HISTOGRAMS = range(4)
-"""Levels: what is measured in a step."""
+"""Levels of measuring in a step."""
 NOTHING_CLIPS = -1.0
 """Value in place of the norm after clipping."""
 
@@ -64,7 +64,7 @@ class Statistics:
         of: Any of gradients, weights and updates.
         histograms: Whether there may be histograms.
         parts: Number of parts of the parameters, of which each step measures one.
-        level: What to measure in the first step.
+        level: Level of the first step.
         part: Which part, then.
     """
 
@@ -153,7 +153,7 @@ class Statistics:
         self._branch(full)
 
     def read(self, level: int) -> StepResults:
-        """Return what the last step left, without waiting for it; its level must be given."""
+        """Return the last step's measurements, without waiting for them; its level must be given."""
         wanted = self._kept.items() if level >= FULL else ()
         kept = {kind: each.read(level == HISTOGRAMS) for kind, each in wanted}
         return StepResults(self, self.made.read_value(), self.norms.read_value(), kept)
@@ -163,7 +163,7 @@ class Statistics:
         return [each if row % self._parts == part else None for row, each in enumerate(arrays)]
 
     def _branch(self, full: Callable[[int, bool], None], norm: Callable[[], None] | None = None) -> None:
-        """Do what was told."""
+        """Measure at the chosen level."""
 
         def doing(what: Callable[[], None] | None) -> Callable[[], Any]:
             def branch() -> Any:

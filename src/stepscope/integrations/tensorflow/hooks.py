@@ -26,7 +26,7 @@ class StepCounterHook(tf.compat.v1.train.StepCounterHook):  # type: ignore[misc,
     Args:
         every_n_steps: Steps between two points.
         every_n_secs: Seconds between two, instead; ``every_n_steps`` is then None.
-        output_dir: Directory of the run, where ``run`` is not given.
+        output_dir: Directory of the run, if ``run`` is not given.
         summary_writer: A writer of TensorFlow's, to write there instead.
         run: The run or its directory.
     """
@@ -62,10 +62,10 @@ class SummarySaverHook(tf.compat.v1.train.SummarySaverHook):  # type: ignore[mis
     Args:
         save_steps: Steps between two.
         save_secs: Seconds between two, instead.
-        output_dir: Directory of the run, where ``run`` is not given.
+        output_dir: Directory of the run, if ``run`` is not given.
         summary_writer: A writer of TensorFlow's, to write there instead.
         scaffold: Whose summary op to run.
-        summary_op: What to run; with neither, all summaries of the graph.
+        summary_op: The operations to run; with neither, all summaries of the graph.
         run: The run or its directory.
     """
 

@@ -78,7 +78,7 @@ class TensorFlowProfiler:
         return facts
 
     def stop(self) -> Export:
-        """Return what ends the recording, on the exporting thread."""
+        """Return the function that ends the recording, on the exporting thread."""
         session, scratch, self._session = self._session, self._scratch, None
 
         def export(path: Path) -> Exported:

@@ -1,4 +1,4 @@
-"""One hook that records what a session trains or evaluates."""
+"""One hook that records a session's training or evaluation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
     Args:
         run: The run's directory; or a run of this process, which is then yours to close.
         save_steps: Steps between two records of the graph's summaries, under their own tags; None for none.
-            Where the session itself saves them into the same directory, they are not recorded twice.
+            If the session itself saves them into the same directory, they are not recorded twice.
         loss: The tensor to record at each step as ``loss``, or its name; by default the Estimator's.
         eval_name: The name of the ``EvalSpec``: evaluations are then under ``eval_<name>``.
         options: For ``Run``, if a directory is given.
@@ -62,7 +62,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
 
     @guarded
     def begin(self) -> None:
-        """Find out what this session does. Evaluations take place within the session of the training."""
+        """Find out whether this session trains or evaluates; evaluations take place within a training's session."""
         if evaluates():
             self._sessions = [session for session in self._sessions if isinstance(session, Training)]
             self._sessions.append(Evaluation(self._where, self._eval_name, self._options))
@@ -134,7 +134,7 @@ class Training:
         self._next, self._next_save = step + 1, step + 1
 
     def before(self) -> Any:
-        """Begin a step and return what to fetch in it."""
+        """Begin a step and return the tensors to fetch in it."""
         fetches = dict(self._fetches)
         if self._summaries is not None and self._next >= self._next_save:
             fetches["summaries"] = self._summaries

@@ -45,7 +45,7 @@ class PausingListener(tf.compat.v1.train.CheckpointSaverListener):  # type: igno
         self._pause.__enter__()
 
     def after_save(self, session: Any, global_step_value: Any) -> None:
-        """End that; what other listeners do now is no part of it."""
+        """End that; the work of other listeners is no part of it."""
         self._pause.__exit__(None, None, None)
 
 
@@ -111,7 +111,7 @@ def _callers(most: int) -> Iterator[FrameType]:
 
 
 def final_ops() -> dict[str, Any]:
-    """Return what the session gives as the result of an evaluation, by name."""
+    """Return the session's result of an evaluation, by name."""
     for hook in hooks_beside():
         if isinstance(hook, tf.compat.v1.train.FinalOpsHook):
             found = getattr(hook, "_final_ops", None)

@@ -76,7 +76,7 @@ class FetchedActivations:
                 self._build()
 
     def finish(self, timeout: float) -> None:
-        """Do nothing: what was fetched is recorded already."""
+        """Do nothing: fetched values are recorded already."""
 
     def _build(self) -> None:
         """Add the statistics to the graph."""
@@ -127,7 +127,7 @@ class FetchedActivations:
         return {"step": self._step, "rows": self._statistics[histograms], **self._more}
 
     def take(self, found: dict[str, Any], session: Any) -> None:
-        """Record what was fetched, at the number of the step as the Estimator counts."""
+        """Record the fetched values, at the number of the step as the Estimator counts."""
         if "step" not in found:
             return
         step = int(session.run(self._step)) if self._single else int(found["step"]) + 1

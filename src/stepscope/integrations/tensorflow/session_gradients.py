@@ -31,9 +31,9 @@ REPLICA = re.compile(r"/replica_\d+$")
 class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unused-ignore]
     """Records statistics of the gradients that a session's optimizer applies, and of the weights before.
 
-    They are found in the graph where operations apply them: averaged over the replicas of a strategy,
-    clipped, or whatever the model function did. Statistics are operations of the graph, which only sampled
-    steps fetch. Of several processes, the chief records.
+    They are found in the graph where operations apply them: after averaging over the replicas of a strategy,
+    clipping, or other changes by the model function. Statistics are operations of the graph, which only
+    sampled steps fetch. Of several processes, the chief records.
 
     Args:
         run: The run or its directory; the same as for ``StepscopeHook`` if there is one.
@@ -113,7 +113,7 @@ class Fetched:
                 self._build()
 
     def finish(self, timeout: float) -> None:
-        """Do nothing: what was fetched is recorded already."""
+        """Do nothing: fetched values are recorded already."""
 
     def _build(self) -> None:
         """Add the statistics to the graph."""
@@ -163,7 +163,7 @@ class Fetched:
         return found
 
     def take(self, found: dict[str, Any], session: Any) -> None:
-        """Record what was fetched, at the number of the step as the Estimator counts."""
+        """Record the fetched values, at the number of the step as the Estimator counts."""
         if "step" not in found:
             return
         step = int(session.run(self._step)) if self._single else int(found["step"]) + 1

@@ -2,8 +2,8 @@
 
 Each captured step leaves ``timeline-N.json`` for chrome://tracing and ``run_meta_N`` (RunMetadata); all of
 them together a ``profile.context``, which tfprof, profiler-ui and ``stepscope profile`` read. The RunMetadata
-of a capture's last step goes into the run, too, where the Graph finds times, memory and shapes. In a job, the
-captures of all processes that are due in one interval lie in one folder: together they are one profile.
+of a capture's last step goes into the run, too, for the times, memory and shapes of the Graph page. In a job,
+the captures of all processes that are due in one interval lie in one folder: together they are one profile.
 
 Operations that Stepscope itself added to the graph are in the timelines and in RunMetadata, because they took
 time, but not among the costs: neither in ``profile.context`` nor in the Graph.
@@ -74,7 +74,7 @@ class SessionBackend:
         self._steps, self.recording = [], True
 
     def add(self, step: int, metadata: Any) -> int:
-        """Keep what a traced step left; return how many steps of the capture are kept."""
+        """Keep the trace of a step; return how many steps of the capture are kept."""
         self._steps.append((step, metadata))
         return len(self._steps)
 
@@ -212,7 +212,7 @@ class ProfiledSession:
     Args:
         run: The run to record into.
         captures: Decides, and writes.
-        backend: Keeps what was traced.
+        backend: Keeps the traces.
         counts: Whether steps are counted from 1, as in an evaluation; else the global step numbers them.
     """
 
@@ -241,7 +241,7 @@ class ProfiledSession:
         return v1.train.SessionRunArgs(self._fetch, options=traced)
 
     def after(self, session: Any, values: Any) -> None:
-        """End a step and keep what was traced."""
+        """End a step and keep its trace."""
         took = time.perf_counter() - self._begun
         self._step = self._number(values.results)
         traced = self._backend.recording
@@ -255,7 +255,7 @@ class ProfiledSession:
             self._tell_graph(values.run_metadata)
 
     def end(self) -> None:
-        """Write what was captured."""
+        """Write the captured steps."""
         self._captures.end(self.run, "finished")
 
     def _number(self, found: Any) -> int:
@@ -286,14 +286,14 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
     """Captures steps: ``estimator.train(…, hooks=[ProfilerHook(save_steps=500, run="runs/a")])``.
 
     Arguments and rhythm are those of TensorFlow's hook: of a session that begins at step 0, the steps 500,
-    1000, …, one step each, in every process that has the hook. What it captures, ``ss.ProfilerHook`` handles:
+    1000, …, one step each, in every process that has the hook. ``ss.ProfilerHook`` handles its captures:
     requests from the page and the command line, and bounded disk. In training steps are numbered by the
     global step as it is after the step, in an evaluation they are counted from 1.
 
     Args:
         save_steps: Steps between two captures.
         save_secs: Seconds between two captures; not both.
-        output_dir: Directory of the run, where ``run`` is not given.
+        output_dir: Directory of the run, if ``run`` is not given.
         show_dataflow: Arrows between operators in the timeline.
         show_memory: Tensors and allocators in the timeline.
         run: The run or its directory.
@@ -377,13 +377,13 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
 
     @guarded
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Keep what was traced."""
+        """Keep the trace."""
         if self._sessions:
             self._sessions[-1].after(run_context.session, run_values)
 
     @guarded
     def end(self, session: Any) -> None:
-        """Write what was captured and leave the run."""
+        """Write the captured steps and leave the run."""
         if self._sessions:
             ended = self._sessions.pop()
             ended.end()
@@ -395,7 +395,7 @@ class LambdaProfilerHook(ProfilerHook):
 
     Args:
         predicate: Called with the number of every step, as the global step is after it.
-        output_dir: Directory of the run, where ``run`` is not given.
+        output_dir: Directory of the run, if ``run`` is not given.
         options: As for ``ProfilerHook``, without ``save_steps`` and ``save_secs``.
 
     Raises:

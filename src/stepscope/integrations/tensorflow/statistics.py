@@ -27,7 +27,7 @@ def rows_of(arrays: Sequence[Any], *, histograms: bool) -> tuple[Any, Any, Any]:
 
 
 def moments(values: Any) -> tuple[Any, Any]:
-    """Return sum, squares, least and most of what is a number, and zeros, non-finite, 1, of a flat array."""
+    """Return sum, squares, least and most of the numbers, and zeros, non-finite, 1, of a flat array."""
     if values is None:
         return tf.zeros(4, tf.float64), tf.zeros(3, tf.int64)
     wide = tf.cast(values, tf.float64)

@@ -18,7 +18,7 @@ from stepscope.record import Run
 
 
 class RunWriter:
-    """Writes what TensorFlow's hooks produce into a run, under its own tags.
+    """Writes the summaries of TensorFlow's hooks into a run, under its own tags.
 
     Args:
         run: The run to record into.
@@ -42,7 +42,7 @@ class RunWriter:
         self._later(lambda: decode(Event, data), event.step, data, "an event")
 
     def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
-        """Record that a checkpoint was saved. Where the session began and ended, the run says by itself."""
+        """Record that a checkpoint was saved. The run itself records the session's beginning and end."""
         if session_log.status == SessionStatus.CHECKPOINT:
             data = session_log.SerializeToString()
             self._later(
@@ -61,7 +61,7 @@ class RunWriter:
         self._later(lambda: Event(meta_graph_def=data), global_step, data, "a meta graph")
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
-        """Record what a traced step did."""
+        """Record the metadata of a traced step."""
         data = run_metadata.SerializeToString()
         self._later(lambda: Event(tagged_run_metadata=TaggedRunMetadata(tag, data)), global_step, data, tag)
 
@@ -81,7 +81,7 @@ class RunWriter:
 
 
 def record_summary(run: Run, data: bytes, step: Any, skip: str = "") -> None:
-    """Record the values of a Summary: numbers as such, whatever else as it is.
+    """Record the values of a Summary: numbers as such, everything else as it is.
 
     Args:
         run: The run to record into.

@@ -165,7 +165,7 @@ class Activations(SelfEnding):
                 self._open(step)
 
     def step_ended(self) -> None:
-        """Hand on what was measured in a step."""
+        """Hand on the measurements of a step."""
         if self._pass is not None:
             with self._guarded():
                 self._close()
@@ -192,7 +192,7 @@ class Activations(SelfEnding):
         self._pass = Pass(number, table, self._hook, chosen, lambda: self._inside, self._failed)
 
     def _close(self) -> None:
-        """Hand on what the open pass has measured."""
+        """Hand on the measurements of the open pass."""
         seen, self._pass = self._pass, None
         if seen is None:
             return
@@ -205,7 +205,7 @@ class Activations(SelfEnding):
             self._tell_silent(self._silence.look(seen.number, seen.rows, seen.measured))
 
     def backward_begins(self, outputs: Any) -> None:
-        """Measure what was called until here no further: a layer that is called again computes it again."""
+        """Measure earlier calls no further: a layer that is called again computes it again."""
         seen = self._pass
         if seen is not None:
             with self._guarded():
@@ -418,16 +418,16 @@ class Pass:
         hook: Chooses the quantities.
         layers: By row.
         inside: Returns whether the whole model is being called in training, as a layer in it is then.
-        failed: Told of what measuring raises.
+        failed: Receives exceptions from measuring.
 
     Attributes:
         rows: Those of the layers.
-        waits: What waits for devices.
+        waits: The functions that wait for devices.
         saturated: By row, how many outputs are saturated, and of how many.
         active: By row, which units put out anything but zeros.
         measured: Rows of which something was measured.
         trained: Whether a backward pass has begun, or something was measured.
-        seconds: What measuring took.
+        seconds: Duration of measuring.
     """
 
     def __init__(
@@ -496,7 +496,7 @@ class Pass:
             self._calls.within += 1
 
     def _call(self, row: int, func: Any, out: Tensor) -> None:
-        """Measure what a function made of a layer's output."""
+        """Measure the result of a function on a layer's output."""
         if row not in self._handles:
             return
         begun = time.perf_counter()

@@ -37,7 +37,7 @@ class Watch:
     Attributes:
         run: The run.
         model: The model, as it was given.
-        optimizers: The optimizers by name, without the wrappers of trainers; "" where there is one.
+        optimizers: The optimizers by name, without the wrappers of trainers; "" if there is one.
         gradients: The parts that measure gradients.
     """
 
@@ -58,7 +58,7 @@ class Watch:
         self._parts.append(part)
 
     def remove(self) -> None:
-        """Detach everything again; what was recorded stays. Repeating it does nothing."""
+        """Detach everything again; recorded values stay. Repeating it does nothing."""
         ledger_of(self.run).forget(self)
         self.gradients = []
         parts, self._parts = self._parts, []
@@ -121,8 +121,8 @@ def watch(
 ) -> Watch:
     """Attach a model and its optimizer to a run; the loop stays as it is.
 
-    It records the learning rate of each optimizer step (``optimizer/lr``), the loss if you say what computes
-    it, the loss scale of a scaler and how often it skipped a step (``gradients/loss_scale``,
+    It records the learning rate of each optimizer step (``optimizer/lr``), the loss if you name the module
+    that computes it, the loss scale of a scaler and how often it skipped a step (``gradients/loss_scale``,
     ``gradients/skipped_steps``) and, in the run's configuration, facts about the model and the optimizer. A
     ``GradientHook`` or ``ActivationHook`` of the run measures this model from now on.
 
@@ -134,14 +134,14 @@ def watch(
         optimizer: The optimizer; if there are several, a mapping by name or a sequence; None for none.
         run: The run to record into.
         scaler: The ``torch.amp.GradScaler`` in use, if there is one.
-        loss: What computes the loss, to be recorded as ``train/loss`` at every step: a module such as
+        loss: Computes the loss, to be recorded as ``train/loss`` at every step: a module such as
             ``torch.nn.CrossEntropyLoss()``, or the name of the field in the model's output, "loss". None if
             the loop records it with ``run.scalar("train/loss", loss)``.
         process_group: The ranks that train this model together, for statistics over all of them; None
             for all ranks of the job.
 
     Returns:
-        What was attached; its ``remove()`` detaches it.
+        The attached parts; ``remove()`` detaches them.
 
     Raises:
         UsageError: An argument has another type.
@@ -170,7 +170,7 @@ def watch(
 
 
 def _follow_optimizers(watched: Watch, optimizers: Mapping[str, Optimizer], process_group: Any) -> None:
-    """Record what a run records of optimizers that came later."""
+    """Record the usual values of optimizers that came later."""
     if watched.run.role.writes:
         for name, each in optimizers.items():
             watched.add(LearningRates(each, watched.run, name))
@@ -263,7 +263,7 @@ class _Ends(Hook):
         self._watched = watched
 
     def after_step(self, step: int) -> None:
-        """Look at what has not come."""
+        """Look for missing parts."""
         for part in self._watched.gradients:
             part.look(step)
 

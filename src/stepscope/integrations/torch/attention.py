@@ -83,7 +83,7 @@ class AttentionHook(Hook):
             ]
 
     def after_step(self, step: int) -> None:
-        """Record what was seen."""
+        """Record the observed calls."""
         if not self._handles:
             return
         self._release()
@@ -173,7 +173,7 @@ class AttentionCalls(TorchFunctionMode):
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def numbers(self) -> dict[str, Any]:
-        """Return what was seen, by tag."""
+        """Return the observed statistics, by tag."""
         found: dict[str, Any] = {}
         for name, each in self.layers.items():
             found[f"attention/{name}/logit_max"] = torch.stack(each.largest).amax()
@@ -281,7 +281,7 @@ class AttentionCalls(TorchFunctionMode):
 
 
 def additive(mask: Tensor) -> Tensor:
-    """Return a mask of ``nn.MultiheadAttention``, where True hides, as what is added to logits."""
+    """Return a mask of ``nn.MultiheadAttention``, in which True hides, as a term added to logits."""
     if mask.dtype != torch.bool:
         return mask.float()
     return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -math.inf)

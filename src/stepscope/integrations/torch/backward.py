@@ -2,7 +2,7 @@
 
 ``Tensor.backward`` and all that is built on it call ``torch.autograd.backward``; gradient penalties,
 pipelines and ``torch.func`` call that or ``torch.autograd.grad``. While somebody listens, both are wrapped:
-they do what they did and return what they returned.
+they act as before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = ("backward", "grad")
 
 
 class BackwardListener(Protocol):
-    """A listener for backward passes; what it raises is kept from the training."""
+    """A listener for backward passes; its exceptions are kept from the training."""
 
     def backward_begins(self, outputs: Any) -> None:
         """Note that a backward pass from these tensors begins in this thread."""

@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 _nothing = nullcontext().__exit__
-"""Takes what a hook takes and returns None; a file that holds it can be read where Stepscope is missing."""
+"""Takes a hook's arguments and returns None; a file that holds it can be read where Stepscope is missing."""
 
 
 class ModuleHook:
@@ -22,7 +22,7 @@ class ModuleHook:
     break the graph there, or refuse to compile.
 
     Args:
-        call: The function; it takes what a hook of its kind takes.
+        call: The function; it takes the arguments of a hook of its kind.
     """
 
     __slots__ = ("_call",)

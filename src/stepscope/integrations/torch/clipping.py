@@ -2,7 +2,7 @@
 
 ``clip_grad_norm_`` and whatever is built on it (Lightning, Accelerate, transformers, torchtitan) end in one
 function of ``torch.nn.utils.clip_grad``, and ``clip_grad_value_`` calls another one before it changes
-anything. While a model is watched, these are wrapped: they do what they did and return what they returned.
+anything. While a model is watched, these are wrapped: they act as before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ClipCall(NamedTuple):
 
     Attributes:
         norm: Norm of the gradients before.
-        most: What it was clipped to; a tensor where calls were joined.
+        most: The limit; a tensor if calls were joined.
         parameters: Identities of the parameters.
     """
 
@@ -43,7 +43,7 @@ class ClipCall(NamedTuple):
     def then(self, later: ClipCall) -> ClipCall:
         """Return both calls as one, if the later one saw the result of this one; otherwise the later one.
 
-        Gradients are the same where their norm is; no device is waited for.
+        Gradients are the same if their norm is; no device is waited for.
         """
         same = torch.isclose(later.norm, self.after(), rtol=1e-4, atol=0.0)
         least = torch.minimum(torch.as_tensor(self.most), torch.as_tensor(later.most)).to(later.norm)
@@ -53,12 +53,12 @@ class ClipCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """One call that clips values, which does not say what the norm was.
+    """One call that clips values, which does not give the norm.
 
     Attributes:
         parameters: Identities of the parameters.
         rows: Theirs, of those that this rank measures.
-        table: Sums of squares before, of what this rank measures.
+        table: Sums of squares before, of this rank's part.
         wait: Waits until a device has filled the table; None if it is there.
     """
 

@@ -2,8 +2,8 @@
 
 The host dispatches work and goes on, so a stage that has ended on the host need not have ended on the device.
 At each moment at which the host marks a stage, an event is put into the current stream; the thread that
-writes asks later whether it has passed, and takes the time between two events only where both have. The parts
-of a step are then those of the device: what lies between two steps is the wait for data, if the host waited.
+writes asks later whether it has passed, and takes the time between two events only if both have. The parts
+of a step are then those of the device: the time between two steps is the wait for data, if the host waited.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DeviceStages:
     Args:
         accelerator: Such as ``torch.cuda``: its events and streams.
         place: The device.
-        reporter: Told where events cannot be had; nothing is timed from then on.
+        reporter: Called if events cannot be had; nothing is timed from then on.
     """
 
     def __init__(self, accelerator: Any, place: Any, reporter: Reporter) -> None:

@@ -25,16 +25,16 @@ WITHOUT_DOUBLES = ("mps",)
 def measure(
     table: StatisticsTable, place: torch.device, parts: Parts, squares_only: bool
 ) -> Callable[[], None]:
-    """Queue what measures parts on their device.
+    """Queue the measuring of parts on their device.
 
     Args:
-        table: Where the rows are added by the function returned.
+        table: The table to which the returned function adds the rows.
         place: The device.
         parts: Row and flat tensor of each, no row twice.
         squares_only: Whether counts and sums of squares are enough.
 
     Returns:
-        What waits for the device and adds the rows.
+        A function that waits for the device and adds the rows.
     """
     rows = np.array([row for row, _ in parts], np.int64)
     tensors = [tensor for _, tensor in parts]
@@ -182,7 +182,7 @@ def _tried(place: torch.device) -> Fused | None:
 
 
 def is_right(fused: Fused, place: torch.device) -> bool:
-    """Return whether a fused kernel gives what torch's own operations give. Waits for the device."""
+    """Return whether a fused kernel gives the results of torch's own operations. Waits for the device."""
     generator = torch.Generator().manual_seed(0)
     special = torch.tensor(
         [0.0, -0.0, 1e-45, 2.0**-64, 3e38, float("inf"), -float("inf"), float("nan"), 1.25]

@@ -59,7 +59,7 @@ class GroupExchange:
         return np.stack([each.numpy() for each in found])
 
     def tell(self, thing: Any, source: int) -> Any:
-        """Return what the source rank gives."""
+        """Return the value of the source rank."""
         box = [thing]
         dist.broadcast_object_list(box, group_src=source, group=self._group, device=torch.device("cpu"))
         return box[0]
@@ -71,7 +71,7 @@ class GroupExchange:
 
 
 def agree(ranks: GroupExchange, mine: Sequence[ParameterEntry], version: int) -> TableLayout:
-    """Create one layout of what all ranks hold. Every rank calls this.
+    """Create one layout of the parameters of all ranks. Every rank calls this.
 
     Args:
         ranks: All.

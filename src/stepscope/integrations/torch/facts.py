@@ -34,7 +34,7 @@ def model_facts(model: nn.Module) -> dict[str, Any]:
 
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
-    """Return the user's own module, and what wraps it, outermost first."""
+    """Return the user's own module, and its wrappers, outermost first."""
     wrappers = []
     while True:
         kind = type(model)

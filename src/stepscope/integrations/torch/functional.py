@@ -1,9 +1,9 @@
 """Activations that a model calls as functions, such as ``F.relu(self.fc(x))``, and that are not modules.
 
-They are attributed to the layer whose output they are given; what is not a layer's output, such as a sum of
-two, is not measured. While the whole model is called, calls of these functions are seen. Of a model that is
-used by its parts nothing says where such a mode could end, so autograd's graph is read before the backward
-pass: it holds what the functions returned.
+They are attributed to the layer whose output they are given; other values, such as a sum of two outputs, are
+not measured. While the whole model is called, calls of these functions are seen. If a model is used by its
+parts, such a mode has no known end, so autograd's graph is read before the backward pass: it holds the
+results of the functions.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ NODES: Mapping[str, Any] = {
     "TanhBackward0": torch.tanh,
     "SigmoidBackward0": torch.sigmoid,
 }
-"""Functions by the name of their nodes in autograd's graph, which hold what the function returned."""
+"""Functions by the name of their nodes in autograd's graph, which hold the function's result."""
 
 
 def results(outputs: Any, made: Mapping[int, tuple[Any, bool]]) -> Iterator[tuple[int, Any, Tensor]]:
     """Yield row, function and result of each activation of a layer's output in autograd's graph.
 
     Args:
-        outputs: Where the backward pass begins: tensors.
+        outputs: The tensors at which the backward pass begins.
         made: By row, the node that made the layer's output, and whether the layer is an activation itself.
     """
     rows = {node: row for row, (node, _) in made.items()}
@@ -68,7 +68,7 @@ class FunctionalCalls(TorchFunctionMode):
     """Sees calls of activation functions between ``__enter__`` and ``__exit__``.
 
     Args:
-        seen: Called with the row of the layer, the function, and what it returned.
+        seen: Called with the row of the layer, the function, and its result.
     """
 
     def __init__(self, seen: Callable[[int, Any, Tensor], None]) -> None:

@@ -2,8 +2,8 @@
 
 The moment at which the optimizer uses its gradients is the only one at which they are accumulated, reduced,
 unscaled and clipped whatever the trainer. That is the entry of its step, unless the step is given a closure
-that computes them, as by Lightning: then it is the end of the closure. Each rank measures its stretch of what
-it holds; ``Rounds`` adds the ranks up on a thread; ``RoundsReport`` finishes and records.
+that computes them, as by Lightning: then it is the end of the closure. Each rank measures its stretch of the
+parameters that it holds; ``Rounds`` adds the ranks up on a thread; ``RoundsReport`` finishes and records.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def attach(
     process_group: Any = None,
     same_model: bool = False,
 ) -> list[Gradients]:
-    """Measure what optimizers work on, for a hook. Every rank calls this, once the model is wrapped.
+    """Measure the parameters of optimizers, for a hook. Every rank calls this, once the model is wrapped.
 
     Args:
         run: The run.
         model: Names the parameters; None if nothing does.
         optimizers: By name; each has global statistics of its own, unless each has a single parameter, as
-            where optimizers step inside backward: these are measured as one.
+            with optimizers that step inside backward: these are measured as one.
         hook: Chooses the quantities, the steps and the layers.
         process_group: The ranks that train this model; None for all.
         same_model: Whether the hook measures other parameters of this model already.
@@ -209,7 +209,7 @@ class Gradients(SelfEnding):
         self._attach(new)
 
     def _changed(self) -> None:
-        """Measure the next steps thoroughly: what came anew has no series yet, whatever the budget allows."""
+        """Measure the next steps thoroughly: new parameters have no series yet, whatever the budget."""
         if self._ranks is None:
             self._thorough = THOROUGH
             self._note_names()
@@ -392,7 +392,7 @@ class Gradients(SelfEnding):
         return found
 
     def _after_closure(self, optimizer: Optimizer) -> bool:
-        """Take what was read of the gradients that the step used; return False if there was no closure."""
+        """Take the readings of the gradients that the step used; return False if there was no closure."""
         left = self._evaluations.get(id(optimizer))
         if left is None:
             return False
@@ -572,7 +572,7 @@ class Gradients(SelfEnding):
         return self._watched.shares_of(optimizer, sample.plan.layout)
 
     def _norm_due(self) -> bool:
-        """Return whether this rank has to measure the norm: not where clipping has, or the chief can."""
+        """Return whether this rank has to measure the norm: not if clipping has, or the chief can."""
         if not self._hook.norm_every_step or self._clips.cover(self._watched.identities):
             return False
         return self._run.role.writes if self._watched.layout.alone else not self._rounds.full
@@ -622,7 +622,7 @@ class Gradients(SelfEnding):
             self._hand_on(sample, own)
 
     def _in_order(self, number: int, report: Callable[[], None]) -> None:
-        """Record what needs no other rank, now or after the earlier steps that still wait."""
+        """Record values that need no other rank, now or after the earlier steps that still wait."""
         if self._rounds.idle:
             report()
         elif not self._rounds.stuck:
@@ -687,7 +687,7 @@ class Gradients(SelfEnding):
     # --- problems -----------------------------------------------------------------------------------
 
     def _tell(self, what: str, hint: str) -> None:
-        """Report once what is left out."""
+        """Report the omitted measurements once."""
         if what not in self._said:
             self._said.add(what)
             error = RecordError(f"not recorded: {what}", hint=hint, path=self._run.log_dir)

@@ -57,7 +57,7 @@ def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -
 
     Args:
         model: The module, in the mode in which it is to be seen.
-        inputs: What it is called with: a tensor, a tuple of arguments or a mapping of named ones. None gives
+        inputs: Its arguments: a tensor, a tuple of arguments or a mapping of named ones. None gives
             the tree of its modules only.
         measure: Also time its operations.
 
@@ -81,7 +81,7 @@ def trace(model: torch.nn.Module, inputs: Any = None, *, measure: bool = True) -
 
 
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return what a module is called with as positional and named arguments."""
+    """Return a module's arguments as positional and named ones."""
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)), {}
@@ -201,14 +201,14 @@ def name_of(node: fx.Node) -> str:
 
 
 def operation(node: fx.Node) -> str:
-    """Return what a node does, as ``aten.linear``."""
+    """Return the operation of a node, as ``aten.linear``."""
     if node.op == "call_function":
         return str(node.target).removesuffix(".default")
     return {"placeholder": "Input", "get_attr": "Parameter", "output": "Output"}.get(node.op, node.op)
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Return the tensors in what an operation returns."""
+    """Return the tensors in an operation's result."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
@@ -270,7 +270,7 @@ def settle() -> None:
 def costs_of(
     program: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[NodeCost], dict[str, int]]:
-    """Return what each operation takes, the shortest of its times the bytes of its outputs, its FLOPs.
+    """Return the cost of each operation: the shortest of its times the bytes of its outputs, its FLOPs.
 
     Counted are matrix products, convolutions and attention, two for a multiplication with its addition, as
     ``torch.utils.flop_counter`` does; other operations are 0.
@@ -286,7 +286,7 @@ def costs_of(
 
 
 def modules_of(model: torch.nn.Module) -> list[Node]:
-    """Return the modules that have none in them, and the parameters, without what connects them."""
+    """Return the modules that have none in them, and the parameters, without their connections."""
     found = [
         Node(node_name(name.replace(".", "/")), "Parameter", shapes=[tuple(value.shape)])
         for name, value in model.named_parameters()
@@ -304,7 +304,7 @@ def own(module: torch.nn.Module) -> list[str]:
 
 
 def leaf_name(name: str, module: torch.nn.Module) -> str:
-    """Return the node of a module: within the scope of its name, where its parameters stand too."""
+    """Return the node of a module: within the scope of its name, together with its parameters."""
     return node_name("/".join([*name.split("."), type(module).__name__]).strip("/"))
 
 

@@ -1,8 +1,8 @@
-"""The ledger of what is watched: which optimizers step, and which parameters they have now.
+"""The ledger of watched objects: the optimizers that step, and their present parameters.
 
-A training changes what it trains: groups are added, optimizers are replaced, layers are unfrozen, adapters
+A training changes its parameters: groups are added, optimizers are replaced, layers are unfrozen, adapters
 come and go. The ledger compares identities at every step, which costs a few pointers, and tells those who
-measure. What nobody can follow is stated once in the run, with the step (``Run.unmeasured``).
+measure. Changes that nobody can follow are stated once in the run, with the step (``Run.unmeasured``).
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Silence:
         return True
 
     def over(self) -> bool:
-        """Return whether what was missing is there again."""
+        """Return whether the missing values are there again."""
         ended, self.since = self.since is not None, None
         return ended
 
@@ -276,12 +276,12 @@ def is_nested(optimizer: Optimizer) -> bool:
 class Evaluations:
     """The evaluations of the closure in one step of an optimizer, in whose gradients it is computed.
 
-    LBFGS and SAM evaluate it several times. What counts are the gradients that were there when the parameters
-    were last written: ``used`` is what was read of them.
+    LBFGS and SAM evaluate it several times. The gradients that count are those that were there when the
+    parameters were last written: ``used`` is their reading.
 
     Args:
         optimizer: The optimizer.
-        closure: What the user gave to ``step``.
+        closure: The user's argument of ``step``.
         read: Reads the gradients; called after each evaluation.
     """
 
@@ -303,7 +303,7 @@ class Evaluations:
         return result
 
     def used(self) -> Any:
-        """Return what was read of the gradients that the step used last; None if nothing was read."""
+        """Return the reading of the gradients that the step used last; None if nothing was read."""
         if self.count > 1:
             self._look()
         # Writing through ``.data`` leaves no trace: the last evaluation is then the best guess.

@@ -19,7 +19,7 @@ class IndexedLoader:
 
     This costs one reference per batch: even with workers, the sampler draws in this process, in the order of
     the batches. For everybody else the loader works as before. A loader of an ``IterableDataset`` has no
-    indices: call ``run.batch`` with what is known there, such as the shard and the offset.
+    indices: call ``run.batch`` with its own facts, such as the shard and the offset.
 
     Args:
         loader: The loader; ``len()`` is passed on. Any other iterable is left as it is.
@@ -63,7 +63,7 @@ class IndexedLoader:
 
 
 class _Noted:
-    """A sampler that notes what it draws."""
+    """A sampler that notes the indices that it draws."""
 
     def __init__(self, sampler: Any, drawn: deque[Any]) -> None:
         self._sampler, self._drawn = sampler, drawn

@@ -1,4 +1,4 @@
-"""The loss of every step, seen where it is computed; no device is waited for."""
+"""The loss of every step, seen at its computation; no device is waited for."""
 
 from __future__ import annotations
 

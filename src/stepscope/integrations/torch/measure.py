@@ -1,7 +1,7 @@
 """Tensors become rows of a table, each read once: on the CPU by the compiled loop, otherwise on their device.
 
 On the CPU nothing waits. On a device everything is queued behind existing work, the result arrives by one
-copy to page-locked memory, and another thread calls ``wait`` of what is returned.
+copy to page-locked memory, and another thread calls ``wait`` of the returned object.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def measure(table: StatisticsTable, parts: Parts, *, squares_only: bool = False)
         squares_only: Whether counts and sums of squares are enough.
 
     Returns:
-        What waits until the rows are there; None if they are.
+        An object that waits until the rows are there; None if they are.
     """
     here: list[tuple[int, Tensor]] = []
     there: dict[torch.device, list[tuple[int, Tensor]]] = {}
@@ -141,7 +141,7 @@ def _measure_here(table: StatisticsTable, parts: Parts, squares_only: bool) -> N
 
 
 def add(table: StatisticsTable, columns: Counts, *, squares_only: bool = False) -> None:
-    """Add parts of the CPU's memory to rows, by several threads where they are large.
+    """Add parts of the CPU's memory to rows, by several threads if they are large.
 
     Args:
         table: Where to.

@@ -18,7 +18,7 @@ WORKS = {
 
 
 def work_of(model: nn.Module) -> str | None:
-    """Return what this rank's part of a model is, as "pipeline 1"; None if all ranks do the same.
+    """Return the name of this rank's part of a model, as "pipeline 1"; None if all ranks do the same.
 
     Along the dimensions of data, sequence and tensor parallelism all ranks do the same. A parameter that
     lies in a part of a mesh leads to the whole of it.
@@ -44,7 +44,7 @@ def places_in(mesh: Any) -> dict[str, int]:
 
 
 def root_of(mesh: Any) -> Any:
-    """Return the mesh that a mesh is a part of; itself where it is whole."""
+    """Return the mesh that a mesh is a part of; itself if it is whole."""
     find = getattr(mesh, "_get_root_mesh", None)
     if find is None:  # before PyTorch 2.9
         from torch.distributed import device_mesh

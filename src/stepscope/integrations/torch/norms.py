@@ -1,9 +1,9 @@
 """The norm of all gradients in every step, with as little Python as possible.
 
 Training has just gone through more memory than any cache holds, so that each object touched here costs far
-more than in a separate loop. What does not change from step to step is prepared once; what remains is to ask
-each gradient for its address. Large ones are read by separate threads while the optimizer works: it must not
-change them, which is established in the first steps and checked in every further one.
+more than in a separate loop. Facts that do not change from step to step are prepared once; each step only
+asks each gradient for its address. Large ones are read by separate threads while the optimizer works: it must
+not change them, which is established in the first steps and checked in every further one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Norms:
     Attributes:
         able: Whether the parameters are of such a kind.
         watches: Whether ``finish`` has to wait for the optimizer's step.
-        reading_seconds: What it takes to read the gradients, where threads read them in parallel with the
+        reading_seconds: Time to read the gradients, if threads read them in parallel with the
             optimizer, which then gets less of the memory; 0 if ``begin`` reads them itself.
     """
 
@@ -180,7 +180,7 @@ class Readers:
             reader.ask(share[0], share[1], share[2], table.moments)
 
     def wait(self) -> bool:
-        """Return when what was asked for is there; whether anything was."""
+        """Wait for the requested readings; return whether there were any."""
         asked, self._asked = self._asked, []
         for reader, table in asked:
             reader.wait()

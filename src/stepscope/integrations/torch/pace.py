@@ -12,7 +12,7 @@ class Pace:
     Attributes:
         step_seconds: Running mean; 0 before the second step.
         sample_seconds: Running mean of a full sample; 0 before the first.
-        norm_seconds: Running mean of what the norm takes in a step with nothing else; 0 before the first.
+        norm_seconds: Running mean of the norm's time in a step with nothing else; 0 before the first.
     """
 
     def __init__(self) -> None:
@@ -27,15 +27,15 @@ class Pace:
         self._begun = (step, now)
 
     def took(self, seconds: float) -> None:
-        """Note what a full sample took."""
+        """Note the time of a full sample."""
         self.sample_seconds += (seconds - self.sample_seconds) * (0.3 if self.sample_seconds else 1)
 
     def normed(self, seconds: float) -> None:
-        """Note what the norm of a step took."""
+        """Note the time of a step's norm."""
         self.norm_seconds += (seconds - self.norm_seconds) * (0.1 if self.norm_seconds else 1)
 
     def cost_seconds(self, max_overhead: float | None) -> float:
-        """Return what a full sample counts as, so that samples and norms together stay within a budget.
+        """Return the cost of a full sample, so that samples and norms together stay within a budget.
 
         A budget of which norms take a half buys half as many samples, as if each cost twice as much.
 

@@ -57,7 +57,7 @@ class ParameterShare:
         entry: The parameter.
         index: This rank's number among those that hold the same part.
         holders: How many these are.
-        offset: Where the part lies among the raw gradients, in elements; -1 if it does not.
+        offset: Place of the part among the raw gradients, in elements; -1 if it does not.
         spread: How many ranks a partial gradient is spread over.
     """
 
@@ -76,7 +76,7 @@ class TableLayout:
     Attributes:
         names: Names of the rows.
         wanted: Which rows have statistics of their own.
-        shares: What this rank measures.
+        shares: This rank's shares.
         version: Number that all ranks compare.
         raw: Number of elements of the gradients that are exchanged as they are.
         raw_rows: For each of these parts its row, offset and number of elements.
@@ -123,7 +123,7 @@ def loose_entries(parameters: Iterable[Tensor], wanted: Any) -> list[ParameterEn
 
 
 def clean(name: str) -> str:
-    """Return a parameter's name without what wrappers put into it."""
+    """Return a parameter's name without the additions of wrappers."""
     for wrapper in WRAPPERS:
         name = name.replace(wrapper, "")
     while name.startswith("module."):  # DistributedDataParallel, DataParallel
@@ -163,7 +163,7 @@ def local_part(tensor: Any) -> Tensor:
 
 
 def coordinates(tensor: Any) -> tuple[object, ...]:
-    """Return which shard of a DTensor this rank holds; the same for replicas, () for what is whole."""
+    """Return which shard of a DTensor this rank holds; the same for replicas, () for a whole one."""
     if not is_distributed(tensor):
         return ()
     where = tensor.device_mesh.get_coordinate()

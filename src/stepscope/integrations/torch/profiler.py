@@ -32,7 +32,7 @@ def cuda_in_use() -> bool:
 
 
 def memory_facts() -> dict[str, int]:
-    """Return bytes by name: ``resident_bytes`` and, of the current device, what the allocator holds.
+    """Return bytes by name: ``resident_bytes`` and, of the current device, the bytes of the allocator.
 
     The peak is the program's own: it is not reset here, because the program may be watching it.
     """
@@ -127,11 +127,11 @@ class TorchProfiler:
         return span
 
     def memory(self) -> dict[str, int]:
-        """Return what memory holds now, in bytes."""
+        """Return the memory in use, in bytes."""
         return memory_facts()
 
     def stop(self) -> Export:
-        """End recording; what takes long is left to the export.
+        """End recording; slow work is left to the export.
 
         A device is waited for, as the work of the last step would be missing otherwise.
         """
@@ -211,7 +211,7 @@ def prepare(profile: Any) -> None:
 
 
 def activities() -> list[Any]:
-    """Return what can be recorded here: the host, and a device that the program uses."""
+    """Return the activities that can be recorded here: the host, and a device that the program uses."""
     chosen = [torch.profiler.ProfilerActivity.CPU]
     if cuda_in_use():
         chosen.append(torch.profiler.ProfilerActivity.CUDA)
@@ -253,7 +253,7 @@ _HEAD_BYTES = 1 << 16
 
 
 def join(plain: Path, found: list[ProcessSpans]) -> Joined:
-    """Return what adds spans of other processes to a Kineto file; nothing if its header is unusual."""
+    """Return the step that adds spans of other processes to a Kineto file; nothing if its header is unusual."""
     if not found:
         return 0, b""
     with plain.open("rb") as file:

@@ -19,12 +19,12 @@ SKIPPED = "gradients/skipped_steps"
 class LearningRates:
     """Records the learning rate that each step of an optimizer used.
 
-    The tag is ``optimizer/lr``. From where the rates of several groups of parameters differ, it is
+    The tag is ``optimizer/lr``. From the step at which the rates of parameter groups differ, it is
     ``optimizer/lr/…`` with the group's ``name``, or its number.
 
     Args:
         optimizer: Whose rates.
-        run: Where they are recorded.
+        run: The run to record into.
         name: Of the optimizer, if there are several: the tag is then ``optimizer/NAME/lr``.
     """
 
@@ -82,7 +82,7 @@ class LossScaleRecorder(Hook):
 
     Args:
         scaler: Of ``torch.amp``.
-        run: Where it is recorded.
+        run: The run to record into.
     """
 
     def __init__(self, scaler: Any, run: Run) -> None:

@@ -53,7 +53,7 @@ class RoundsReport:
         self._finite, self._onset = True, onset
 
     def clipped_only(self, step: int, noted: Sequence[ClipCall | Cut]) -> None:
-        """Record what clipping reported about all gradients, which may still be on a device."""
+        """Record clipping's report on all gradients, which may still be on a device."""
         clips = norms(noted)
         if clips and len(clips) == len(noted):
             before = total([clip.norm for clip in clips])
@@ -94,7 +94,7 @@ class RoundsReport:
         clips: Sequence[ClipCall | Cut],
         unclipped: Array | None = None,
     ) -> None:
-        """Record a step whose table is that of all ranks.
+        """Record a step with the table of all ranks.
 
         Args:
             plan: How it was measured.
@@ -132,7 +132,7 @@ class RoundsReport:
         self._writer.numbers(dict(zip(tags, moments[there, NONFINITE].tolist(), strict=True)), step)
 
     def _norms(self, gradients: Array, clips: Sequence[ClipCall | Cut], cut: float) -> dict[str, float]:
-        """Return the norm as it was before clipping, and after it where there was any."""
+        """Return the norm as it was before clipping, and after it if there was any."""
         after = total_norm(gradients)
         numbers = {self._tag("gradients", "nonfinite_count"): float(gradients[:, NONFINITE].sum())}
         before = after

@@ -65,7 +65,7 @@ class RouterHook(Hook):
                 self._handles += each.look()
 
     def after_step(self, step: int) -> None:
-        """Record what was seen."""
+        """Record the observed loads."""
         if not self._handles:
             return
         self._release()
@@ -192,7 +192,7 @@ def number(places: list[nn.Module], names: tuple[str, ...]) -> int | None:
 
 
 def flat(output: Any) -> Iterator[Tensor]:
-    """Yield the tensors of what a module returned."""
+    """Yield the tensors of a module's result."""
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, dict):

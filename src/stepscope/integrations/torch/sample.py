@@ -35,7 +35,7 @@ class SamplePlan:
     Attributes:
         number: Of the step.
         layout: The rows.
-        of: What: of ``gradients``, ``weights`` and ``updates``.
+        of: The quantities: of ``gradients``, ``weights`` and ``updates``.
         full: Whether all statistics are wanted, or only the norm of the gradient.
         histograms: Whether histograms are, too.
         chosen: Which rows' own statistics.
@@ -63,7 +63,7 @@ class SamplePlan:
 
 
 def blocks(of: Sequence[str]) -> tuple[str, ...]:
-    """Return what a table has rows for; gradients always, for their norm."""
+    """Return the quantities in a table's rows; gradients always, for their norm."""
     return ("gradients", *(kind for kind in of if kind != "gradients"))
 
 
@@ -73,7 +73,7 @@ class StepSample:
 
     Args:
         plan: How to measure.
-        tell: Called with what is left out, and a hint.
+        tell: Called with an omitted measurement, and a hint.
 
     Attributes:
         begun: Identities of the optimizers whose step has begun.
@@ -82,7 +82,7 @@ class StepSample:
         table: The rows; None if this rank measures nothing.
         pending_sums: Whether a gradient was seen that needs a new layout.
         closed: Whether the measurements were handed on.
-        seconds: What measuring took.
+        seconds: Duration of measuring.
     """
 
     plan: SamplePlan
@@ -112,7 +112,7 @@ class StepSample:
 
         Args:
             optimizer: The optimizer.
-            shares: What this rank measures of its parameters.
+            shares: This rank's shares of its parameters.
         """
         if self.table is None:
             return
@@ -230,7 +230,7 @@ class StepSample:
     # --- after it -----------------------------------------------------------------------------------
 
     def updates(self, optimizer: Optimizer) -> None:
-        """Measure what an optimizer's step did to the weights."""
+        """Measure an optimizer's change of the weights."""
         changes: Parts = []
         trained = self._trained.pop(id(optimizer), None)
         for row, share, before in self._before.pop(id(optimizer), ()):
@@ -280,7 +280,7 @@ def part_of(share: ParameterShare, gradient: Any, whole: bool) -> Tensor:
 
 
 def difference(after: Tensor, before: Tensor) -> Tensor:
-    """Return what a step added, exactly: the difference of narrow numbers in float32."""
+    """Return the change by a step, exactly: the difference of narrow numbers in float32."""
     if before.element_size() < 4:
         return after.to(torch.float32).sub_(before.to(torch.float32))
     return before.neg_().add_(after)

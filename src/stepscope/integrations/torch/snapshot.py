@@ -2,7 +2,7 @@
 
 A snapshot says which blocks there are; with a history, also which line of Python allocated each. The history
 is recorded only while a capture asked for it runs. When memory runs out there is no history unless the
-program records one, but the blocks show what filled the memory. ``stepscope profile memory FILE`` reads both.
+program records one, but the blocks show the use of the memory. ``stepscope profile memory FILE`` reads both.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class OutOfMemory:
 
         Args:
             who: Whom to stop for.
-            place: Returns where the next snapshot goes.
-            told: Called with what was written.
+            place: Returns the path of the next snapshot.
+            told: Called with the written path.
         """
         internals: Any = torch._C
         attach = getattr(internals, "_cuda_attach_out_of_memory_observer", None)

@@ -1,11 +1,11 @@
-"""Marks where the stages of a training step begin, from hooks of PyTorch; no device is waited for.
+"""Marks the beginnings of a training step's stages, from hooks of PyTorch; no device is waited for.
 
 ``forward`` begins when a module of the model is called in training, whoever calls it and whichever module it
 is; ``backward`` when autograd is asked for gradients, and it goes on to the optimizer; ``optimizer`` is the
 call of its step, without a closure in it. If no module is called, as in a compiled or a functional model,
-what lies between the data's arrival and the backward pass is ``forward``. On an accelerator the time from
-the data's arrival to the first call of a module is ``copy``. All other time is the rest: what it was is not
-known. All is time of the host; where the model is on a device that has events, they are timed there, too
+the time between the data's arrival and the backward pass is ``forward``. On an accelerator the time from
+the data's arrival to the first call of a module is ``copy``. All other time is the rest: its use is not
+known. All is time of the host; if the model is on a device that has events, they are timed there, too
 (``completion``).
 """
 
@@ -53,7 +53,7 @@ class Phases:
         """Whether the forward pass before the last backward pass was seen."""
 
     def _begin(self) -> None:
-        """Forget what a step left that did not come to its end."""
+        """Forget the stages of a step that did not come to its end."""
         if self._stages.fresh:
             self._stepping = 0
             self._entered = self._after_backward = self._differentiating = False
@@ -250,7 +250,7 @@ class StageMarks:
             self._fail(error)
 
     def _look(self, seen: bool) -> None:
-        """Learn from a backward pass whether the model is still called where it was."""
+        """Learn from a backward pass whether the model is still called as before."""
         self._depth = 0
         if self._left:
             self._left -= 1
@@ -266,7 +266,7 @@ class StageMarks:
                 self._learn(1)
 
     def backward_ended(self) -> None:
-        """End the backward pass; what follows belongs to its stage if the optimizer comes next."""
+        """End the backward pass; the time after it belongs to its stage if the optimizer comes next."""
         if self._phases is not None:
             self._phases.backward_ended()
 

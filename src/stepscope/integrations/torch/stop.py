@@ -63,7 +63,7 @@ class Stop:
 
 
 def _store() -> Any:
-    """Return what all processes can read and write, None if the process is alone."""
+    """Return the store of all processes, None if the process is alone."""
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
         return None
     return dist.distributed_c10d._get_default_store()

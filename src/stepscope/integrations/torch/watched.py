@@ -51,7 +51,7 @@ class WatchedParameters:
         entries: The parameters.
         layout: Their rows in the table of statistics.
         identities: ``id`` of each parameter of the layout.
-        shares: What this rank holds of the parameters of an optimizer, by the optimizer's ``id``.
+        shares: This rank's shares of the parameters of an optimizer, by the optimizer's ``id``.
         plain: True if one optimizer's whole parameters are here.
         norms: Measures the norm alone; None if that cannot be done apart.
         coming: A layout that the ranks agreed on and that the next step begins to use.
@@ -204,7 +204,7 @@ class WatchedParameters:
         return single(self.entries) if self._ranks is None else agree(self._ranks, self.entries, version)
 
     def shares_of(self, optimizer: Optimizer, layout: TableLayout) -> list[ParameterShare]:
-        """Return what this rank measures of an optimizer's parameters by a layout."""
+        """Return this rank's shares of an optimizer's parameters in a layout."""
         if layout is self.layout:
             return self.shares[id(optimizer)]
         own = set(map(id, parameters_of(optimizer)))

@@ -31,7 +31,7 @@ class AtStart:
     """The first call of a worker; it is sent to the worker, so that it holds plain things only.
 
     Args:
-        folder: Where the worker leaves its spans.
+        folder: The file for the worker's spans.
         earlier: The user's own ``worker_init_fn``, None for none.
     """
 

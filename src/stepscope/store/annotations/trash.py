@@ -1,4 +1,4 @@
-"""Deleted runs: moved into ``.stepscope/trash``, from which they can be restored."""
+"""Deleted runs: moved into ``.stepscope/trash``, which can give them back."""
 
 from __future__ import annotations
 
