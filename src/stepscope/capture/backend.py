@@ -24,7 +24,7 @@ class CaptureOptions:
     """The options of a recording.
 
     Attributes:
-        show_dataflow: Which operator made what another used, if that is optional.
+        show_dataflow: Which operator made another's input, if that is optional.
         show_memory: Allocations.
         record_shapes: Shapes of operators' inputs.
         with_stack: Python stacks.
@@ -55,7 +55,7 @@ class Exported:
     Attributes:
         path: The profile: a file, or a directory that one opens as a whole.
         dropped: Events that were not kept, by reason.
-        notes: What the reader should know.
+        notes: Notes for the reader.
         extra: Further facts, JSON.
     """
 
@@ -66,7 +66,7 @@ class Exported:
 
 
 Export = Callable[[Path], Exported]
-"""Writes what was captured to the path that was claimed for it, off the training thread."""
+"""Writes the captured events to the path that was claimed for it, off the training thread."""
 
 
 class Backend(Protocol):
@@ -93,7 +93,7 @@ class Backend(Protocol):
         """
 
     def stop(self) -> Export:
-        """End recording and return what writes the file; called after every ``start`` that succeeded."""
+        """End recording and return the writer of the file; called after every ``start`` that succeeded."""
 
 
 def mark(backend: Backend, step: int) -> AbstractContextManager[Any]:
@@ -125,7 +125,7 @@ _HOMES = {
     "python": "stepscope.integrations.python.profiler",
 }
 _WORKERS = {"torch.utils.data": "stepscope.integrations.torch.workers"}
-"""Libraries whose worker processes leave spans for a capture, by what a program has imported."""
+"""Libraries whose worker processes leave spans for a capture, by the imports of the program."""
 _ORDER = ("torch", "jax", "tensorflow")
 NAMES = tuple(_HOMES)
 
@@ -151,7 +151,7 @@ def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) ->
 
 
 def framework(modules: dict[str, Any]) -> str:
-    """Return the framework whose profiler sees most of this program, judging by what it has imported."""
+    """Return the framework whose profiler sees most of this program, judging by its imports."""
     keras = modules.get("keras")
     if keras is not None:
         config = getattr(keras, "config", None)
@@ -165,7 +165,7 @@ def framework(modules: dict[str, Any]) -> str:
 
 
 def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Make worker processes started from now on leave spans; return what ends this. Never raises."""
+    """Make new worker processes leave spans; return the function that ends this. Never raises."""
     present = sys.modules if modules is None else modules
     watched: list[Any] = []
     for library, home in _WORKERS.items():

@@ -2,8 +2,8 @@
 
 The unit is stolen time: seconds that training took longer because of a capture. It has three parts.
 
-- Of the captured steps: their durations less as many usual ones, and the hook's own calls where they lie
-  outside of steps. That is never less than the stalls at start and stop.
+- Of the captured steps: their durations less as many usual ones, and the hook's own calls if they lie outside
+of steps. That is never less than the stalls at start and stop.
 - Of the steps that ran while the profiler's result was written, likewise.
 - Of the steps that ran while the profile was analysed, and the few after that, likewise.
 
@@ -12,16 +12,16 @@ chance. Chance evens out in the sum over all captures, and only that sum, of eac
 be at least 0.
 
 The usual duration is the mean of the last undisturbed steps, without the rare long ones caused by a
-checkpoint or an evaluation: a median would book as stolen what chance adds to some steps of any loop. A
-capture is booked by those before it, and again once as many have come after it: a drift in speed then adds as
-much on one side as it takes on the other.
+checkpoint or an evaluation: a median would count as stolen the time that chance adds to some steps of any
+loop. A capture is booked by those before it, and again once as many have come after it: a drift in speed then
+adds as much on one side as it takes on the other.
 
-A capture that is held to the budget may begin once the stolen time of all such captures, with what this one
-is expected to cost, is below ``max_overhead`` of the time since the run began. Above half of that, it also
-waits until the one before is booked for good: a run that captured whenever its account happens to be low
-would cost more than it says. The first one is always allowed, so that a short run has a profile; a run
-shorter than its cost over ``max_overhead`` stays above the budget, and the profile says so. What the user
-asked for is booked, too, but the budget neither limits it nor pays for it.
+A capture that is held to the budget may begin once the stolen time of all such captures, with the expected
+cost of this one, is below ``max_overhead`` of the time since the run began. Above half of that, it also waits
+until the one before is booked for good: a run that captured whenever its account happens to be low would cost
+more than it says. The first one is always allowed, so that a short run has a profile; a run shorter than its
+cost over ``max_overhead`` stays above the budget, and the profile says so. The user's own captures are
+counted, too, but the budget neither limits it nor pays for it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CaptureAccount:
     stop_s: float = 0.0
 
     def captured_s(self, usual_s: float | None) -> float:
-        """Return the seconds stolen up to the stop: at least what the stalls at start and stop took.
+        """Return the seconds stolen up to the stop: at least the stalls at start and stop.
 
         Args:
             usual_s: Duration of an undisturbed step in seconds; None if that is not known.
@@ -107,13 +107,13 @@ class CaptureBudget:
         self.captures = self.held = 0
         """How many are settled, and how many of them were held to the budget."""
         self._free_s = 0.0
-        """Of the stolen time, what captures stole that were not."""
+        """The stolen time of captures that are not held to it."""
         self._normal: deque[float] = deque(maxlen=TYPICAL_STEPS)
         self._trailing = 0
         self._calm_left = 0
         """Undisturbed steps until the last capture is booked for good."""
         self._last: tuple[CaptureAccount, float | None] | None = None
-        """The last capture and by what it was booked, until that is done for good."""
+        """The last capture and by which it was counted, until that is done for good."""
         self._last_held = True
 
     def normal(self, seconds: float) -> None:
@@ -146,10 +146,10 @@ class CaptureBudget:
         return self.captured_s + max(self.writing_s, 0.0) + max(self.after_s, 0.0)
 
     def settle(self, account: CaptureAccount, *, held: bool = True) -> float:
-        """Book a capture and return what it stole in seconds, by chance below 0.
+        """Count a capture and return its stolen time in seconds, by chance below 0.
 
         Args:
-            account: What it cost.
+            account: Its cost.
             held: Whether it was held to the budget.
         """
         self._rebook()
@@ -185,7 +185,7 @@ class CaptureBudget:
         self._last = None
 
     def _excuse(self, before: float) -> None:
-        """Take what was stolen since off the account, if the last capture is not held to the budget."""
+        """Take the time stolen since off the account, if the last capture is not held to the budget."""
         if not self._last_held:
             self._free_s += self.stolen_s - before
 

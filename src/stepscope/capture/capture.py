@@ -19,7 +19,7 @@ Steady = Callable[[], float]
 
 @dataclass
 class Order:
-    """Why a capture is made, and of what.
+    """The cause and the content of a capture.
 
     Attributes:
         cause: As in :class:`~stepscope.capture.files.CaptureRecord`.
@@ -48,15 +48,15 @@ class RunningCapture:
     """A running capture.
 
     Args:
-        order: What is wanted.
+        order: The order.
         backend: Records.
         before: The steps before it.
         steady: Clock in seconds.
 
     Attributes:
         steps: Numbers of the steps recorded so far.
-        account: What it costs.
-        memory: What memory held after each step, where the backend knows.
+        account: The cost.
+        memory: Memory in use after each step, if the backend knows.
         measured: Steps that other hooks of the run measure, as far as was known at the start.
     """
 

@@ -41,17 +41,17 @@ class CaptureRecord:
 
     Attributes:
         name: Of the profile, without ending.
-        path: From the run's directory, with forward slashes; absolute where it lies elsewhere.
+        path: From the run's directory, with forward slashes; absolute if it lies elsewhere.
         summary: Likewise, of the summary that the side process writes.
         steps: Numbers of the steps in it.
         cause: "schedule", "predicate", "request", "signal", "slow step" or "alert".
-        reason: The cause in words, "" where there is nothing to add.
+        reason: The cause in words, "" if there is nothing to add.
         request: Id of the request that asked for it.
-        cost: What it cost: see ``docs/guides/capture.md``.
+        cost: Its cost: see ``docs/guides/capture.md``.
         dropped: Events that were not kept, by reason.
-        memory: What memory held at the end of each step.
+        memory: Memory in use at the end of each step.
         before: Steps before the capture: number, seconds, seconds waited for data.
-        facts: What the alert knew.
+        facts: The alert's facts.
         failure: Why there is no profile.
         not_analysed: Why there is no summary of it.
     """
@@ -81,7 +81,7 @@ class CaptureRecord:
     not_analysed: str | None = None
 
     def as_json(self) -> str:
-        """Return the facts as JSON; what JSON cannot hold becomes text."""
+        """Return the facts as JSON; values that JSON cannot hold become text."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False, default=str)
 
 
@@ -151,7 +151,7 @@ def signal_name(number: int) -> str:
 
 ASKED_FOR = ("request", "signal", "alert", "out of memory")
 MOST_BYTES = 16 << 20
-"""Of a request, or of what is known of a profile: whoever may write to the log directory may leave one."""
+"""Of a request, or of a profile's facts: whoever may write to the log directory may leave one."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,10 @@ class KeptProfile:
 
 
 def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptProfile]:
-    """Return what has to go, oldest first.
+    """Return the profiles to delete, oldest first.
 
-    At most ``max_profiles`` are left that nothing refers to. There are fewer of these, but never none, where
-    all together would be more than twice as many.
+    At most ``max_profiles`` are left that nothing refers to. There are fewer of these, but never none, if all
+    together would be more than twice as many.
     """
     known = list(profiles)
     free = unreferenced(known)
@@ -244,7 +244,7 @@ def remove(path: Path) -> None:
 
 
 def bound(folder: Path, log_dir: Path, rank: int, max_profiles: int) -> int:
-    """Delete what exceeds the limit; return how many profiles of the rank something refers to."""
+    """Delete the profiles above the limit; return how many profiles of the rank something refers to."""
     profiles = find(folder, log_dir, rank)
     for profile in to_delete(profiles, max_profiles):
         delete(folder, profile)

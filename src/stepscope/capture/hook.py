@@ -50,10 +50,10 @@ class ProfilerHook(Hook):
     """Captures a few steps at intervals: ``Run(…, hooks=[ProfilerHook(save_steps=500)])``.
 
     The first capture is made after ``skip_first`` steps, so that a short run has one; the next ones at the
-    multiples of ``save_steps``, or ``save_secs`` after the previous one. What you ask for happens: a capture
-    is skipped or moved only if ``max_overhead`` requires it, if the previous profile is still being written,
-    or if another hook measures those steps; the console and the page then say so. Without an interval, steps
-    are only captured on request: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
+    multiples of ``save_steps``, or ``save_secs`` after the previous one. Your requests are met: a capture is
+    skipped or moved only if ``max_overhead`` requires it, if the previous profile is still being written, or
+    if another hook measures those steps; the console and the page then say so. Without an interval, steps are
+    only captured on request: from the page, by ``stepscope capture RUN``, by a signal, an alert or a slow
     step.
 
     Profiles are written and analysed off the training thread. A profile never stops the training:
@@ -70,7 +70,7 @@ class ProfilerHook(Hook):
         max_profiles: Profiles kept per rank. The oldest are deleted, except those that were requested or
             whose advice is not repeated. Once there are twice as many of these, schedule and alerts make no
             more.
-        output_dir: Where profiles are written; by default ``profiles`` in the run's directory.
+        output_dir: Directory of the profiles; by default ``profiles`` in the run's directory.
         show_dataflow: Record which operator feeds which, if that is optional.
         show_memory: Record allocations.
         record_shapes: Record the shapes of operators' inputs.
@@ -195,7 +195,7 @@ class ProfilerHook(Hook):
         self._backend = self._backend or backend
 
     def before_step(self, step: int) -> None:
-        """Begin what could not begin at the end of the previous step."""
+        """Begin a capture that could not begin at the end of the previous step."""
         capture = self._capture
         if capture is not None:
             capture.entered = True
@@ -247,8 +247,8 @@ class ProfilerHook(Hook):
             step: Its number.
             seconds: Its duration.
             waited: Seconds it waited for data; None if nobody measured that.
-            looping: The next step's data is asked for right after; else what lies between two steps belongs
-                to neither.
+            looping: The next step's data is asked for right after; else the time between two steps belongs to
+                neither.
         """
         self._asked_first = True
         if self._oom_tries:
@@ -273,7 +273,7 @@ class ProfilerHook(Hook):
         return self._slow.found(past[1])
 
     def _left(self) -> None:
-        """End recording with a loop over data: what comes after it may take long, and is not a step.
+        """End recording with a loop over data: work after it may take long, and is not a step.
 
         Steps that were recorded are kept. A capture that has none yet is made when the next loop begins.
         """
@@ -289,7 +289,7 @@ class ProfilerHook(Hook):
         self._finish(capture)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
-        """Keep what was captured so far and wait a bounded time for it to be written."""
+        """Keep the steps captured so far and wait a bounded time for it to be written."""
         self._triggers.stop()
         forget = getattr(self._backend, "forget_out_of_memory", None)
         if forget is not None:
@@ -311,8 +311,8 @@ class ProfilerHook(Hook):
         """Request a capture of the next ``num_steps`` steps; from any thread.
 
         Args:
-            reason: What happened, for the page.
-            facts: What is known of it; JSON.
+            reason: The cause, for the page.
+            facts: Its facts; JSON.
 
         Returns:
             Whether it will be done; False while such a request is waiting already.

@@ -5,7 +5,7 @@ microsecond, whether or not anybody captures. Times are Unix nanoseconds, the cl
 
 For stacks the parent raises a flag in a file that its workers map into memory: the number of a capture, 0
 while there is none. In each worker a thread checks it ten times a second and at every batch. While it is
-raised, the thread notes every few milliseconds where the worker is in its batch, in a separate file.
+raised, the thread notes the worker's stack every few milliseconds, in a separate file.
 
 The parent reads both once a capture is written. Nothing is asked of a worker that is busy or dead, and
 nobody waits for one.
@@ -115,7 +115,7 @@ class WorkerSampler:
                     self._wake.clear()
 
     def sample(self) -> bool:
-        """Note where the worker is; return whether a capture wants that.
+        """Note the worker's stack; return whether a capture wants that.
 
         Raises:
             OSError: It cannot be written.
@@ -152,7 +152,7 @@ def _texts(calls: list[Call]) -> tuple[str, ...]:
 
 
 def read_stacks(folder: Path, number: int, shift_ns: int = 0) -> list[dict[str, object]]:
-    """Return what the workers noted in one capture, as JSON types; never raises.
+    """Return the workers' notes in one capture, as JSON types; never raises.
 
     Args:
         folder: Of the parent.
@@ -217,7 +217,7 @@ class Span:
     """One stretch of work of a process.
 
     Attributes:
-        name: What it did.
+        name: The work.
         begun_ns: Unix time.
         ended_ns: Likewise.
         number: Of the batch, counted by the worker from 0; -1 if it has none.
@@ -267,7 +267,7 @@ class SpanRing:
 
 
 def read_ring(path: Path, since_ns: int, until_ns: int) -> ProcessSpans:
-    """Return what a process did between two times.
+    """Return the spans of a process between two times.
 
     Raises:
         OSError: The file cannot be read.
@@ -345,12 +345,12 @@ class Processes:
                 self._flag.number = 0
 
     def stacks(self, capture: int, shift_ns: int) -> list[dict[str, object]]:
-        """Return what workers sampled in a capture, their Unix times shifted; never raises."""
+        """Return the samples of workers in a capture, their Unix times shifted; never raises."""
         folder = self.folder
         return read_stacks(folder, capture, shift_ns) if folder is not None and capture else []
 
     def during(self, since_ns: int, until_ns: int | None = None) -> list[ProcessSpans]:
-        """Return what workers did between two times, without those that did nothing; never raises."""
+        """Return the spans of workers between two times, without idle ones; never raises."""
         folder, until = self.folder, time.time_ns() if until_ns is None else until_ns
         if folder is None or self._owner != os.getpid():
             return []

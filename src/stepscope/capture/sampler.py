@@ -2,7 +2,7 @@
 
 Recording every call makes a program with many calls several times slower. Looking a hundred to a thousand
 times a second costs a few percent, whatever the program does, and only in the steps that are captured. Each
-sample holds where the thread is, line by line, and how long it could run since the previous sample, on a
+sample holds the thread's stack, line by line, and how long it could run since the previous sample, on a
 processor or in the queue for one: so waiting can be told from working, even on a busy machine.
 
 The samples lie beside the profile, as ``PROFILE.stacks``: JSON, gzipped. They have their own clock and the
@@ -40,7 +40,7 @@ _MESSAGE = "Compiling %s with global shapes and types %s"
 
 
 class CompileLog(logging.Filter):
-    """Notes what is compiled between ``begin`` and ``end``.
+    """Notes compilations between ``begin`` and ``end``.
 
     Args:
         clock: Returns ns; steady.
@@ -70,7 +70,7 @@ class CompileLog(logging.Filter):
             logger.setLevel(self._level)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Note what a record says about compiling; return whether it would have been shown anyway."""
+        """Note a record about compiling; return whether it would have been shown anyway."""
         given = record.args
         if isinstance(given, tuple) and len(given) > 1 and str(record.msg).startswith(_MESSAGE):
             name, shapes = given[:2]
@@ -92,9 +92,9 @@ def _installed() -> tuple[str, ...]:
 
 
 def called_text(code: CodeType, instruction: int) -> str:
-    """Return ``<call of pickle.dump>`` where a line of the program calls something at an instruction.
+    """Return ``<call of pickle.dump>`` if a line of the program calls something at an instruction.
 
-    Empty for code of installed packages, if nothing is called, and where Python does not tell columns
+    Empty for code of installed packages, if nothing is called, or if Python does not tell columns
     (before 3.11) or the source is not there.
 
     Args:
@@ -227,7 +227,7 @@ class StackSampler:
         self._numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _note_called(self, threads: dict[int, list[Call]]) -> None:
-        """Note the threads that Python did not start: what runs there was called by XLA or autograd."""
+        """Note the threads that Python did not start: their work was called by XLA or autograd."""
         for ident in threads.keys() - threading._active.keys():  # type: ignore[attr-defined]
             times, numbers = self._called.setdefault(ident, ([], []))
             if len(times) < MOST_SAMPLES:
@@ -296,7 +296,7 @@ class StackSampler:
             self._thread.join()
         frames: dict[str, int] = {}
         told: dict[tuple[int, int], tuple[int, str]] = {}
-        """Of each call its frame, and what it calls if that is known."""
+        """The frame of each call, and the callee if known."""
         stacks: list[list[int]] = []
         for key in self._stacks:
             calls = list(zip(key[-2::-2], key[-1::-2], strict=True))
@@ -337,7 +337,7 @@ class ThreadTime:
     def __init__(self) -> None:
         self._clock, self._file = -1, -1
         self.queued_ns = -1
-        """Of what was asked for last, the part in which it waited for a processor; -1 if not known."""
+        """The part of the last answer in which it waited for a processor; -1 if not known."""
         make = getattr(time, "pthread_getcpuclockid", None)
         with contextlib.suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Decides which capture begins with the next step: what was asked for, what is due, what prevents it.
+"""Decides which capture begins with the next step: requests, due captures, obstacles.
 
 A line on the console and a mark in the run for the first due capture that is skipped; those that follow it
 are counted, and the next profile says how many. A capture that is moved says so on the console and in its
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.record.run import Run
 
 NEVER = (MOST, -MOST, MOST, math.inf)
-"""Result of ``Schedule.rest`` where nothing will ever be due."""
+"""Result of ``Schedule.rest`` if nothing will ever be due."""
 SKIP_FIRST = 5
-"""The first steps compile, tune and fill caches, so they do not show what training costs."""
+"""The first steps compile, tune and fill caches, so they do not show the cost of training."""
 
 
 class BeginVerdict(Enum):
@@ -212,7 +212,7 @@ class SlowSteps:
         return EVERY - self._seen % EVERY, self._limit
 
     def reason(self, step: int, seconds: float) -> str:
-        """Say what was found."""
+        """Return the sentence about the slow steps."""
         return f"step {step} took {1e3 * seconds:.1f} ms, the median is {1e3 * self._median:.1f} ms"
 
 
@@ -289,7 +289,7 @@ class Due:
         return f", also in place of {of_steps}"
 
     def close(self) -> None:
-        """Report what still waits when the run ends."""
+        """Report requests that still wait when the run ends."""
         if self._waits is not None:
             (order, due, why, _), self._waits = self._waits, None
             self.skip(order, due, f"{why}, until the run ended")
@@ -342,7 +342,7 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a capture takes, and what bounds it.
+    """The size of a capture, and its bounds.
 
     Attributes:
         num_steps: Steps in one capture.
@@ -368,11 +368,11 @@ class Planner:
 
     Args:
         run: Whose other hooks measure steps, too.
-        schedule: The rhythm or predicate; one without either where this rank follows none.
-        orders: What was asked for and waits; other threads append to it.
-        limits: What bounds a capture.
+        schedule: The rhythm or predicate; one without either if this rank follows none.
+        orders: Waiting requests; other threads append to it.
+        limits: The bounds of a capture.
         budget: The share of the run's time that captures took.
-        writing: Writes profiles, and says what failed.
+        writing: Writes profiles, and reports failures.
         due: Told of captures that are skipped or moved.
         ready: Says whether a capture may begin that does not wait for the analysis of the one before.
         free: Says whether nothing is written or analysed at all.
@@ -406,7 +406,7 @@ class Planner:
         return self._schedule.rest(now) if self.follows else NEVER
 
     def choose(self, step: int) -> Order | None:
-        """Return what begins with the step that comes next; None for nothing."""
+        """Return the capture that begins with the next step; None for nothing."""
         for order in tuple(self._orders) if self._orders else ():
             if order.at_step is not None and step > order.at_step:
                 self._orders.remove(order)
@@ -431,7 +431,7 @@ class Planner:
             return False
 
     def _has_room(self, order: Order, step: int) -> bool:
-        """Return whether there is room for what an alert or a slow step asks for; report if not."""
+        """Return whether there is room for the capture of an alert or a slow step; report if not."""
         if order.cause == "alert" and self._writing.full:
             self._writing.failed(
                 order, step, self._many(), "delete some in the run's folder, or raise max_profiles"
@@ -443,7 +443,7 @@ class Planner:
         return True
 
     def _scheduled(self, step: int) -> Order | None:
-        """Return what is due by schedule or predicate and may begin with this step."""
+        """Return the capture that is due by schedule or predicate and may begin with this step."""
         if self._schedule.predicate is None:
             order = Order("schedule", self._limits.num_steps)
         else:

@@ -104,7 +104,7 @@ def steps_ahead(steps: Sequence[float], poll_secs: float) -> int:
     """Return how many steps ahead a plan must name, so that every rank reads it before.
 
     Three polls and a second for the file to show on a network file system; at least two steps, because the
-    ranks of a job are at most one step apart where they communicate in each. The time is converted to steps
+    ranks of a job are at most one step apart if they communicate in each. The time is converted to steps
     by their median, because a single long step says nothing about those to come; but if many are long, as the
     mean shows, nobody waits longer than ``PATIENCE_SECS`` for that.
 
@@ -201,7 +201,7 @@ class Triggers:
             self._run.report("profile", told, points=0, later=True)
 
     def look(self) -> None:
-        """Take what is new; this costs one ``stat`` if nothing is.
+        """Take new requests; without any, this costs one ``stat``.
 
         Raises:
             OSError: The directory cannot be read.

@@ -3,7 +3,7 @@
 The profiler's own result is turned into a file on a thread, which then starts the analysing process; a second
 thread waits for that. Meanwhile the hook reports every step as disturbed. Once all is done, the next step
 settles the account, and the pointer with its cost goes into the run. A requested capture does not wait for
-the analysis of an earlier profile: the account is then settled with what it holds.
+the analysis of an earlier profile: the account is then settled as it is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
     """Begin to analyse a profile; None if no process could be started.
 
     Args:
-        profile: What was captured.
-        summary: Where the summary goes.
+        profile: The capture.
+        summary: Path of the summary.
     """
     return started(command(profile, summary), subprocess.PIPE)
 
@@ -90,7 +90,7 @@ def started(words: list[str], stderr: int) -> subprocess.Popen[bytes] | None:
 
 
 def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) -> str | None:
-    """Wait for the analysis; return what went wrong, None if nothing.
+    """Wait for the analysis; return an error, or None.
 
     Args:
         process: From ``start``.
@@ -128,9 +128,9 @@ class AnalysisJob:
     """A profile to analyse.
 
     Attributes:
-        profile: What was captured.
-        summary: Where the summary goes.
-        done: Called on a thread once that is over, with what went wrong, None if nothing.
+        profile: The capture.
+        summary: Path of the summary.
+        done: Called on a thread once that is over, with an error, or None.
     """
 
     profile: Path
@@ -251,9 +251,9 @@ class Worker:
 PROBLEM = "profile"
 """The reason under which a run counts failed captures."""
 FACTS_SECS = 2.0
-"""The longest that the end of a run waits for what is written beside its profiles."""
+"""The longest that the end of a run waits for the files beside its profiles."""
 MAX_WAITING_STEPS = 32
-"""Steps of captures that may wait to be written where captures overlap: each holds about a megabyte."""
+"""Steps of captures that may wait to be written if captures overlap: each holds about a megabyte."""
 SETTLING = 4
 """Steps after the last work on a profile that are still slower: memory was given back, caches are cold."""
 
@@ -283,8 +283,8 @@ class Writing:
 
     Args:
         run: To point from.
-        folder: Where profiles go.
-        budget: Where cost is booked.
+        folder: Directory of the profiles.
+        budget: The account of the cost.
         held: Whether the budget limits a capture of this order.
         max_profiles: As for the hook.
         analyse: Whether a side process looks at each profile.
@@ -309,7 +309,7 @@ class Writing:
         self._writer, self._analyses = Worker(), Analyses()
         self.current: Written | None = None
         self._earlier: list[Written] = []
-        """Captures before the current one that are not settled yet; only where captures overlap."""
+        """Captures before the current one that are not settled yet; only if captures overlap."""
         self.full = False
 
     @property
@@ -319,7 +319,7 @@ class Writing:
 
     @property
     def recording(self) -> bool:
-        """True if the profiler still holds what is being written."""
+        """True if the profiler still holds the data that is being written."""
         return self.current is not None and not self.current.exported
 
     def has_room(self, steps: int) -> bool:
@@ -350,7 +350,7 @@ class Writing:
             record.failure = f"it could not be written: {error}"
 
     def disturbed(self, seconds: float) -> None:
-        """Note a step that ran while something was being written; settle what is done."""
+        """Note a step that ran while something was being written; settle finished captures."""
         self._settle_earlier()
         current = self.current
         if current is None:
@@ -366,7 +366,7 @@ class Writing:
             current.settling -= 1
 
     def tidy(self) -> None:
-        """Settle what the profiler has released, analysed or not."""
+        """Settle the captures that the profiler has released, analysed or not."""
         self._settle_earlier()
         if self.current is not None and self.current.exported:
             self._settle(self.current)
@@ -378,7 +378,7 @@ class Writing:
         self._run.report(PROBLEM, error)
 
     def skipped(self, order: Order, step: int, why: str, backend: str = "") -> None:
-        """Leave a mark in the run where a capture was not made."""
+        """Leave a mark in the run for a skipped capture."""
         role = self._run.role
         record = CaptureRecord(
             name=stem(role.name, role.rank, max(step, 0), role.world_size), rank=role.rank,
@@ -389,7 +389,7 @@ class Writing:
         self._point(record)
 
     def snapshot_path(self) -> Path:
-        """Return where the next snapshot of an allocator that ran out of memory goes.
+        """Return the path of the next snapshot of an allocator that ran out of memory.
 
         Raises:
             OSError: It cannot be written.
@@ -410,7 +410,7 @@ class Writing:
         )  # fmt: skip
 
     def close(self, deadline: Deadline) -> None:
-        """Wait for what is being written, not for its analysis."""
+        """Wait for the profile that is being written, not for its analysis."""
         left_s = deadline.left()
         waiting = [each for each in (*self._earlier, self.current) if each is not None]
         if waiting:
@@ -453,7 +453,7 @@ class Writing:
             written.done = True
 
     def _export(self, written: Written, export: Export) -> AnalysisJob | None:
-        """Write a profile; return what remains to be done with it."""
+        """Write a profile; return the remaining work."""
         record, log_dir = written.record, self._run.log_dir
         backend = written.capture.backend
         first = record.steps[0] if record.steps else 0
@@ -562,7 +562,7 @@ class Writing:
         self._run.event(make, record.steps[0] if record.steps else None, nbytes=len(text), tag=TAG)
 
     def _beside(self, record: CaptureRecord) -> None:
-        """Write the facts beside the profile, where the next reader finds them."""
+        """Write the facts beside the profile, for the next reader."""
         place, there = self._folder / f"{record.name}{ENDING}", record.path is not None
 
         def leave() -> None:

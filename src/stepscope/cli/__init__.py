@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _meant(words: Sequence[str]) -> str:
-    """Return what somebody may have meant whose first word is no command, empty if it is one."""
+    """Return the probable command of a first word that is no command, empty if it is one."""
     first = words[0] if words else ""
     if first in ("", *COMMANDS) or (first.startswith("-") and not first.startswith("--logdir")):
         return ""

@@ -110,7 +110,7 @@ def unused(directory: Path) -> Path:
 
 
 def report(arguments: argparse.Namespace, **facts: object) -> None:
-    """Print facts as one line of JSON on stdout, where JSON was asked for."""
+    """Print facts as one line of JSON on stdout, if JSON was asked for."""
     if arguments.json:
         import json
 

@@ -35,7 +35,7 @@ def guarded(work: Callable[[], int], *, most_bytes: int = 0, interactive: bool =
     Args:
         work: The work to do; it returns an exit code.
         most_bytes: A child that holds more memory of its own is ended; 0 for no bound.
-        interactive: It has a prompt, where Ctrl-C ends a line and not the command.
+        interactive: It has a prompt, at which Ctrl-C ends a line and not the command.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -141,7 +141,7 @@ def _of_terminal() -> bool:
 
 
 def _told(code: int, *, interrupted: bool) -> int:
-    """Return the exit code for a child's end, and report what the child itself could not."""
+    """Return the exit code for a child's end, and report failures that the child itself could not."""
     if code >= 0 and code != _NO_THREAD:
         return code
     number = -code

@@ -110,7 +110,7 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
 
 
 def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:
-    """Return reports as JSON types: all findings, all abstentions, and what concerns whole runs."""
+    """Return reports as JSON types: all findings, all abstentions, and facts of whole runs."""
     found: dict[str, Any] = {"findings": [], "abstained": [], "runs": []}
     for report in reports:
         facts = report.as_dict()

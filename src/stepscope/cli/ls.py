@@ -167,7 +167,7 @@ def table_of_tags(log: Log) -> str:
 
 
 def problem_lines(log: Log) -> list[str]:
-    """Return one line per problem: which run, what, which file."""
+    """Return one line per problem: run, problem, file."""
     found = [(run.name, problem) for run in log.runs() for problem in run.problems]
     found += [(str(log.path), problem) for problem in log.problems]
     files = [f" ({Path(problem.file).name})" if problem.file else "" for _, problem in found]

@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _words(arguments: argparse.Namespace) -> tuple[set[str], dict[str, str], list[str]]:
-    """Merge what argparse consumed with the words that it left."""
+    """Merge argparse's words with the words that it left."""
     values = vars(arguments)
     flags = {
         flag for flag, given in (("--json", arguments.json), ("--no-cache", not arguments.cache)) if given

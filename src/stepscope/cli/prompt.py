@@ -67,7 +67,7 @@ def run_line(session: ProfileSession, line: str, *, as_json: bool) -> bool:
 
 
 def split(line: str) -> list[str]:
-    """Split a line into words; what follows ``sql`` stays one.
+    """Split a line into words; the rest after ``sql`` stays one.
 
     Raises:
         UsageError: A quote is not closed.
@@ -99,7 +99,7 @@ def _lines(interactive: bool) -> Iterator[str]:
 def _piped_line() -> str:
     """Return the next line of a pipe; Ctrl-C meanwhile ends the process at once.
 
-    Python only notes a signal that comes just before it reads, and does what it says once a line has come.
+    Python only notes a signal that comes just before it reads, and acts on it once a line has come.
     """
     mine = current_thread() is main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not mine:

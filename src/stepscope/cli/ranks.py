@@ -157,7 +157,7 @@ class ProgressLine:
 
 
 def brief(job: Job, path: str) -> list[str]:
-    """Return the answer in at most four lines: what, which ranks left nothing, what to do, what shows it."""
+    """Return the answer in at most four lines: verdict, ranks without files, remedy, a command to see it."""
     from stepscope.analyze.health.slow_rank import slow_ranks
     from stepscope.analyze.ranks.hangs import listed
 
@@ -211,7 +211,7 @@ def verdict(job: Job) -> str:
 
 
 def _account_verdict(job: Job) -> str:
-    """Return what a run's health says about its ranks, for the most costly of several groups."""
+    """Return the verdict of a run's health on its ranks, for the most costly of several groups."""
     from stepscope.analyze.health.slow_rank import SLOW, slow_ranks
 
     findings, lacking = slow_ranks(job.accounts, hosts=job.hosts, walls={})

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def ask_again(action: str, name: str | None) -> None:
-    """Let the user type the name of what is to be deleted; a program must pass ``--yes``.
+    """Let the user type the name of the run to delete; a program must pass ``--yes``.
 
     Raises:
         UsageError: Something else was typed, or nobody is there to type.

@@ -48,7 +48,7 @@ class ProfileSession:
 
         Raises:
             UsageError: No such command or option.
-            TraceError: The profile cannot be read, or lacks what was asked.
+            TraceError: The profile cannot be read, or lacks the answer.
         """
         command, *rest = words
         if command not in COMMANDS:

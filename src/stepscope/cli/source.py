@@ -22,7 +22,7 @@ class ProfileSource:
 
     Attributes:
         path: File or directory.
-        run_metadata: RunMetadata files, where ``path`` is a GraphDef and they are not beside it.
+        run_metadata: RunMetadata files, if ``path`` is a GraphDef and they are not beside it.
         op_log: OpLogProto file, likewise.
         cache: Whether the trace may be kept in a cache file.
         steps: The steps that count, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.

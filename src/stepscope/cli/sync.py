@@ -82,7 +82,7 @@ def below(url: str) -> list[SpoolEntry]:
 
 
 def waiting(url: str | None = None) -> list[Waiting]:
-    """Return what is recorded on this machine and not fully in its store yet; everything, or below a URL."""
+    """Return the runs on this machine that are not fully in their stores; all, or those below a URL."""
     from stepscope.record.spool import entries
 
     found = [listed(entry) for entry in (entries() if url is None else below(url))]
@@ -145,7 +145,7 @@ def sent(entry: SpoolEntry, path: str | None) -> Waiting:
 
 
 def address_of(entry: SpoolEntry, path: str | None) -> str:
-    """Return where a spool goes, with the password that the URL of the command holds and no spool does."""
+    """Return the URL of a spool, with the password that the URL of the command holds and no spool does."""
     if path is None or not is_url(path):
         return entry.url
     below = entry.url.rstrip("/").removeprefix(shown(path).rstrip("/")).strip("/")

@@ -18,7 +18,7 @@ FORMATS = {
     "csv": "the table of events",
     "parquet": "the table of events",
 }
-"""Formats that can be written, and what to do with them."""
+"""Formats that can be written, and the advice for each."""
 
 _ENDINGS = {".speedscope.json": "speedscope", ".folded": "folded", ".csv": "csv", ".parquet": "parquet"}
 

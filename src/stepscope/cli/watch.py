@@ -182,7 +182,7 @@ class RunsWatcher:
         )
 
     def _foretell(self, run: StoredRun, report: HealthReport) -> None:
-        """Report where a loss will end: at first, and again once it has left the reported band."""
+        """Report the forecast of a final loss: at first, and again once it has left the reported band."""
         for tag, each in report.forecast.items():
             before = self._foretold.get((run.name, tag))
             if before is None or abs(each.value - before.value) > before.half:

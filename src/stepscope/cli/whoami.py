@@ -75,7 +75,7 @@ def written(role: Role) -> str:
 
 
 def facts(role: Role) -> dict[str, Any]:
-    """Return the known facts as JSON types; what nobody says is null."""
+    """Return the known facts as JSON types; unknown ones are null."""
     return {
         "rank": role.rank,
         "world_size": role.world_size,

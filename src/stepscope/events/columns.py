@@ -29,7 +29,7 @@ RUN_GRAPH, META_GRAPH, LOG_MESSAGE = "__run_graph__", "__meta_graph__", "__log_m
 SCALARS, TENSOR = "scalars", 8
 GRAPHS, RUN_METADATA = "graphs", "graph_tagged_run_metadata"
 MOST_TAGS = 1 << 20
-"""Of one file. A tag takes some kilobytes where it is read, and ten bytes in the file."""
+"""Of one file. A tag takes some kilobytes in the reader, and ten bytes in the file."""
 MOST_ROWS, MOST_NOTES = 1 << 22, 1 << 20
 """Scalars, and other values, of one event."""
 NOT_PACKED = -1
@@ -51,8 +51,8 @@ class ScalarColumns:
         tag: Its name.
         wall: Wall time in seconds, float64.
         step: int32, or int64 where one does not fit.
-        value: float32, or float64 where one was written with 64 bits.
-        position: Position of the record in the file, in bytes; uint32, or int64 where one does not fit.
+        value: float32, or float64 if one was written with 64 bits.
+        position: Position of the record in the file, in bytes; uint32, or int64 if one does not fit.
     """
 
     tag: str
@@ -67,11 +67,12 @@ class ScalarColumns:
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns:
-    """The new values that are not scalars, and graphs: where they are, a row each, in the order of the file.
+    """The new values that are not scalars, and graphs: their places, a row each, in the order of the file.
 
     Attributes:
         tag: Names; ``__run_graph__``, ``__meta_graph__`` for the graphs of the run.
-        plugin: Names of the plugin that shows them: from the tag's metadata, or what old-style values mean.
+        plugin: Names of the plugin that shows them: from the tag's metadata, or by the type of old-style
+            values.
         wall: Wall time in seconds.
         step: Step.
         position: Of the record in the file, in bytes, for ``EventFile.event_at``.
@@ -97,7 +98,7 @@ class PackedColumns:
         tag: Its place among the tags that were asked for.
         wall: Wall time in seconds.
         step: Step.
-        start: Where the text begins in ``data``.
+        start: Start of the text in ``data``.
         length: Of the text, in bytes.
         data: uint8, with the texts among other bytes.
     """
@@ -126,7 +127,7 @@ class Batch:
 
     Attributes:
         scalars: One per tag that has new points.
-        records: Where the other values are.
+        records: Places of the other values.
         metadata: Of tags, as first seen in the file.
         sessions: Starts, stops and checkpoints of the session.
         first_wall: Earliest wall time of the events, in seconds, None without events; NaN is left out.
@@ -165,7 +166,7 @@ class Workspace:
         buffer: For a block of BLOCK_BYTES.
         starts: Of the payloads in a block.
         lengths: Of the payloads in a block.
-        rows: What was decoded and is not grouped yet.
+        rows: Decoded rows that are not grouped yet.
     """
 
     def __init__(self) -> None:
@@ -196,7 +197,7 @@ def workspace() -> Iterator[Workspace]:
 # --- from records to columns ------------------------------------------------------------------------
 @dataclass
 class DecodedBlock:
-    """Rows grouped by tag; ``ends`` says where each tag's rows end in every column."""
+    """Rows grouped by tag; ``ends`` holds the end of each tag's rows in every column."""
 
     ends: Column
     columns: list[Any]
@@ -252,10 +253,10 @@ class TagColumns:
 
         Args:
             block: The bytes that hold them.
-            count: Their number; where they are stands in ``work``.
+            count: Their number; their places are in ``work``.
             base: Position of the block in its file.
             work: Buffers; rows gather in it until ``batch``.
-            status: Of the file; what was found is counted in it.
+            status: Of the file; counts findings.
         """
         done = 0
         rows = work.rows
@@ -281,11 +282,11 @@ class TagColumns:
 
     @property
     def is_full(self) -> bool:
-        """Whether what waits to become a batch takes much memory."""
+        """Whether the waiting rows take much memory."""
         return len(self._others) >= MOST_NOTES
 
     def batch(self, work: Workspace, status: FileStatus, *, replaced: bool, late: bool) -> Batch:
-        """Return what was added since the last batch."""
+        """Return the rows added since the last batch."""
         self._group(work.rows)
         walls = sorted(self._walls)
         batch = Batch(
@@ -417,7 +418,7 @@ class TagColumns:
         return taken
 
     def _holds(self, tag: int, plugin: str, kind: int, block: memoryview, start: int, length: int) -> bool:
-        """Return whether a value is what its plugin says."""
+        """Return whether a value fits its plugin."""
         if length > UNCHECKED_BYTES:
             return True
         if self._checks is None:
@@ -456,7 +457,7 @@ class TagColumns:
 
 
 def _graph(event: Event) -> tuple[str, str]:
-    """Return tag and plugin of what is not a summary, as TensorBoard names them."""
+    """Return tag and plugin of a value other than a summary, as TensorBoard names them."""
     if event.graph_def is not None:
         return RUN_GRAPH, GRAPHS
     if event.meta_graph_def is not None:

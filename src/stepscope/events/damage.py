@@ -1,4 +1,4 @@
-"""Looks at stretches of a file without records: where the next one begins, and whether they may be filled."""
+"""Looks at stretches of a file without records: the start of the next one, and whether they may be filled."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_WAITING = 256 << 20
 
 
 class Effort:
-    """Bounds what looking for records costs, to some times the bytes of the file.
+    """Bounds the cost of looking for records, to some times the bytes of the file.
 
     A header with a right checksum that begins no record does not come by chance: somebody wrote it. In a file
     of nothing but such headers each would have all that follows it checked, for days.
 
     Attributes:
-        is_spent: There is nothing left: what follows in the file is not looked at.
+        is_spent: The budget is spent: the rest of the file is not looked at.
     """
 
     def __init__(self) -> None:
@@ -76,13 +76,13 @@ def survey(source: EventSource, start: int, end: int) -> Stretch:
 
 
 def next_record(source: EventSource, at: int, end: int, effort: Effort) -> int | None:
-    """Return where the next whole record begins, after a place where none begins.
+    """Return the start of the next whole record, after a place without one.
 
     Args:
         source: The file.
-        at: The place; where a header is right there, the record after it counts by its header alone.
+        at: The place; if a header is right there, the record after it counts by its header alone.
         end: Records do not go beyond.
-        effort: What may be spent on it; once it is, there is no next record.
+        effort: The budget; once it is spent, there is no next record.
     """
     length = payload_length(source.bytes(at, HEADER_BYTES))
     if length is not None:

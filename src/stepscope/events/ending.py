@@ -31,7 +31,7 @@ def note_finished(path: str | os.PathLike[str], ended: float) -> None:
 
 
 def noted_ending(path: str | os.PathLike[str]) -> Ending | None:
-    """Return what was noted at a file, None for nothing."""
+    """Return the ending noted at a file, or None."""
     try:
         return Ending(float(os.getxattr(path, NAME)))
     except (OSError, AttributeError):

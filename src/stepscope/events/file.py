@@ -1,10 +1,10 @@
 """Reads and follows event files, whatever damage they have.
 
-What is no record waits, is left out, or is read later:
+Bytes that are no record wait, are left out, or are read later:
 
 - An incomplete record at the end waits for the rest.
-- A stretch without records is a hole where many zeros lie in it: network file systems show bytes as zeros
-  that are yet to arrive. Reading goes on behind it at once, and what fills it is read when it comes.
+- A stretch without records is a hole if it has many zeros: network file systems show bytes as zeros
+  that are yet to arrive. Reading goes on behind it at once, and the missing bytes are read when they come.
 - Without zeros it is broken for good: skipped and counted. If only the checksum of a payload is wrong,
   that record is skipped alone.
 - A file that was replaced, cut, or rewritten in place is read from its beginning again.
@@ -30,7 +30,7 @@ from stepscope.events.status import FileStatus
 from stepscope.kernels import records
 
 MARK_BYTES = 64
-"""So much of the first and of the last record is compared, to see that the file still is what it was."""
+"""So much of the first and of the last record is compared, to see that the file is still the same."""
 LARGE_BYTES = 32 << 20
 """Records from this size on are read one at a time, whatever the number of files that are read at once."""
 _one_at_a_time = threading.Lock()
@@ -51,8 +51,8 @@ class EventFile:
 
     Attributes:
         path: The file.
-        status: What was found in it so far, and what is wrong with it; look at it after each read.
-        position: Where reading goes on, in bytes.
+        status: The counts and the problems so far; look at it after each read.
+        position: The position of the next read, in bytes.
         modified: When it was changed, as of the last read, in seconds since the epoch; None before one.
 
     Raises:
@@ -80,7 +80,7 @@ class EventFile:
         self._effort = Effort()
 
     def state(self) -> dict[str, Any]:
-        """Return what ``resume`` needs to go on from here: plain numbers, text, bytes and lists of them."""
+        """Return the state for ``resume``: plain numbers, text, bytes and lists of them."""
         return {
             "position": int(self.position),
             "status": {name: _plain(value) for name, value in asdict(self.status).items()},
@@ -91,7 +91,7 @@ class EventFile:
 
     @classmethod
     def resume(cls, path: str | os.PathLike[str], state: dict[str, Any]) -> EventFile:
-        """Return a file whose next ``read`` goes on where the one stopped that gave this state.
+        """Return a file whose next ``read`` goes on from this state.
 
         That the file was replaced or cut since is noticed as it always is.
 
@@ -110,7 +110,7 @@ class EventFile:
     def read(self, max_bytes: int | None = None) -> Batch:
         """Return every complete record since the last call.
 
-        What is wrong with the file is not an error: it is in ``status``. Where the file did not change, this
+        Damage to the file is not an error: it is in ``status``. If the file did not change, this
         costs one look at its size and time.
 
         Args:
@@ -173,7 +173,7 @@ class EventFile:
         return batch
 
     def _see_replaced(self, source: EventSource) -> bool:
-        """Start over where this is not the file, or not the content, that was read before."""
+        """Start over if this is not the file, or not the content, that was read before."""
         replaced, truncated = self.status.replaced, self.status.truncated
         same, self._identity = self._identity in (None, source.identity), source.identity
         if same and source.size < self.position:
@@ -186,7 +186,7 @@ class EventFile:
         return True
 
     def _read_holes(self, source: EventSource, work: Workspace) -> bool:
-        """Read what came into the holes; return whether there was a record."""
+        """Read the filled holes; return whether there was a record."""
         before, waiting, self._holes = self.status.records, self._holes, []
         try:
             while waiting:
@@ -216,10 +216,10 @@ class EventFile:
         Args:
             source: The file.
             work: Buffers.
-            end: Where the bytes end.
+            end: End of the bytes.
             stop: No record is read that begins here or later.
             closed: Nothing that begins before the end goes beyond it.
-            portions: Stop even if what was read takes much memory, whatever its bytes in the file.
+            portions: Stop even if the rows take much memory, whatever its bytes in the file.
 
         Returns:
             Whether there is nothing more to read before the end.
@@ -267,7 +267,7 @@ class EventFile:
         self._marks[1:] = [(at + first, bytes(block[first:read]))]
 
     def _pass(self, source: EventSource, end: int, closed: bool) -> bool:
-        """Go to the next record behind what is none; return False if all that is left has to wait."""
+        """Go to the next record behind other bytes; return False if all that is left has to wait."""
         length = payload_length(source.bytes(self._cursor, HEADER_BYTES)) or 0
         after = None
         if self._effort.allows(length, source.size):

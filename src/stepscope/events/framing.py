@@ -28,7 +28,7 @@ def masked_crc32c(data: bytes) -> int:
 
 
 def header(length: int) -> bytes:
-    """Return what stands before a payload of some bytes."""
+    """Return the bytes before a payload of some length."""
     size = _LENGTH.pack(length)
     return size + _CRC.pack(masked_crc32c(size))
 
@@ -50,7 +50,7 @@ def frame_parts(payload: list[bytes]) -> list[bytes]:
 
 
 def footer(crc: int) -> bytes:
-    """Return what stands behind a payload, of its CRC-32C."""
+    """Return the bytes after a payload, from its CRC-32C."""
     return _CRC.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
@@ -82,7 +82,7 @@ def unframe(record: bytes) -> bytes:
 
 
 def unfinished(data: bytes) -> bytes:
-    """Return what stands behind the last whole record of some bytes that begin with a record."""
+    """Return the bytes after the last whole record of some bytes that begin with a record."""
     at = 0
     while (length := payload_length(data[at : at + HEADER_BYTES])) is not None:
         if at + length + OVERHEAD_BYTES > len(data):

@@ -85,7 +85,7 @@ class ValueList(Message):
 
 @message
 class HParamInfo(Message):
-    """A hyper-parameter of the experiment: what it is called, and its domain."""
+    """A hyper-parameter of the experiment: its name and its domain."""
 
     name: str = wire(1, "string")
     display_name: str = wire(2, "string")
@@ -105,7 +105,7 @@ class MetricName(Message):
 
 @message
 class MetricInfo(Message):
-    """A metric of the experiment: where it is, and what it is called."""
+    """A metric of the experiment: its tag and its name."""
 
     name: MetricName | None = wire(1, MetricName)
     display_name: str = wire(3, "string")
@@ -165,7 +165,7 @@ def start_value(hparams: Mapping[str, object], *, group_name: str = "", start_ti
     """Return the summary value that records the hyper-parameters of a session.
 
     Args:
-        hparams: By name; numbers, booleans and text stay what they are, None is null, others become text.
+        hparams: By name; numbers, booleans and text stay as they are, None is null, others become text.
         group_name: Sessions of one name are shown as one, averaged.
         start_time_secs: When it began.
     """
@@ -199,7 +199,7 @@ def end_value(status: Status, *, end_time_secs: float) -> Value:
 
 
 def decode_content(content: bytes) -> PluginContent:
-    """Return what the plugin data of an ``hparams`` tag says.
+    """Return the content of the plugin data of an ``hparams`` tag.
 
     Raises:
         EventFileError: The bytes are not a protocol-buffer message.

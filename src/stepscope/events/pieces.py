@@ -31,18 +31,18 @@ def piece_name(name: str, start: int, end: int) -> str:
 
 
 def parse_piece(name: str) -> Piece | None:
-    """Return what the name of an object says, None if it is not a piece's."""
+    """Return the facts in the name of an object, None if it is not a piece's."""
     found = _PIECE.fullmatch(name)
     return Piece(found["name"], int(found["start"]), int(found["end"])) if found else None
 
 
 def records_end(file: BinaryIO, start: int, size: int, most: int | None = None) -> int:
-    """Return where the last whole record ends.
+    """Return the end of the last whole record.
 
     Args:
         file: An event file.
-        start: Where a record begins.
-        size: Where the file ends.
+        start: Start of a record.
+        size: End of the file.
         most: Return the end of a record beyond this many bytes rather than look further.
     """
     at = start

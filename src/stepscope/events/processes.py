@@ -42,7 +42,7 @@ class ProcessStat(NamedTuple):
 
 
 def process_stat(pid: int) -> ProcessStat | None:
-    """Return what the system says of a process; None if there is none, or it says nothing."""
+    """Return the system's facts of a process; None if there is none, or it says nothing."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return ProcessStat(fields[0] in ("Z", "X"), int(fields[19]))

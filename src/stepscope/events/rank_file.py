@@ -1,4 +1,4 @@
-"""The file of one rank, followed: rows of numbers as columns, and what the rank says about itself.
+"""The file of one rank, followed: rows of numbers as columns, and the rank's own facts.
 
 ``events/telemetry.py`` describes the format.
 """
@@ -38,7 +38,7 @@ from stepscope.kernels import payloads, warn_if_uncompiled
 warn_if_uncompiled(payloads)
 PACKED_HEADS = np.dtype([("shares", "<u2"), ("resident", "<f4"), ("device", "<f4")])
 HEADS = np.dtype([("rows", "<i8"), ("step", "<i8"), ("wall", "<f8"), ("resident", "<f4"), ("device", "<f4")])
-"""An event of rows: how many there are, and what holds for all of them."""
+"""An event of rows: their number, and their common facts."""
 ROWS_OF = np.dtype(
     [
         ("step", "<i2"),
@@ -54,7 +54,7 @@ assert ROWS_OF.itemsize == ROW.size
 PORTION_BYTES = 64 << 20
 """So much of a file is read at once."""
 MOST_FACTS_BYTES = 64 << 10
-"""Of what a rank says about itself."""
+"""Most bytes of a rank's own facts."""
 MAX_STEP = 1 << 61
 """Steps beyond it, in either direction, are none: the distance of two steps fits into 64 bits."""
 Array = NDArray[Any]
@@ -122,11 +122,11 @@ class RankFile:
 
     Args:
         path: The file.
-        name: What its name says.
+        name: The facts in its name.
 
     Attributes:
-        facts: What the rank says about itself.
-        ended: How it ended, None while it runs or where it was killed.
+        facts: The rank's own facts.
+        ended: How it ended, None while it runs or if it was killed.
     """
 
     def __init__(self, path: str, name: Name) -> None:
@@ -160,7 +160,7 @@ class RankFile:
         return self.outline
 
     def follow(self) -> bool:
-        """Read what is new; return whether anything was."""
+        """Read new rows; return whether anything was."""
         try:
             file = self._file = self._file or EventFile(self.path, packed=TAGS)
         except EventFileError:  # it was deleted just now
@@ -345,7 +345,7 @@ def joined(parts: list[Array], kind: np.dtype[Any]) -> Array:
 
 
 def columns(heads: Array, rows: Array) -> RecordedSteps:
-    """Return the columns of some records; what is said once per record is repeated for its rows."""
+    """Return the columns of some records; facts of a record are repeated for its rows."""
     wall = rows["wall"] + np.repeat(heads["wall"], heads["rows"])
     return RecordedSteps(
         step_of(heads, rows), wall, **{name: cells(heads, rows) for name, cells in CELLS.items()}
@@ -359,7 +359,7 @@ def step_of(heads: Array, rows: Array) -> NDArray[np.int64]:
 
 
 def narrow(values: Array) -> NDArray[np.float32]:
-    """Return numbers of files as they are kept; what is too large becomes infinite."""
+    """Return numbers of files as they are kept; numbers that are too large become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         found: NDArray[np.float32] = values.astype(np.float32)
     return found
@@ -377,13 +377,13 @@ CELLS: dict[str, Callable[[Array, Array], NDArray[np.float32]]] = {
 
 
 def recorded(name: str, values: NDArray[np.float32], nonfinite: Array) -> NDArray[np.bool_]:
-    """Return where a fact was recorded; a loss that is NaN was, where a value of its step was not finite."""
+    """Return which rows have a fact; a NaN loss counts if a value of its step was not finite."""
     there: NDArray[np.bool_] = ~np.isnan(values)
     return there | (nonfinite > 0) if name == "loss" else there
 
 
 def with_late(steps: RecordedSteps, late: RecordedSteps) -> RecordedSteps:
-    """Return steps with what came after they were written: it belongs to the newest row of its step."""
+    """Return steps with late additions: each belongs to the newest row of its step."""
     order = np.argsort(steps.step, kind="stable")
     at = np.searchsorted(steps.step, late.step, "right", sorter=order) - 1
     rows = order[np.maximum(at, 0)] if len(order) else at

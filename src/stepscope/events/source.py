@@ -54,11 +54,11 @@ class EventSource:
 
         Args:
             buffer: From ``aligned``, for at least ``end - at`` bytes.
-            at: Where the block begins.
-            end: Where it ends.
+            at: Start of the block.
+            end: End of the block.
 
         Returns:
-            The block, a part of the buffer; shorter where the file is.
+            The block, a part of the buffer; shorter if the file is.
         """
         first = at - at % PAGE_BYTES
         filled = 0
@@ -70,7 +70,7 @@ class EventSource:
         return buffer[at - first : max(filled, at - first)]
 
     def data_from(self, at: int) -> int:
-        """Return where bytes begin, from a position on, that the file system keeps; those before are zeros.
+        """Return the start of the stored bytes, from a position on; those before are zeros.
 
         A file of any length may hold none, and reading it would take as long as if it did.
         """
@@ -82,15 +82,15 @@ class EventSource:
             return at
 
     def bytes(self, at: int, size: int) -> bytes:
-        """Return some bytes, fewer where the file is shorter."""
+        """Return some bytes, fewer if the file is shorter."""
         return os.pread(self._file, size, at)
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
-    """Return what stays the same while a file is not replaced."""
+    """Return an identity that stays the same while a file is not replaced."""
     return found.st_dev, found.st_ino
 
 
 def stamp(found: os.stat_result) -> tuple[int, ...]:
-    """Return what changes when a file is written or replaced."""
+    """Return a stamp that changes when a file is written or replaced."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

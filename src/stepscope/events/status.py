@@ -1,4 +1,4 @@
-"""The counters of an event file, and what they mean."""
+"""The counters of an event file, and their meaning."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class FileStatus:
         resyncs: Times that a broken header was skipped by finding the next whole record.
         skipped_bytes: Bytes skipped in both ways.
         undecodable: Records with right checksums that hold no event.
-        malformed: Values left out that are not what their plugin says: scalars that are not numbers,
+        malformed: Values left out that do not fit their plugin: scalars that are not numbers,
             histograms with more limits than counts, tensors of a type or shape that no value of the plugin
             has.
         beyond: Records left out because the file holds more tags than are read.
         torn_bytes: At the end, an incomplete record: waiting for the rest.
         zero_bytes: In holes of zeros, not written yet as it seems: read when they are filled.
         replaced: Times that another file stood in its place, or its beginning was rewritten.
-        truncated: Times that it had become shorter than what had been read.
+        truncated: Times that it had become shorter than the part already read.
         version: The version that its first record states, such as ``brain.Event:2``.
-        problem: What a user should know, None if all is well.
+        problem: A message for the user, None if all is well.
     """
 
     bytes: int = 0
@@ -50,12 +50,12 @@ class FileStatus:
     beyond: int = 0
 
     def describe(self, *, broken_tail: bool = False, error: str = "", head: FirstBytes = b"") -> None:
-        """Set ``problem`` to what the counters mean to a user.
+        """Set ``problem`` to the meaning of the counters to a user.
 
         Args:
             broken_tail: The bytes in ``torn_bytes`` are not the beginning of a record.
             error: Why the file cannot be read.
-            head: The first bytes of the file; they tell what a file without records is.
+            head: The first bytes of the file; they tell the type of a file without records.
         """
         parts = [f"the file cannot be read: {error}"] if error else []
         if not self.records and (other := what_it_is(head)):
@@ -103,16 +103,16 @@ OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"<!doctype html", "it is a web page, such as a server sends in place of a file; download it again"),
     (b"<html", "it is a web page, such as a server sends in place of a file; download it again"),
 )
-"""First bytes, in small letters, of files that people take for event files, and what to do with each."""
+"""First bytes, in small letters, of files that people take for event files, and the advice for each."""
 
 
 def what_it_is(head: bytes) -> str:
-    """Return what a file is by its first bytes, and what to do with it; "" for an event file and others."""
+    """Return the type of a file by its first bytes, with advice; "" for an event file and others."""
     return next(
         (words for magic, words in OTHERS if head.startswith(magic) or head.lower().startswith(magic)), ""
     )
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number and what it counts, in the singular or the plural."""
+    """Return a number and its noun, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

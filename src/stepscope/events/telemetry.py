@@ -1,8 +1,8 @@
 """The file that each rank writes of its own: an event file under another name, with packed rows of steps.
 
 A file per process, ``<run>/ranks/rank-00003-of-00008.attempt-1.restart-0.<host>.<pid>.<n>.steps``. The name
-says what a listing needs and does not contain "tfevents", so that TensorBoard lists no run there. Each event
-holds one value, a text tensor. The tag says what the text is:
+holds the facts for a listing and does not contain "tfevents", so that TensorBoard lists no run there. Each
+event holds one value, a text tensor. The tag names the text:
 
 - ``facts``: JSON about the rank; the last one counts.
 - ``rows``: ``HEAD``, then for each step a ``ROW`` and as many shares as the head says. Step and wall time of
@@ -11,9 +11,9 @@ holds one value, a text tensor. The tag says what the text is:
 - ``timed``: the same, of steps whose stages a device has timed; the last two shares are that of the wait for
   data, and the step on the device relative to the host's (:func:`ratio_code`). The shares are of the step on
   the device; of a row whose ratio is ``UNKNOWN`` they are of the host's, and the wait is its own.
-- ``late``: rows of steps that have a row already; what is not NaN there replaces what the row says, and
+- ``late``: rows of steps that have a row already; numbers other than NaN replace those of the row, and
   non-finite values are added.
-- ``end``: JSON about how the rank ended; where there is none, it was killed or still runs.
+- ``end``: JSON about how the rank ended; if there is none, it was killed or still runs.
 
 All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
 """
@@ -74,7 +74,7 @@ class Name(NamedTuple):
         size: Number of ranks.
         attempt: From 1.
         restarts: How often the launcher had started the job again.
-        host: Where it ran.
+        host: The host it ran on.
         pid: Its process number.
         number: Tells the files of one process apart.
     """
@@ -101,7 +101,7 @@ class Name(NamedTuple):
 
 
 def parse_name(text: str) -> Name | None:
-    """Return what a file name says, None if it is not that of a rank's file or names too many ranks."""
+    """Return the facts in a file name, None if it is not that of a rank's file or names too many ranks."""
     match = _NAME.fullmatch(text)
     if match is None:
         return None
@@ -148,7 +148,7 @@ def encoded(
 
     Args:
         kind: ``ROWS``, ``TIMED`` or ``LATE``.
-        rows: Steps and what is known of them.
+        rows: Steps and their facts.
         memory: Bytes of the process, and on its devices.
         stages: Number of stages of each row, the rest not counted.
     """

@@ -70,7 +70,7 @@ def held_array(tensor: Tensor) -> npt.NDArray[Any]:
     """Return a tensor as an array that may be copied: one value that fills a huge shape is an error.
 
     Raises:
-        EventFileError: As of ``array``, or the shape is far beyond what the tensor holds.
+        EventFileError: As of ``array``, or the shape is far larger than the tensor's content.
     """
     found = array(tensor)
     if found.size > MOST_ELEMENTS and 0 in found.strides:
@@ -83,7 +83,7 @@ def numbers(tensor: Tensor | None, what: str) -> npt.NDArray[Any]:
 
     Args:
         tensor: Of a value.
-        what: What the value is to be.
+        what: The expected type of the value.
 
     Raises:
         EventFileError: There is no tensor, or it holds something else.
@@ -159,7 +159,7 @@ def _listed(tensor: Tensor) -> npt.NDArray[Any]:
 
 
 def _halves(bits: npt.NDArray[np.int64], dtype: int) -> npt.NDArray[Any]:
-    """Return the numbers whose bits are given; PyTorch gives those of a float32 where a half's belong."""
+    """Return the numbers whose bits are given; PyTorch gives those of a float32 instead of a half's."""
     numpy = np.dtype(_TYPES[dtype][0])
     if bits.size and bits.max() > 0xFFFF:
         return bits.astype("<u4").view("<f4").astype(numpy)

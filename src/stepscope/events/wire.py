@@ -2,7 +2,7 @@
 
 A message is a dataclass whose fields are made by ``wire``; its table follows from them. This is the cold
 path, simple and complete: fields that are not in the table, or have another wire type, are kept as bytes and
-written back. What runs per scalar is written by hand in ``writer`` and ``kernels``.
+written back. Code that runs per scalar is written by hand in ``writer`` and ``kernels``.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
 
     Args:
         data: Bytes, or a view of bytes, of which then the value is one.
-        at: Where the value begins, behind its key.
+        at: Start of the value, behind its key.
         wire_type: Of the value.
         key: Number and wire type, as they stand before it.
 
@@ -326,7 +326,7 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
 
 
 def cut_short(expected: int, found: int) -> str:
-    """Return the error for a field that is longer than what is left."""
+    """Return the error for a field that is longer than the rest."""
     return f"not a protocol-buffer message: expected {expected} bytes, found {found}"
 
 

@@ -57,18 +57,18 @@ class EventWriter:
     """Writes one event file, that nothing else writes.
 
     Records are encoded into a buffer and reach the file by ``flush``, or when the buffer holds 1 MiB. A
-    failed write raises OSError and loses nothing: what was not written stays in the buffer, and the call
+    failed write raises OSError and loses nothing: unwritten bytes stay in the buffer, and the call
     that raised has taken nothing, so it can be repeated. Not safe for threads.
 
     Args:
-        directory: Where the file is made, with its parents.
+        directory: Directory of the file, made with its parents.
         suffix: Appended to the file's name.
         clock: Gives the wall time in seconds of the file's name and first record.
         name: Of the file, in place of one by which readers of event files find it. Raises FileExistsError.
 
     Attributes:
         path: The file.
-        bytes_written: What reached the file, in bytes.
+        bytes_written: Bytes that reached the file.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class EventWriter:
         return self._size
 
     def scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
-        """Add a scalar as a float32, or as a float64 tensor where it is finite and beyond that range.
+        """Add a scalar as a float32, or as a float64 tensor if it is finite and beyond that range.
 
         A number below the smallest normal float32 would lose digits, and all of them below 1e-45.
 
@@ -157,13 +157,13 @@ class EventWriter:
         self._size += len(data)
 
     def flush(self, sync: bool = False) -> None:
-        """Write what is buffered.
+        """Write the buffer.
 
         Args:
             sync: Also wait until it is on the disk.
 
         Raises:
-            OSError: It could not be written; what was not stays buffered.
+            OSError: It could not be written; the rest stays buffered.
         """
         try:
             while self._size:
@@ -180,7 +180,7 @@ class EventWriter:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Write what is buffered and close the file, even if writing fails."""
+        """Write the buffer and close the file, even if writing fails."""
         if self._file.closed:
             return
         try:
@@ -189,7 +189,7 @@ class EventWriter:
             self._file.close()
 
     def take_back(self) -> list[bytes]:
-        """Take what is not in the file as whole records, for another file; the beginning of one is cut off.
+        """Take the records that are not whole in the file, for another file; the beginning of one is cut off.
 
         Nothing may be added afterwards.
         """
@@ -203,14 +203,14 @@ class EventWriter:
         return [rest]
 
     def put(self, rest: list[bytes]) -> None:
-        """Add what was taken back from another file."""
+        """Add records taken back from another file."""
         for data in rest:
             self._parts.append(data)
             self._size += len(data)
 
     @property
     def values_left(self) -> int:
-        """How many values of series are not in the file as whole records; it decodes what is buffered."""
+        """How many values of series are not in the file as whole records; it decodes the buffer."""
         data, at, count = b"".join(self._written) + b"".join(self._parts), HEADER_BYTES, 0
         while (length := payload_length(data[at - HEADER_BYTES : at])) is not None:
             values = decode_event(data[at : at + length]).values
@@ -228,7 +228,7 @@ class EventWriter:
         return self._file.fileno()
 
     def abandon(self) -> None:
-        """Close the file without writing what is buffered: in a forked child it is the parent's to write."""
+        """Close the file without writing the buffer: in a forked child it is the parent's to write."""
         self._file.close()
 
     def _front(self) -> int:
@@ -276,7 +276,7 @@ class EventWriter:
 
 
 def own_name(name: str) -> str:
-    """Return the name of the file beside an event file that holds what Stepscope says of the run by itself.
+    """Return the name of the file beside an event file that holds Stepscope's own facts of the run.
 
     Readers of event files look for "tfevents" in a name and do not find it.
     """
@@ -289,7 +289,7 @@ def is_own_name(name: str) -> bool:
 
 
 def stem_of(name: str) -> str:
-    """Return what the names of all files of a compacted event file begin with; none holds "tfevents"."""
+    """Return the common beginning of the names of a compacted event file's files; none holds "tfevents"."""
     if is_own_name(name):
         return name.replace(OWN, COMPACTED_OWN, 1)
     return name.replace(EVENTS, COMPACTED)

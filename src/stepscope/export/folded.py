@@ -86,7 +86,7 @@ def _root(trace: Trace, lane: int) -> str:
 def _sums(
     trace: Trace, rows: Ints, owner: Ints, value: Ints, names: list[str], *, leaf: bool
 ) -> dict[str, int]:
-    """Sum values by the path of their owner, and by their own name below it where they are leaves."""
+    """Sum values by the path of their owner, and by their own name below it if they are leaves."""
     every, lanes = np.ones(len(trace), bool), len(trace.lanes)
     number, parent, name = chains(trace, trace.parent, trace.depth, trace.lane, count=lanes, named=every)
     path = number[owner]

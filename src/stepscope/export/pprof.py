@@ -70,7 +70,7 @@ def write_pprof(shown: Answer, path: str | os.PathLike[str]) -> None:
 
 
 def _samples(shown: Answer) -> tuple[list[tuple[str, str]], list[StackSample]]:
-    """Return what each value is, and one sample for each line of a view."""
+    """Return the type of each value, and one sample for each line of a view."""
     total, nodes = shown.tree.total, [line.node for line in shown.lines]
     if tfprof := shown.source == "tfprof":
         selected = [name for name in shown.options.select if name in _UNITS]

@@ -61,7 +61,7 @@ def write_timeline(trace: Trace, path: str | os.PathLike[str], *, scrubbed: bool
 
 
 def gzipped_timeline(trace: Trace, *, scrubbed: bool = True) -> Iterator[bytes]:
-    """Yield what :func:`write_timeline` writes into a file whose name ends in ``.gz``, piece by piece."""
+    """Yield the output of :func:`write_timeline` to a file whose name ends in ``.gz``, piece by piece."""
     from isal import isal_zlib
 
     packer = isal_zlib.compressobj(_COMPRESSION, wbits=_GZIP)

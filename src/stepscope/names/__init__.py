@@ -1,6 +1,6 @@
-"""The meaning of names: one reader of what a tag or a run says about its values.
+"""The meaning of names: one reader of the facts in the names of tags and runs.
 
-``splits`` finds the part of the data, ``roles`` what a rule of health needs, ``kinds`` how a metric is drawn
-and which way is better. Health, the store, the page's charts, the ranks' files and the reports ask these
-three, so that they agree.
+``splits`` finds the part of the data, ``roles`` the role that a health rule needs, ``kinds`` how a metric is
+drawn and which way is better. Health, the store, the page's charts, the ranks' files and the reports ask
+these three, so that they agree.
 """

@@ -1,4 +1,4 @@
-"""Metric kinds: what a scalar is, according to its name and unit.
+"""Metric kinds: the kind of a scalar, according to its name and unit.
 
 The kind decides how a metric is drawn and read: whether neighbouring values may be averaged, which way is
 better, whether the first steps may flatten a chart.
@@ -112,7 +112,7 @@ _NORM = _has(r"[^\W_]*norms?|grad(?:ient)?s?|l_2|rms|variance|curvature")
 
 
 def metric_kind(metric: str, unit: str | None) -> MetricKind:
-    """Return what a metric is, as far as its name and unit tell; ``other`` where they do not.
+    """Return the kind of a metric, as far as its name and unit tell; ``other`` if they do not.
 
     Its last part is asked first, then the parts that it is in, the nearest first.
 

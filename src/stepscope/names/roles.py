@@ -1,4 +1,4 @@
-"""Roles: what a series is to a rule, such as ``loss``, by its tag.
+"""Roles: the role of a series in a rule, such as ``loss``, by its tag.
 
 This module knows under which names Stepscope, Keras, Lightning, Hugging Face, the Estimator and the usual
 training scripts record each role.
@@ -80,7 +80,7 @@ METRIC = (
 matching must take time linear in the length of the name.
 """
 MEASURED = ("weights/", "updates/", "gradients/", "activations/")
-"""Beginning of the names of what is measured in layers, which may have any name."""
+"""Beginning of the names of measurements in layers, which may have any name."""
 MODEL_INPUT = "(input)"
 """Layer that stands for the model's input."""
 MOST_NAME = 512
@@ -145,7 +145,7 @@ _SETTING = re.compile(
     r"|(?:loss_)?weights?_\w+|lambda_\w+",
     re.IGNORECASE,
 )
-"""Endings of the names of settings that a person changes, and which change what is trained."""
+"""Endings of the names of settings that a person changes, and which change the training."""
 _ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:ilon)?", re.IGNORECASE)
 """Sizes of attacks, which are settings, unlike other things called epsilon."""
 _LOSS = re.compile(

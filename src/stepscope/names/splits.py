@@ -16,7 +16,7 @@ from stepscope.names.kinds import metric_kind
 
 Split = Literal["train", "eval", "test"]
 JudgedSplit = Literal["train", "eval"]
-"""Parts of the data, for a rule: what is not trained on is one."""
+"""Parts of the data, for a rule: data that is not trained on is one."""
 
 WORDS: dict[str, Split] = {
     **dict.fromkeys(("train", "training", "trn", "tr"), "train"),
@@ -57,7 +57,7 @@ class TagSplit(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def split_tag(tag: str) -> TagSplit:
-    """Return what the name of a tag says of its split.
+    """Return the split in the name of a tag.
 
     A whole part of the path counts before a word within a part, the last part before those that it is in, and
     a word at the beginning or end of a part before one in the middle.

@@ -14,7 +14,7 @@ LEAST_BYTES = 2 << 30
 
 
 def memory_bound() -> int:
-    """Return how much memory a profile may take: what the environment says, else half of the machine's."""
+    """Return how much memory a profile may take: the environment's limit, else half of the machine's."""
     text = os.environ.get("STEPSCOPE_READ_BYTES", "")
     if text:
         try:
@@ -41,9 +41,9 @@ def limit_data(most_bytes: int) -> None:
 
 
 def hold_polars() -> None:
-    """Lift this process's bound before Polars works, which waits for ever where its threads get no memory.
+    """Lift this process's bound before Polars works, which waits for ever if its threads get no memory.
 
-    Who started the process watches what it holds: :mod:`stepscope.cli.guarded`.
+    The parent process watches its memory: :mod:`stepscope.cli.guarded`.
     """
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
@@ -70,7 +70,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def _near_bound() -> bool:
-    """Return whether this process has used the greater part of what it may."""
+    """Return whether this process has used the greater part of its limit."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 

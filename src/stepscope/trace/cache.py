@@ -46,7 +46,7 @@ _LARGEST_FACT = 65536
 def load_cached(path: Path) -> Trace | None:
     """Return the trace from its cache, None if there is no valid one.
 
-    Its sources are where the profile lies now: it may have been copied, or be called by another name.
+    Its sources are the profile's present paths: it may have been copied, or be called by another name.
     """
     for place in places(path):
         try:
@@ -59,7 +59,7 @@ def load_cached(path: Path) -> Trace | None:
 
 
 def store(path: Path, trace: Trace) -> None:
-    """Write the cache of a trace; where it cannot be written, nothing happens."""
+    """Write the cache of a trace; if it cannot be written, nothing happens."""
     with contextlib.suppress(OSError):
         expected = identity(path)
         for place in places(path):
@@ -71,7 +71,7 @@ def store(path: Path, trace: Trace) -> None:
 
 
 def places(path: Path) -> list[Path]:
-    """Return where a cache may lie: beside the trace, then in the user's cache directory."""
+    """Return the possible paths of a cache: beside the trace, then in the user's cache directory."""
     resolved = path.resolve()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     digest = hashlib.sha256(str(resolved).encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -83,7 +83,7 @@ def places(path: Path) -> list[Path]:
 
 
 def identity(path: Path) -> dict[str, int]:
-    """Return what distinguishes versions of a file.
+    """Return a stamp that distinguishes versions of a file.
 
     Raises:
         OSError: It cannot be read, or is not a regular file.

@@ -1,6 +1,6 @@
 """Any Chrome or Perfetto JSON trace: slices, counters, marks and arrows, whoever wrote it.
 
-The pieces here also serve the Kineto and TensorFlow importers, which know more about what the events mean.
+The pieces here also serve the Kineto and TensorFlow importers, which know more about the events' meaning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Slices:
     start_ns: Array
     duration_ns: Array
     variant: Array
-    """Splits one thread into several lanes where its events cannot nest: 0 is the thread itself."""
+    """Splits one thread into several lanes if its events cannot nest: 0 is the thread itself."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ def draft_chrome(document: Document, path: str) -> Draft:
 
 
 def _instead_of_events(document: Document) -> str:
-    """Return what is found in place of events, empty if nothing is wrong."""
+    """Return a description of the content in place of events, empty if nothing is wrong."""
     if document.dropped.get("malformed_events"):
         return "something else"
     return "the end of the file" if document.dropped.get("cut_short") else ""
@@ -150,7 +150,7 @@ def find_slices(document: Document) -> Slices:
 
 
 def pair(document: Document, begins: bytes, ends: bytes, *, stacked: bool) -> Slices:
-    """Pair begin and end events: the last opened closes first, or by id where ``stacked`` is False.
+    """Pair begin and end events: the last opened closes first, or by id if ``stacked`` is False.
 
     Ends without a begin are dropped and counted; begins without an end last to the end of their thread,
     counted too.
@@ -219,7 +219,7 @@ def find_lanes(
     Args:
         document: The document.
         groups: Rows, and their variants.
-        guests: Rows that make no lane of their own; where theirs is not there, it is -1.
+        guests: Rows that make no lane of their own; if theirs is not there, it is -1.
 
     Returns:
         The lanes, and the lane per row of each group and of each guest.
@@ -284,8 +284,8 @@ def _natural(text: str) -> tuple[int, int, str]:
 def find_threads(document: Document, process: Array, thread: Array) -> ThreadNames:
     """Read the metadata events (phase M) of some processes and threads.
 
-    Recorders may describe hundreds of thousands of threads, each one many times; only what is asked for is
-    decoded, and what was said last of it.
+    Recorders may describe hundreds of thousands of threads, each one many times; only the wanted ones are
+    decoded, and of each the last.
 
     Args:
         document: The document.
@@ -422,7 +422,7 @@ def find_arrows(document: Document, rows: Array, lane: Array) -> InstantEvents |
 
 
 def set_clock(draft: Draft, metadata: dict[str, Any]) -> None:
-    """Make all times count from the first event, and say what clock they were of."""
+    """Make all times count from the first event, and note their clock."""
     base = metadata.get("baseTimeNanoseconds", 0)
     base = base if isinstance(base, int) else 0
     groups = [

@@ -62,7 +62,7 @@ def complete(
 
     Args:
         table: The collectives; rows of the trace.
-        kind: Kinds of all events; changed where a kernel turns out to be a collective or a send or receive.
+        kind: Kinds of all events; changed if a kernel turns out to be a collective or a send or receive.
         name: Names of all events.
         parent: Parents of all events.
         launch: Launching calls of all events.

@@ -62,7 +62,7 @@ def communicates(name: str) -> bool:
 
 
 def operation(name: str) -> str:
-    """Return the operation that a name indicates, ``"unknown"`` where it does not."""
+    """Return the operation that a name indicates, ``"unknown"`` if there is none."""
     plain = name.replace("(anonymous namespace)", "").split("(", 1)[0].replace("-", "_")
     for pattern, found in _COMPILED:
         if pattern.search(plain):
@@ -71,7 +71,7 @@ def operation(name: str) -> str:
 
 
 def kind_of(kernel: str) -> Kind:
-    """Return what a device's work is by its kernel's name: communication, ROCm's own copy, else compute."""
+    """Return the kind of a device's work by its kernel: communication, ROCm's own copy, else compute."""
     if communicates(kernel):
         return Kind.SEND_RECV if operation(kernel) in PAIRWISE else Kind.COLLECTIVE
     if kernel.startswith("__amd_rocclr_copyBuffer"):

@@ -1,4 +1,4 @@
-"""Texts that a trace does not need: a file's strings also hold what described its threads and events."""
+"""Texts that a trace does not need: a file's strings also describe its threads and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 def without_unused_texts(trace: Trace) -> Trace:
-    """Return the trace with the texts that something in it names, where many others are in its table."""
+    """Return the trace with the texts that something in it names, if many others are in its table."""
     strings = trace.strings
     used = np.zeros(len(strings) + 1, bool)  # the last answers for -1
     used[trace.name] = True

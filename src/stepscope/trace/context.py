@@ -1,4 +1,4 @@
-"""tfprof's ProfileProto (``profile.context``) as a trace: when its nodes ran, where, and whose code.
+"""tfprof's ProfileProto (``profile.context``) as a trace: the times, devices and code of its nodes.
 
 Accelerator time is that of ``stream:all``, the only one that tfprof keeps; the host entry of an accelerator's
 node is the time in which it was scheduled.

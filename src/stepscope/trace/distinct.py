@@ -1,4 +1,4 @@
-"""The distinct values of a column of whole numbers, found by a table of what is there rather than by sorting.
+"""The distinct values of a column of whole numbers, found by a table of present values, not by sorting.
 
 Columns of a trace hold numbers of lanes, names, ranks and kinds, which are small: such a table takes a
 fraction of the time of ``np.unique``.
@@ -37,7 +37,7 @@ def numbered(values: Ints) -> tuple[npt.NDArray[np.int64], Ints]:
 
 
 def _table(values: Ints) -> tuple[int, npt.NDArray[np.bool_], Ints] | None:
-    """Return the least value, which values from it on are there, and where each value stands among these.
+    """Return the least value, which values from it on are there, and the rank of each among these.
 
     None if such a table would cost more than to sort: a few values are sorted sooner.
     """

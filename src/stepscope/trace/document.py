@@ -1,7 +1,7 @@
 """A Chrome trace document as columns: the events' fields as numbers, all other keys as they are.
 
 The document is read once, block by block, with ``kernels.objects``; no Python object is made per event.
-Metadata may stand before and after the events. A document that is cut short gives what was whole, and says
+Metadata may stand before and after the events. A document that is cut short gives its whole part, and says
 so.
 """
 
@@ -58,7 +58,7 @@ RAW_PHASES = b"CMO"
 """Phases whose whole ``args`` are kept as text: counters, metadata, object snapshots."""
 
 ARROWS = ("ac2g", "async_cpu_to_gpu")
-"""Categories left out at once: launch arrows repeat what ``correlation`` says, and say it wrongly (every
+"""Categories left out at once: launch arrows repeat ``correlation``, and wrongly (every
 runtime call ends one)."""
 
 
@@ -194,7 +194,7 @@ class _DocumentReader:
     # --- bytes ---
 
     def more(self) -> bool:
-        """Append the next block to what has not been used; False at the end."""
+        """Append the next block to the unused bytes; False at the end."""
         block = next(self.blocks, b"")
         self.final = not block
         self.total += len(block)
@@ -354,7 +354,7 @@ class _DocumentReader:
         self.state[objects.ROWS] = self.state[objects.SPARSE] = 0
 
     def seal(self) -> None:
-        """Cut the current chunk to what was written."""
+        """Cut the current chunk to its written part."""
         rows, sparse, chunk = int(self.state[objects.ROWS]), int(self.state[objects.SPARSE]), self.chunks[-1]
         before = sum(chunk.dense.shape[1] for chunk in self.chunks[:-1])
         full = rows == ROWS_PER_CHUNK

@@ -57,7 +57,7 @@ class Draft:
     clock: str = "relative"
     resolution_ns: int = 1
     untimed: bool = False
-    """Starts are an order and durations span what was called; neither is a time."""
+    """Starts are an order and durations span the calls; neither is a time."""
 
     correlation: Array | None = None
     external: Array | None = None

@@ -160,7 +160,7 @@ def _kind(name: str) -> Kind:
 
 
 def _walk(nodes: list[_Node]) -> tuple[list[int], list[int], list[int]]:
-    """Number the nodes of the call tree in the order of their ids, so that a caller spans what it called."""
+    """Number the nodes of the call tree in the order of their ids, so that a caller spans its calls."""
     place = {node.id: number for number, node in enumerate(nodes)}
     children: dict[int, list[int]] = {}
     for number in sorted(range(len(nodes)), key=lambda number: nodes[number].id):

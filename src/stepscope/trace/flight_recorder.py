@@ -1,7 +1,7 @@
 """Dumps of PyTorch's NCCL flight recorder: the last collectives of a rank, and how far each had come.
 
 Most dumps say when a collective was enqueued but not when it ran; such an event has no duration, and its
-state says what is known. One lane per process group.
+state tells the rest. One lane per process group.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int, Value]]:
 
 
 def _first(data: memoryview, wanted: int) -> memoryview | None:
-    """Return as much as there is of the first field, where it is a submessage of that number."""
+    """Return as much as there is of the first field, if it is a submessage of that number."""
     try:
         tag, at = varint(data, 0)
         length, at = varint(data, at)

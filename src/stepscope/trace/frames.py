@@ -16,7 +16,7 @@ _NULLABLE = ("step", "device", "parent", "correlation", "launch", "forward", "by
 
 _TIMES = ("time_ns", "start_ns", "end_ns")
 _NEGATIVE = {("Memory", "bytes"), ("Memory", "device"), ("Counters", "value")}
-"""Columns in which -1 is a value: what was freed, the host, whatever was counted."""
+"""Columns in which -1 is a value: freed bytes, the host, any counter."""
 
 
 def events_frame(columns: Mapping[str, Ints], names: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -24,7 +24,7 @@ def events_frame(columns: Mapping[str, Ints], names: Mapping[str, Sequence[str]]
 
     Args:
         columns: Columns of the events, all of one length.
-        names: What the numbers of a column stand for, if they are names, kinds, lanes or paths.
+        names: The meaning of a column's numbers, if they are names, kinds, lanes or paths.
     """
     rows = np.arange(len(columns["name"]), dtype=np.int32)
     series = {"row": pl.Series(rows)} | {

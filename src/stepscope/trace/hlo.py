@@ -37,7 +37,7 @@ class Instruction:
 
     name: str
     opcode: str
-    """``dot``, ``fusion``, ``custom-call`` …; for what is called, its target stands behind a colon."""
+    """``dot``, ``fusion``, ``custom-call`` …; for a call, its target stands behind a colon."""
     framework: str
     """The framework's operator with its scopes, such as ``jit(step)/encoder/dot_general``."""
     frames: tuple[str, ...]
@@ -134,9 +134,9 @@ class Program:
     # --- work ---
 
     def flops(self, each: Any, depth: int = 0) -> tuple[int, str]:
-        """Return operations of an instruction and of what it calls, and the type that they were done in.
+        """Return operations of an instruction and of its calls, and their type.
 
-        What a loop or a condition holds is not its own: its events say how often that ran.
+        The body of a loop or a condition does not count: its events say how often that ran.
         """
         if each.id in self.work or depth > _DEEPEST:
             return self.work.get(each.id, (0, ""))

@@ -43,7 +43,7 @@ class Ran(NamedTuple):
 def add_instructions(draft: Draft, ran: Sequence[Ran], which: Array, programs: Mapping[int, Program]) -> None:
     """Give a draft's events the instructions that they ran.
 
-    Scopes, Python stacks, operations and kinds of the events follow from these where nothing better is known.
+    Scopes, Python stacks, operations and kinds of the events follow from these if nothing better is known.
 
     Args:
         draft: Its events; strings, scopes and stacks grow.
@@ -128,8 +128,8 @@ def _calls(draft: Draft, rows: Array, label: Array) -> Array:
     """Return 1 for each event with which an execution begins, else 0.
 
     Of events of one instruction that follow each other on a lane, those begin one that have the first one's
-    name: an instruction may run several kernels, always the same ones. What a device runs is not counted
-    again where the host hands it over.
+    name: an instruction may run several kernels, always the same ones. A device's work is not counted again
+        at the host's call.
     """
     order = np.lexsort((draft.start_ns[rows], draft.lane[rows]))
     lane, names, labels = draft.lane[rows][order], draft.name[rows][order], label[order]
@@ -146,7 +146,7 @@ def _calls(draft: Draft, rows: Array, label: Array) -> Array:
 def _add_flops(
     draft: Draft, rows: Array, which: Array, calls: Array, found: Sequence[Instruction | None]
 ) -> None:
-    """Count the operations of each execution, where the file does not."""
+    """Count the operations of each execution, if the file does not."""
     flops = np.full(len(draft.name), -1, np.int64) if draft.flops is None else draft.flops
     if (flops >= 0).any():
         return
@@ -191,7 +191,7 @@ def _add_stacks(draft: Draft, rows: Array, which: Array, chains: Sequence[tuple[
 def _tell_runtime(draft: Draft, rows: Array) -> None:
     """Separate the runtime's work on the host from operators, which are the instructions, if known.
 
-    What waits is neither.
+    Waits are neither.
     """
     host = draft.kind == Kind.HOST_OP
     host[rows] = False

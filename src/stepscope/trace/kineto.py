@@ -1,7 +1,7 @@
 """PyTorch's profiler (Kineto) JSON, from torch 1.8 to today.
 
 Ranks come from ``distributedInfo`` wherever it stands; launches are joined by ``correlation``, because launch
-arrows end at every runtime call; a device is what ``args.device`` says, and a thread is the same whether its
+arrows end at every runtime call; ``args.device`` is the device, and a thread is the same whether its
 id was written as a number or in quotes.
 """
 
@@ -198,7 +198,7 @@ def _slices(document: Document) -> tuple[Slices, tuple[int, int]]:
 
 
 def _refine(draft: Draft, on_device: Array) -> None:
-    """Find by name what categories do not show: steps, module scopes, data loading, communication."""
+    """Find kinds by name that categories lack: steps, module scopes, data loading, communication."""
     kind, name = draft.kind, draft.name
     texts = draft.strings
     steps: dict[int, int] = {}

@@ -26,9 +26,9 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     """Read a profile of any supported format, or a directory of them as a set of ranks and steps.
 
     Args:
-        path: A file, plain or gzipped, a directory, or what :mod:`stepscope.trace.set` names; or the
+        path: A file, plain or gzipped, a directory, or a name of :mod:`stepscope.trace.set`; or the
             URL of one, which is fetched first.
-        cache: Keep the columns in a cache file beside the trace, or in the user's cache directory where that
+        cache: Keep the columns in a cache file beside the trace, or in the user's cache directory if that
             cannot be written, and read from it while the trace has not changed.
 
     Raises:

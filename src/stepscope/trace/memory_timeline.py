@@ -1,6 +1,6 @@
 """PyTorch's memory timelines: ``profiler.export_memory_timeline`` to ``.raw.json.gz`` or ``.json``.
 
-The raw form is one ``[time in ns, action, bytes, category]`` per change; what was there before has no time,
+The raw form is one ``[time in ns, action, bytes, category]`` per change; earlier allocations have no time,
 and a tensor that is written to becomes one of another category. The other form has the sizes of all
 categories at each change. Neither names its device.
 """
@@ -83,7 +83,7 @@ def _has_sizes(content: Any) -> bool:
 
 
 def _events(rows: Array) -> InstantEvents:
-    """Return changes; what is freed is told by category and size, which is what the file says of it."""
+    """Return changes; freed memory is known by category and size, the file's only facts."""
     if rows.ndim != 2 or rows.shape[1] != 4 or not np.isin(rows[:, 1], _ACTIONS).all():
         raise ValueError("expected events of time, action, bytes and category")
     if rows[:, 3].min() < 0 or rows[:, 3].max() >= len(_CATEGORIES):

@@ -44,7 +44,7 @@ def with_rank(trace: Trace, rank: int) -> Trace:
 def merge(traces: Sequence[Trace]) -> Trace:
     """Put traces together.
 
-    Times are shifted to the earliest origin where every clock is Unix time; else each file starts at zero,
+    Times are shifted to the earliest origin if every clock is Unix time; else each file starts at zero,
     the clock is "relative" and only differences within a rank mean something. Lanes of one rank that have the
     same names are one, unless they overlap in time: no thread runs twice at once.
     """
@@ -118,7 +118,7 @@ def _column(
 
 
 def _moved(numbers: Array, target: Array) -> Array:
-    """Replace numbers by what they became; -1 stays."""
+    """Replace numbers by their new ones; -1 stays."""
     if not len(target):
         return numbers
     return np.where(numbers >= 0, target[np.maximum(numbers, 0)], -1).astype(numbers.dtype, copy=False)
@@ -253,7 +253,7 @@ def _outermost(trace: Trace, lane: int, shift: int) -> tuple[Array, Array]:
 
 
 def _free(lane: Lane, times: tuple[Array, Array], known: dict[Lane, list[tuple[Array, Array]]]) -> Lane:
-    """Return the lane, or a namesake of it where events of another recording overlap its own."""
+    """Return the lane, or a namesake of it if events of another recording overlap its own."""
     number, chosen = 1, lane
     while any(_overlap(times, others) for others in known.get(chosen, ())):
         number += 1

@@ -9,12 +9,12 @@ Read a column with ``trace.start_ns``; names are numbers into ``trace.strings``:
     kernels = np.flatnonzero(trace.kind == Kind.KERNEL)
     names = trace.strings[trace.name[kernels[0]]]
 
-What an importer could not know is stated, never guessed: :attr:`Trace.recorded` is the set of features that
+Missing knowledge is stated, never guessed: :attr:`Trace.recorded` is the set of features that
 the file holds, :attr:`Trace.not_recorded` gives the reason for each one that it lacks, :attr:`Trace.dropped`
-counts what was in the file and is not in the columns, :attr:`Trace.notes` are sentences for the user. In
+counts the parts of the file that are not in the columns, :attr:`Trace.notes` are sentences for the user. In
 columns, "not recorded" is -1 (``bytes``, ``flops``, ``step``, ``parent``, links, paths), never 0.
 
-What does not belong to each row lives in small tables: :attr:`Trace.steps`, ``operators`` (shapes),
+Facts that not every row has live in small tables: :attr:`Trace.steps`, ``operators`` (shapes),
 ``kernels`` (grid, occupancy), ``instructions`` (of XLA programs), ``collectives``, ``memory``, ``syncs``,
 ``flows``, ``counters``, ``marks``.
 Their ``row`` column is a row of the trace.
@@ -85,7 +85,7 @@ def among(*kinds: Kind) -> npt.NDArray[np.bool_]:
 
 
 DEVICE_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COLLECTIVE, Kind.SEND_RECV)
-"""Kinds that keep a device busy, where ``device >= 0``."""
+"""Kinds that keep a device busy, if ``device >= 0``."""
 
 FEATURES = {
     "timeline": "events with a start and a duration",
@@ -186,7 +186,7 @@ class _Derived:
     _found: dict[str, Any]
 
     def derived(self, name: str, find: Callable[[], _Found]) -> _Found:
-        """Return what is kept under a name; it is computed when it is first needed."""
+        """Return the value kept under a name; it is computed when it is first needed."""
         try:
             found = self._found
         except AttributeError:
@@ -223,7 +223,7 @@ class Trace(_Derived):
     depth: Ints
     """Number of ancestors."""
     self_ns: Ints
-    """Duration minus what its children cover; children that overlap are counted once."""
+    """Duration minus the time of its children; children that overlap are counted once."""
     correlation: Ints
     """Joins a runtime call and the device work that it launched; unique within a rank. -1 = none."""
     launch: Ints
@@ -253,16 +253,19 @@ class Trace(_Derived):
     devices: tuple[Device, ...] = ()
     process_groups: tuple[ProcessGroup, ...] = ()
     origin_ns: int = 0
-    """Unix time of ``start_ns == 0`` where ``clock`` is ``"unix"``."""
+    """Unix time of ``start_ns == 0`` if ``clock`` is ``"unix"``."""
     clock: str = "relative"
-    """``"unix"``, ``"relative"`` where only differences within a rank mean something, or ``"order"`` where
-    starts are positions and nothing has a duration (ExecutionTrace)."""
+    """``"unix"``, ``"relative"`` or ``"order"``.
+
+    Relative: only differences within a rank mean something. Order: starts are positions and nothing has a
+    duration (ExecutionTrace).
+    """
     resolution_ns: int = 1
-    """Unit in which times were recorded: 1000 where the file gives whole microseconds."""
+    """Unit in which times were recorded: 1000 if the file gives whole microseconds."""
     recorded: frozenset[str] = frozenset()
     not_recorded: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
-    """Counts of what the columns leave out or hold repaired, by kind of trouble."""
+    """Counts of events that the columns leave out or hold repaired, by kind of trouble."""
     notes: tuple[str, ...] = ()
 
     # --- tables ---
@@ -324,10 +327,10 @@ class Trace(_Derived):
 
         Args:
             feature: A key of :data:`FEATURES`.
-            question: What was asked, as it completes "cannot tell …".
+            question: The question, as it completes "cannot tell …".
 
         Raises:
-            EmptyTraceError: The file does not hold it; the message says why and what to record.
+            EmptyTraceError: The file does not hold it; the message gives the reason and the remedy.
         """
         if feature in self.recorded:
             return

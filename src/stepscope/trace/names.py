@@ -24,7 +24,7 @@ class Strings(Sequence[str]):
 
     Args:
         data: All texts as UTF-8, one after another.
-        ends: i8[n], where each text ends in ``data``.
+        ends: i8[n], the end of each text in ``data``.
     """
 
     __slots__ = ("_numbers", "_texts", "data", "ends")
@@ -54,7 +54,7 @@ class Strings(Sequence[str]):
         return self._texts
 
     def extended(self, texts: Iterable[str]) -> tuple[Strings, npt.NDArray[np.int32]]:
-        """Return a table with some texts added where they are new, and each one's number."""
+        """Return a table with some texts added if they are new, and each one's number."""
         texts = list(texts)
         distinct = dict.fromkeys(texts)
         known = {text: self.find(text) for text in distinct} if len(distinct) <= _FEW else self._numbered()

@@ -21,7 +21,7 @@ _STREAM = re.compile(r"(?:device:)?gpu:(\d+)/(stream|memcpy)(?::(\w+))?", re.IGN
 
 
 def node_kind(node: str, operator: str, on_device: bool) -> Kind:
-    """Return the kind of an executed node by its operator; what Stepscope added to the graph is overhead."""
+    """Return the kind of an executed node by its operator; nodes that Stepscope added are overhead."""
     if is_own(node):
         return Kind.OVERHEAD
     if operator in _RECEIVE:
@@ -36,8 +36,8 @@ def node_kind(node: str, operator: str, on_device: bool) -> Kind:
 def stream_of(device: str) -> tuple[int, int]:
     """Return device and stream of a StepStats device that stands for an accelerator's stream, else -1 and -1.
 
-    ``/device:GPU:0/stream:16`` is one; ``/job:x/device:GPU:0``, where the host enqueued work for it, is not.
-    ``stream:all`` and ``memcpy`` are of the device and of no stream: -1.
+    ``/device:GPU:0/stream:16`` is one; ``/job:x/device:GPU:0``, on which the host enqueued work for it, is
+    not. ``stream:all`` and ``memcpy`` are of the device and of no stream: -1.
     """
     match = _STREAM.search(device)
     if not match:
@@ -65,7 +65,7 @@ def find_repeats(devices: Sequence[str], works: Sequence[Hashable]) -> Repeats:
 
     Args:
         devices: Each row's device.
-        works: What makes two rows the same work: node, start and duration.
+        works: The facts that two rows of the same work share: node, start and duration.
     """
     parts = [_part(device) for device in devices]
     single = Counter((part[0], work) for part, work in zip(parts, works, strict=True) if part[1] == "stream")

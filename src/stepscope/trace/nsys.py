@@ -1,6 +1,6 @@
 """Nsight Systems exports (``nsys export --type sqlite``): kernels, copies, runtime calls and NVTX ranges.
 
-Columns differ between versions of nsys; what a version does not have is not recorded.
+Columns differ between versions of nsys; missing columns count as not recorded.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Rows:
 
 
 def read(path: Path) -> list[Draft]:
-    """Read an export: one draft, or one of each process where several ran steps or devices.
+    """Read an export: one draft, or one of each process if several ran steps or devices.
 
     Raises:
         TraceError: A SQLite file that is not an export of Nsight Systems, or a damaged one.
@@ -196,7 +196,7 @@ def _select(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
 
 
 def _process(row: dict[str, Any]) -> int:
-    """Return what identifies a process: its machine's id and its own."""
+    """Return the identity of a process: its machine's id and its own."""
     return int(row.get("globalTid") or row.get("globalPid") or 0) >> 24
 
 

@@ -20,7 +20,7 @@ from stepscope.trace.model import Trace
 FEWEST = 4
 """Files below which starting processes is not worth it."""
 LEAST_BYTES = 256 << 20
-"""Bytes of JSON together: one process reads some 200 MiB a second, and what others read is handed over."""
+"""Bytes of JSON together: one process reads some 200 MiB a second, and others must hand results over."""
 UNPACKED = 8
 """Usual ratio of a gzipped profile's content to its size on disk."""
 LEAST_PROCESSORS = 3
@@ -58,7 +58,7 @@ def processors() -> int:
 def read_many(
     paths: Sequence[Path], *, cache: bool, processes: int | None = None
 ) -> Iterator[Trace | TraceError]:
-    """Yield what is read of each file, in their order; why, if it cannot be.
+    """Yield the result of each file, in their order; the reason, if it cannot be read.
 
     If a process dies, for instance because memory runs out, its file gets that as the reason, and another
     process goes on.

@@ -1,4 +1,4 @@
-"""Chrome traces whose processes are named after what runs in them: those of JAX and of rocprof.
+"""Chrome traces whose processes are named after their work: those of JAX and of rocprof.
 
 JAX writes its XPlane as Chrome JSON too (``*.trace.json.gz``): processes are ``/host:CPU`` and
 ``/device:GPU:0``, and events name their instruction. ``rocprof`` before version 3 writes ``CPU HIP API``,
@@ -28,7 +28,7 @@ _TOLD = ("hlo_module", "hlo_op", "hlo_category", "tf_op", "source")
 
 
 def tell_by_processes(draft: Draft, document: Document) -> None:
-    """Give events of a plain Chrome trace their kinds and devices, where its processes tell them.
+    """Give events of a plain Chrome trace their kinds and devices, if its processes tell them.
 
     Args:
         draft: A draft of the whole document, all of kind OTHER.
@@ -87,7 +87,7 @@ def _jax(draft: Draft, document: Document, rows: Array) -> None:
 
 
 def _rocprof(draft: Draft, document: Document, rows: Array) -> None:
-    """Kinds by process; a call and what it launched have one ``correlation_id`` where it was written."""
+    """Kinds by process; a call and its launched work share a ``correlation_id``, if it was written."""
     kinds = np.full(len(draft.lanes), Kind.OTHER, np.uint8)
     for number, lane in enumerate(draft.lanes):
         if match := _ROCPROF_GPU.match(lane.process):

@@ -34,7 +34,7 @@ OVERLAP = "overlap in time"
 def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]) -> Trace:
     """Read all profiles of a directory, with the ranks side by side.
 
-    If several formats lie together, the richest one is read and the note says what was left out.
+    If several formats lie together, the richest one is read and the note names the others.
 
     Raises:
         TraceError: No profile in it, or none that can be read.
@@ -95,7 +95,7 @@ def load_rank_set(
 
 
 def with_rank_of(trace: Trace, place: Path) -> Trace:
-    """Return a trace of one file with the rank that the file's name tells, where its content tells none."""
+    """Return a trace of one file with the rank that the file's name tells, if its content tells none."""
     rank = rank_in_name(place)
     if rank is not None and not any(source.rank_known for source in trace.sources):
         return with_rank(trace, rank)
@@ -105,7 +105,7 @@ def with_rank_of(trace: Trace, place: Path) -> Trace:
 def _readable(
     directory: Path, files: Sequence[Path], load: Callable[[Sequence[Path]], Iterable[Trace | TraceError]]
 ) -> tuple[list[Trace], list[str]]:
-    """Return what can be read of some files, and what is wrong with the others.
+    """Return the readable ones of some files, and the errors of the others.
 
     One bad rank must not hide the rest.
     """
@@ -201,6 +201,6 @@ def missing_ranks(trace: Trace) -> list[str]:
 
 
 def overlapping(trace: Trace) -> str:
-    """Return why several files are not one recording, ``""`` where they are."""
+    """Return why several files are not one recording, ``""`` if they are."""
     telling = [note for note in trace.notes if OVERLAP in note]
     return telling[0] if telling else ""

@@ -1,4 +1,4 @@
-"""The recorder's own work: what a profile holds of the profiler's start, stop and step."""
+"""The recorder's own work: the events of the profiler's start, stop and step in a profile."""
 
 from __future__ import annotations
 

@@ -97,13 +97,13 @@ class Timeline:
         lanes: Sequence[int] | None = None,
         deepest: int = DEEPEST,
     ) -> Rectangles:
-        """Return what to draw between two times.
+        """Return the rectangles between two times.
 
         Args:
             start_ns: Start of the window, since the trace's origin.
             end_ns: End of the window.
             pixels: Width of the window on the screen.
-            lanes: Lanes to draw, all where not given.
+            lanes: Lanes to draw, all if not given.
             deepest: Depths beyond it are left out, as in a collapsed lane.
 
         Raises:

@@ -64,7 +64,7 @@ class _Dispatch(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Record(msgspec.Struct, gc=False, frozen=True):
-    """A record of any kind; what a kind does not have stays at its default."""
+    """A record of any kind; fields that a kind lacks stay at their defaults."""
 
     kind: int = 0
     operation: int = 0
@@ -305,7 +305,7 @@ class _Reader:
         }  # fmt: skip
 
     def add_memory(self, draft: Draft, records: list[_Record], first: int) -> None:
-        """Allocations; a free says no size: it is that of what was allocated at its address."""
+        """Allocations; a free has no size: it is that of the allocation at its address."""
         held: dict[int, int] = {}
         rows: list[tuple[int, int, int, int, int]] = []
         for each in sorted(records, key=lambda each: each.start_timestamp):

@@ -33,7 +33,7 @@ class Samples:
 
     Attributes:
         lane: The thread's lane in the trace.
-        start_ns: Where each sample's time begins, that of the sample before, in the trace's time.
+        start_ns: Start of each sample's time, that of the sample before, in the trace's time.
         end_ns: When it was taken.
         runnable_ns: How long the thread ran or waited for a processor in between, -1 = not known.
         queued_ns: How much of that it waited for a processor, None = not known.
@@ -44,8 +44,8 @@ class Samples:
         interval_ns: How far apart they were meant to be.
         workers: Samples of worker processes that load data, each while it fetched a batch; without a lane.
         called: Samples of threads of this process that ran Python for another runtime, as XLA's callbacks do.
-        compiled: What was compiled as far as the framework tells: when, function, types and shapes given.
-        directory: Where the program ran, for shorter names; ``""`` if that is not known.
+        compiled: Compilations as far as the framework tells: when, function, types and shapes given.
+        directory: The program's directory, for shorter names; ``""`` if that is not known.
     """
 
     lane: int
@@ -142,11 +142,11 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
 
 
 def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
-    """Return how long a thread was runnable and queued in each sample, a wait counted where it took place.
+    """Return how long a thread was runnable and queued in each sample, a wait counted in its own sample.
 
     Linux adds a wait for a processor to a thread's account when it is over: samples taken meanwhile see a
-    thread that neither runs nor waits, and the one after them more waiting than it is long. What is too much
-    there belongs to those before it.
+    thread that neither runs nor waits, and the one after them more waiting than it is long. The excess
+    belongs to earlier ones.
 
     Args:
         length: Of the samples, ns.
@@ -173,7 +173,7 @@ def _queued(found: Any, count: int) -> Ints | None:
 
 
 def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
-    """Return what was compiled, nothing if it is damaged."""
+    """Return the compilations, nothing if it is damaged."""
     try:
         return tuple(
             (int(when) + shift, str(name), tuple(str(one) for one in shapes))
@@ -211,7 +211,7 @@ def _worker(
 
 
 def _place(trace: Trace, rank: int, begun: dict[int, int]) -> tuple[int, int] | None:
-    """Return the lane of the steps' marks and what joins the clocks; None if no step is known to both.
+    """Return the lane of the steps' marks and the clocks' offset; None if no step is known to both.
 
     The sampler notes a step just before its mark begins. On a busy machine the thread may have to wait for a
     processor in between, so the least difference is the one of the clocks.

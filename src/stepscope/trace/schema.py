@@ -4,7 +4,7 @@ Generated modules would tie users to one protobuf version and collide with Tenso
 the few fields that are read are declared here, one line per message: ``name number type``, ``*`` for
 repeated, ``?`` for one of the message's alternatives, of which ``WhichOneof("value")`` tells. Text is
 declared as bytes, because a bad byte in one node's name must not make the whole profile unreadable; see
-:func:`text`. A map is a repeated entry with ``key`` and ``value``, which is what it is on the wire.
+:func:`text`. A map is a repeated entry with ``key`` and ``value``, as on the wire.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A profile's path stands for one of:
 
 * a file;
 * a folder: all profiles in it and below, side by side as ranks, or one after another as steps;
-* the captures that all ranks took of one step, where those of other steps lie beside them. Such a set has a
+* the captures that all ranks took of one step, if those of other steps lie beside them. Such a set has a
   path of its own: ``runs/a/profiles/rank*_step00000500.json`` stands for ``chief_rank0_step00000500.json``,
   ``worker_rank1_step00000500.json`` and so on.
 """
@@ -66,7 +66,7 @@ def files_of(place: Path) -> list[Path]:
 
 
 def stamp(place: Path) -> int:
-    """Return what distinguishes one version of the files of a path from the next.
+    """Return a stamp that distinguishes one version of the files of a path from the next.
 
     Raises:
         OSError: A file has gone.
@@ -143,7 +143,7 @@ def distinct_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def beside_metadata(path: Path) -> Path | None:
-    """Return where the RunMetadata lies of which a TensorFlow timeline was made; None for other files."""
+    """Return the path of the RunMetadata behind a TensorFlow timeline; None for other files."""
     match = _TIMELINE.match(path.name)
     return path.with_name(f"run_meta_{match[1]}") if match else None
 
@@ -160,7 +160,7 @@ def step_files(directory: Path) -> list[Path]:
 
 
 def context_file(path: Path) -> Path:
-    """Return where tfprof's own profile lies: the file itself, or in a folder, that of its first rank."""
+    """Return the path of tfprof's own profile: the file itself, or in a folder, that of its first rank."""
     if not path.is_dir():
         return path
     ranks = path.glob(f"*_rank[0-9]*_step*.tfprof/{_CONTEXT}")
@@ -219,8 +219,8 @@ def sessions(paths: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 def sets(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return the profiles of several ranks: by the path of each its members, the folders first.
 
-    These are folders that hold nothing but one profile of several ranks, and what all ranks captured of each
-    step where other steps lie beside it.
+    These are folders that hold nothing but one profile of several ranks, and all ranks' captures of each step
+    if other steps lie beside it.
     """
     folders: dict[str, list[str]] = defaultdict(list)
     captures: dict[str, list[str]] = defaultdict(list)

@@ -1,6 +1,6 @@
 """TensorFlow's RunMetadata: the StepStats of one ``session.run``, from a file or from an event file.
 
-Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``all_end``, in nanoseconds where
+Times are those that TensorFlow's own timeline shows: from ``all_start`` to ``all_end``, in nanoseconds if
 they were recorded.
 """
 
@@ -35,7 +35,7 @@ from stepscope.trace.tables import MemoryAction
 from stepscope.trace.timeline import REASONS
 
 _TAGGED = "graph_tagged_run_metadata"
-"""The plugin under which event files keep what TensorFlow's ``ProfilerHook`` profiled, step by step."""
+"""The plugin under which event files keep the profiles of TensorFlow's ``ProfilerHook``, step by step."""
 _STEP = re.compile(r"(?:step|run_meta(?:data)?)[-_]?(?:step)?[-_]?(\d+)|[-_](\d+)\.pb")
 
 
@@ -181,9 +181,9 @@ def _end(node: Any) -> int:
 
 
 def _add_memory(events: _Events, node: Any, device: int) -> None:
-    """Note what a node allocated and freed.
+    """Note a node's allocations and frees.
 
-    No address is recorded: what is freed is taken to be the oldest of that size.
+    No address is recorded: a free is taken to be of the oldest of that size.
     """
     for used in node.memory:
         held: dict[int, list[int]] = {}

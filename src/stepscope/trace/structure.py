@@ -1,7 +1,7 @@
 """Structure, computed once and vectorised: from a draft's loose events to a Trace.
 
 Order, nesting and self time, step windows, which host call launched which device work, which forward operator
-a backward operator belongs to, module scopes and Python stacks, and where allocations happened.
+a backward operator belongs to, module scopes and Python stacks, and the places of allocations.
 """
 
 from __future__ import annotations
@@ -327,9 +327,9 @@ class _Build:
         return steps
 
     def without_tails(self, steps: StepWindows) -> StepWindows:
-        """End the last step with its last event where much more time without any follows than in the others.
+        """End the last step with its last event if much more time without any follows than in the others.
 
-        The recorder stops within the last step: what it collects and writes then is not training.
+        The recorder stops within the last step: its collecting and writing is not training.
         """
         if not len(steps) or self.draft.untimed:
             return steps
@@ -352,8 +352,8 @@ class _Build:
     def last_events(self, steps: StepWindows) -> Array:
         """Return i8[steps]: when the last event ended that began in the step, -1 if nothing did.
 
-        What encloses steps, the recorder's own work and frames of other threads, which wait, do not count.
-        Where steps are marked on a lane of their own, as beside sampled frames, those are the steps' own.
+        Events around steps, the recorder's own work and frames of other threads, which wait, do not count.
+        If steps are marked on a lane of their own, as beside sampled frames, those are the steps' own.
         """
         tells = ~among(Kind.STEP, Kind.OVERHEAD, Kind.SYNC)[self.kind]
         tells &= ~recorder_rows(self.strings, self.name, self.kind, self.parent)
@@ -387,7 +387,7 @@ class _Build:
     def follow_launches(self) -> None:
         """Give device work without a launch to the step of the launched work ahead of it on its stream.
 
-        A stream runs what it is given in order. What is ahead of the first launched work was launched before
+        A stream runs its work in order. Work ahead of the first launched work was launched before
         the recording began, or at an unknown time: it belongs to no step.
         """
         work = np.flatnonzero((self.device >= 0) & among(*DEVICE_WORK)[self.kind])
@@ -568,7 +568,7 @@ def joined(first: Paths, second: Paths) -> Paths:
 
 
 def counters_of(draft: Draft) -> Counters:
-    """Return what was counted, by lane and time."""
+    """Return the counters, by lane and time."""
     points = draft.counters
     if points is None:
         empty: Counters = Counters.empty()
@@ -595,7 +595,7 @@ def marks_of(draft: Draft) -> Marks:
 
 
 def source_of(draft: Draft, events: int) -> Source:
-    """Return where a draft comes from."""
+    """Return the source of a draft."""
     return Source(
         path=draft.path,
         format=draft.format,

@@ -1,4 +1,4 @@
-"""The small tables of a trace: what does not belong to every event."""
+"""The small tables of a trace: facts that not every event has."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ DTYPES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class StepWindows(Table):
-    """Step windows on the host, in (rank, start) order. A step's window ends where it was recorded to end."""
+    """Step windows on the host, in (rank, start) order. A step's window ends at its recorded end."""
 
     row: Ints
     """Row of the step's event, -1 if the window is not an event (a TF timeline is one step)."""
@@ -133,7 +133,7 @@ class Instructions(Table):
     """Least traffic of one execution: operands and result, each once; -1 = not known."""
     calls: Ints
     """1 for the event with which an execution begins, 0 for further kernels of one, and for the host's part
-    of what a device ran."""
+    of a device's execution."""
 
 
 class CollectiveState(IntEnum):
@@ -147,7 +147,7 @@ class CollectiveState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Collectives(Table):
-    """Communication: device kernels, or what a flight recorder saw."""
+    """Communication: device kernels, or a flight recorder's entries."""
 
     names = ("operation", "group", "dtype")
     row: Ints

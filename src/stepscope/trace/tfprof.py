@@ -1,9 +1,8 @@
 """The model as tfprof sees it: graph nodes with their times, memory, shapes and Python stacks, step by step.
 
 Read from a ``ProfileProto`` file (``profile.context``), or put together as tfprof does from a ``GraphDef``,
-one ``RunMetadata`` per step and, optionally, an ``OpLogProto``. The rules for what counts as accelerator
-time, what is dropped and what is rounded are tfprof's own (TensorFlow 2.15), because its numbers must be
-matched exactly.
+one ``RunMetadata`` per step and, optionally, an ``OpLogProto``. The rules for accelerator time, dropped
+values and rounding are tfprof's own (TensorFlow 2.15), because its numbers must be matched exactly.
 """
 
 from __future__ import annotations
@@ -248,7 +247,7 @@ def read_graph(
         op_log: OpLogProto file (``tfprof_log``): FLOPs, Python stacks, extra types.
 
     Raises:
-        TraceError: A file is not what it should be.
+        TraceError: A file is not of its expected type.
     """
     profile = Profile()
     if graph is not None:
@@ -320,7 +319,7 @@ def _add_op_log(profile: Profile, proto: Any) -> None:
 
 
 def add_run_metadata(profile: Profile, step: int, proto: Any) -> None:
-    """Add what one step's RunMetadata says to the nodes; nodes that the graph does not hold are made."""
+    """Add one step's RunMetadata to the nodes; nodes that the graph does not hold are made."""
     if step not in profile.steps:
         profile.steps = sorted([*profile.steps, step])
     scheduled = streamed = False

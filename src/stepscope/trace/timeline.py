@@ -166,7 +166,7 @@ def _allocations(
 
 
 def _tensor(description: str) -> str:
-    """Return type and shape as a description says them: ``float[8,16]``; "" where it says neither."""
+    """Return type and shape as a description says them: ``float[8,16]``; "" if it has neither."""
     kind = _TYPE.search(description)
     if not kind or not _SHAPE.search(description):
         return ""
@@ -175,7 +175,7 @@ def _tensor(description: str) -> str:
 
 
 def _received(nodes: list[str], kinds: list[Kind], sizes: dict[str, int]) -> Array:
-    """Return the bytes that send and receive nodes moved, where their tensor is described by their name."""
+    """Return the bytes that send and receive nodes moved, if their name describes their tensor."""
     return np.array(
         [
             sizes.get(node, -1)

@@ -1,8 +1,8 @@
 """A process that reads foreign profiles for a server, which ends it if one takes too much.
 
 It takes a line of JSON on stdin for each profile, ``{"path", "cache", "out", "kind"}``, writes the columns
-to ``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. Where ``"progress"`` is asked
-for, lines ``{"read"}`` come before it: bytes of its files that were taken so far. It ends when stdin does.
+to ``out`` and answers with a line: ``{}``, or ``{"error", "hint", "empty"}``. If ``"progress"`` is asked for,
+lines ``{"read"}`` come before it: bytes of its files that were taken so far. It ends when stdin does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 class Teller:
-    """Writes lines of answers; what a thread that reads ahead says comes before the end or not at all."""
+    """Writes lines of answers; lines of a thread that reads ahead come before the end or not at all."""
 
     def __init__(self, answers: BinaryIO) -> None:
         self._answers, self._lock = answers, threading.Lock()
@@ -78,7 +78,7 @@ class Teller:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Read one profile and return what became of it."""
+    """Read one profile and return the answer."""
     path = Path(os.fsdecode(bytes.fromhex(request["path"])))
     try:
         if request["kind"] == "tfprof":

@@ -1,4 +1,4 @@
-"""XPlane (``*.xplane.pb``): what JAX, TensorFlow, Keras and torch_xla profile, on CPU, GPU and TPU.
+"""XPlane (``*.xplane.pb``): profiles by JAX, TensorFlow, Keras and torch_xla, on CPU, GPU and TPU.
 
 A line's clock is Unix time or counts from the start of the session, whatever the proto's comment says; the
 session's start is in the plane ``Task Environment``. GPU planes have streams and may lack the lines that TPU
@@ -193,7 +193,7 @@ def _planes(data: bytes, path: Path) -> tuple[list[_Plane], list[str], list[str]
 
 
 def _fields(data: bytes, begin: int, end: int, skipped: int = 0) -> Iterator[tuple[int, int, int, int]]:
-    """Iterate over a message's fields: tag, and where the field begins, where its content begins and ends.
+    """Iterate over a message's fields: tag, start of the field, and start and end of its content.
 
     Runs of a ``skipped`` field, of which there may be millions, are passed over.
 
@@ -361,7 +361,7 @@ def _ran(
     """Return the instruction that each event ran, a number into ``columns.ran``, -1 for none.
 
     Args:
-        columns: Where instructions are numbered.
+        columns: Numbers of instructions.
         values: The events' stats.
         metadata: The events' metadata.
         texts: Name and stats of each metadata.
@@ -415,7 +415,7 @@ def _line_head(data: bytes, begin: int, end: int) -> tuple[str, int]:
 
 
 def _times(clock_ns: int, offset: Array, duration: Array) -> tuple[Array, Array]:
-    """Round both ends down to ns, so that what was nested in ps stays nested."""
+    """Round both ends down to ns, so that events nested in ps stay nested."""
     start = offset // 1000
     return start + clock_ns, (offset + duration) // 1000 - start
 

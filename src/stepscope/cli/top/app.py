@@ -199,7 +199,7 @@ class Top(App[None]):
         self._wake.set()
 
     def choose(self, **changes: Any) -> None:
-        """Change what is wanted, if that changes anything."""
+        """Change the choice, if it is another."""
         wanted = replace(self.wanted, **changes)
         if wanted != self.wanted:
             self.wanted = wanted
@@ -210,7 +210,7 @@ class Top(App[None]):
         self.query_one("#panes", TabbedContent).active = f"{name}-pane"
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        """Show what the open pane holds."""
+        """Show the content of the open pane."""
         self.choose(pane=str(event.pane.id).removesuffix("-pane"))
 
     def action_mark(self) -> None:

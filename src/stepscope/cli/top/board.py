@@ -45,7 +45,7 @@ class RunLine:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One chart with its lines; ``legend`` says what each line is and its newest value."""
+    """One chart with its lines; ``legend`` names each line and its newest value."""
 
     title: str
     unit: str | None
@@ -113,7 +113,7 @@ class Board:
         return Drawn(chart.title, chart.unit, traces, legend)
 
     def report(self, name: str) -> HealthReport | None:
-        """Return what the health rules say of a run, judged again when it has grown and time allows."""
+        """Return the verdict of the health rules on a run, judged again when it has grown and time allows."""
         from stepscope.serve.health import report_of
 
         run = self._run(name)
@@ -136,12 +136,12 @@ class Board:
         return next((run for run in self.log.runs() if run.name == name), None)
 
     def _family(self, names: Sequence[str]) -> list[StoredRun]:
-        """Return the runs with these names, and what is part of them, as their evaluation."""
+        """Return the runs with these names, and their parts, such as the evaluation."""
         return [run for run in self.log.runs() if run.name in names or run.base in names]
 
 
 def line_of(run: StoredRun, colour: str, now: float) -> RunLine:
-    """Return one run as text; what is not known is a dash."""
+    """Return one run as text; an unknown value is a dash."""
     from stepscope.store.info import age
 
     state, reason = run.condition(now=now)

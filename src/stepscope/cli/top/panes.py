@@ -23,7 +23,7 @@ STATE_TONES = {"running": "#4cc27a", "failed": "#ff7f76", "stalled": "#e5a93f", 
 
 
 class RunTable(DataTable[Text]):
-    """A line for each run, updated where it changes, so that the cursor stays."""
+    """A line for each run, updated if it changes, so that the cursor stays."""
 
     def __init__(self) -> None:
         super().__init__(id="runs", cursor_type="row", zebra_stripes=False)
@@ -81,7 +81,7 @@ class FindingsPane(Vertical):
         yield Static(id="detail")
 
     def show(self, verdict: Any, findings: Sequence[tuple[list[Text], Any]]) -> None:
-        """Show a verdict and findings, each a row and what more there is about it."""
+        """Show a verdict and findings, each a row with its details."""
         self.query_one("#verdict", Static).update(verdict)
         self._details = [detail for _, detail in findings]
         rows = [row for row, _ in findings]
@@ -127,7 +127,7 @@ class RanksPane(Vertical):
 
 
 def refill(table: DataTable[Text], rows: Sequence[Sequence[Text]]) -> None:
-    """Replace the rows of a table; the cursor stays where it is, or at the last row."""
+    """Replace the rows of a table; the cursor stays, or at the last row."""
     at = table.cursor_row
     table.clear()
     for row in rows:

@@ -87,7 +87,7 @@ class Picture:
 
 
 def picture(board: Board, wanted: Choices, *, now: float) -> Picture:
-    """Return what is to be shown; of the panes, only the open one."""
+    """Return the screen's content; of the panes, only the open one."""
     runs = board.runs(now=now)
     names = [run.name for run in runs]
     running = sum(run.state == "running" for run in runs)
@@ -133,7 +133,7 @@ def block(drawn: Drawn, columns: int, rows: int, wanted: Choices) -> list[Text]:
 
 
 def rows_of(report: HealthReport | None) -> list[tuple[list[Text], Text]]:
-    """Return the findings of a run, the severest first, and what could not be told last."""
+    """Return the findings of a run, the severest first, and open questions last."""
     if report is None:
         return []
     found = []

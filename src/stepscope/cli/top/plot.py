@@ -115,7 +115,7 @@ def frame_of(traces: Sequence[PlotCurve], *, log: bool) -> AxisSpan | None:
 
 
 def scale(values: NDArray[Any], *, log: bool) -> NDArray[np.float64]:
-    """Return values as the axis places them; what a log axis cannot show becomes NaN."""
+    """Return values as the axis places them; values that a log axis cannot show become NaN."""
     plain = np.asarray(values, np.float64)
     if not log:
         return plain
@@ -124,7 +124,7 @@ def scale(values: NDArray[Any], *, log: bool) -> NDArray[np.float64]:
 
 
 def usable(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where all columns are finite."""
+    """Return the rows in which all columns are finite."""
     found: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(column) for column in columns])
     return found
 

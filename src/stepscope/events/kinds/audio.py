@@ -23,7 +23,7 @@ class Content(Message):
 
 @dataclass(frozen=True)
 class Clip:
-    """One sound, and what it is called."""
+    """One sound, and its name."""
 
     blob: EncodedImage
     label: str

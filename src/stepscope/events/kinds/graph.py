@@ -1,6 +1,6 @@
-"""Graphs of operations, and what a step took on each: GraphDef and RunMetadata as TensorBoard reads them.
+"""Graphs of operations, and their costs in a step: GraphDef and RunMetadata as TensorBoard reads them.
 
-TensorBoard colours by compute time and memory where a graph and tagged run metadata lie in one run and name
+TensorBoard colours by compute time and memory if a graph and tagged run metadata lie in one run and name
 the same nodes: time from the first start to the last end of a node, memory the sum over its allocators.
 """
 
@@ -16,7 +16,7 @@ from stepscope.events.wire import Message, encode, message, wire
 PRODUCER = 22
 """Version of the graph format that TensorBoard's own writers of other frameworks' graphs give."""
 OWN_GRAPH, OWN_COSTS = "stepscope/graph", "stepscope/graph_costs"
-"""Tags of a graph, and of what its nodes took, that stand in the file beside one of another tool's."""
+"""Tags of a graph, and of its nodes' costs, that stand in the file beside one of another tool's."""
 OWN_SCOPE = "stepscope_gradients"
 """Scope of the operations that Stepscope itself adds to a graph of TensorFlow, to measure gradients."""
 _KINDS = {"cuda": "GPU", "rocm": "GPU", "xla": "TPU"}
@@ -84,7 +84,7 @@ class GraphDef(Message):
 
 @message
 class MetaGraphDef(Message):
-    """A graph with what TensorFlow needs to load it again."""
+    """A graph with the facts that TensorFlow needs to load it again."""
 
     graph_def: GraphDef | None = wire(2, GraphDef)
 
@@ -154,13 +154,13 @@ class Node:
     """One node of a graph in our own words.
 
     Attributes:
-        name: Its place, as ``encoder/layer0/linear``: what stands before a slash is a scope that the page
+        name: Its place, as ``encoder/layer0/linear``: the part before a slash is a scope that the page
             folds up.
-        op: What it does.
+        op: The operation.
         inputs: Names of the nodes whose outputs it takes.
         shapes: Of its outputs; -1 for a size that is not known.
         device: As ``cpu`` or ``cuda:0``.
-        attributes: What else to show of it: numbers, booleans and texts.
+        attributes: Other facts to show: numbers, booleans and texts.
     """
 
     name: str
@@ -179,9 +179,9 @@ class NodeCost:
         name: As in the graph.
         start_us: When it began, in microseconds from any common origin.
         duration_us: How long it took.
-        memory_bytes: What it allocated; None if that was not measured.
+        memory_bytes: The bytes it allocated; None if that was not measured.
         shapes: Of its outputs.
-        device: Where it ran.
+        device: The device that it ran on.
     """
 
     name: str

@@ -35,7 +35,7 @@ def value(tag: str, rows: Rows, *, description: str = "") -> Value:
 def summary(tags: Sequence[str], counts: NDArray[np.int64], edges: NDArray[np.float64]) -> Summary:
     """Return the encoded summary of many histograms with the same edges, without empty ones.
 
-    Each is what ``value`` makes of the span that holds counts, with each empty stretch in it as one row.
+    Each is the result of ``value`` for the span with counts, with each empty stretch in it as one row.
 
     Args:
         tags: Of each.
@@ -78,8 +78,8 @@ def sums(value: Value) -> tuple[float, float] | None:
 def rows_of(values: NDArray[Any], buckets: int = BUCKETS) -> Rows:
     """Count finite values in buckets of one width between the smallest and the largest.
 
-    TensorBoard's algorithm (tensorboard/plugins/histogram/summary_v2.py). Without values all is zero; where
-    all are equal, all edges are that value and the last bucket counts.
+    TensorBoard's algorithm (tensorboard/plugins/histogram/summary_v2.py). Without values all is zero; if all
+    are equal, all edges are that value and the last bucket counts.
 
     Args:
         values: Of any shape, all finite.

@@ -28,7 +28,7 @@ VIDEO = encode(Content(moves=True))
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """Encoded bytes and what they are."""
+    """Encoded bytes and their type."""
 
     mime: str
     data: bytes
@@ -99,6 +99,6 @@ def read(value: Value) -> Images:
 
 
 def blob(data: bytes, otherwise: str = OTHER) -> EncodedImage:
-    """Return encoded bytes with what their first ones say they are."""
+    """Return encoded bytes with the type that their first ones tell."""
     found = mime(data)
     return EncodedImage(otherwise if found == OTHER else found, data)

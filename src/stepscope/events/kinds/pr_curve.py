@@ -51,12 +51,12 @@ def read(value: Value) -> Curve:
 def curve_of(
     labels: NDArray[Any], predictions: NDArray[Any], thresholds: int, weights: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
-    """Count what a classifier gets right at each threshold.
+    """Count a classifier's hits and misses at each threshold.
 
     TensorBoard's algorithm (tensorboard/plugins/pr_curve/summary.py).
 
     Args:
-        labels: True or 1 for what is positive.
+        labels: True or 1 for positive examples.
         predictions: Probabilities from 0 to 1, of the same size.
         thresholds: How many, at least 2.
         weights: Of each example.

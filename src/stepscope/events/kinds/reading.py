@@ -68,7 +68,7 @@ _LIMIT = 4096
 
 
 def kind_of(plugin: str, content: bytes) -> Kind:
-    """Return the kind of a tag, from the plugin that shows it and what that plugin wants to know."""
+    """Return the kind of a tag, from the plugin that shows it and the plugin's content."""
     if plugin == image.PLUGIN and image.VIDEO in content:
         return "video"
     return _KINDS.get(plugin, "other")
@@ -78,13 +78,13 @@ def read_value(kind: Kind, value: Value) -> Any:
     """Return a value as its kind's own type.
 
     Raises:
-        EventFileError: It is not what its plugin says.
+        EventFileError: It does not fit its plugin.
     """
     return _READERS.get(kind, _plain)(value)
 
 
 class Checks:
-    """Decides which values are what their plugins say, before anybody asks for them."""
+    """Decides which values fit their plugins, before anybody asks for them."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, bytes]] = set()
@@ -95,9 +95,9 @@ class Checks:
 
         Args:
             plugin: Of its tag.
-            content: What the plugin wants to know.
+            content: The plugin's content.
             number: Of the field of Summary.Value that is set, 0 for none.
-            body: That field, where it is a tensor.
+            body: That field, if it is a tensor.
         """
         size, before = self._last.get(plugin, (-1, b""))
         if number == 8 and size == len(body) and body.startswith(before):
@@ -134,9 +134,9 @@ def _decoded(kind: type[M], data: bytes) -> M | None:
 
 
 def numbers_at(tensor: memoryview) -> int:
-    """Return where the numbers begin that a serialized tensor ends with, 0 if it ends otherwise.
+    """Return the start of the numbers at the end of a serialized tensor, 0 if it ends otherwise.
 
-    What stands before says type, shape and how many bytes of numbers there are.
+    The bytes before say type, shape and how many bytes of numbers there are.
     """
     at, end = 0, len(tensor)
     try:

@@ -88,7 +88,7 @@ ROWS_AT_ONCE = 256
 def _in_parts(
     rows: Sequence[Any], made: Callable[[Sequence[Any]], str], between: str, head: str, tail: str = ""
 ) -> bytes:
-    """Return what is made of all rows, a few at a time: in between, the other threads of a program go on.
+    """Return the results for all rows, a few at a time: in between, the other threads of a program go on.
 
     It grows in place, because to join megabytes is one turn of the interpreter's lock.
     """
@@ -103,7 +103,7 @@ def _in_parts(
 
 
 def _rows_as_json(rows: Sequence[Any]) -> str:
-    """Return rows without the brackets around them; what is no Unicode in them is replaced later."""
+    """Return rows without the brackets around them; parts that are not Unicode are replaced later."""
     return json.dumps(rows, ensure_ascii=False)[1:-1]
 
 

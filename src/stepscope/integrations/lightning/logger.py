@@ -19,7 +19,7 @@ from stepscope.record.problems import Reporter
 
 
 class StepscopeLogger(Logger):  # type: ignore[misc]
-    """Records the values of a Lightning trainer and module: ``Trainer(logger=StepscopeLogger("runs/first"))``.
+    """Records values of a Lightning trainer and module: ``Trainer(logger=StepscopeLogger("runs/first"))``.
 
     The directory is the run: there are no names and versions below it, and checkpoints go to
     ``checkpoints`` in it. A second ``fit``, or a ``test`` after it, is a further attempt of the same run.

@@ -62,7 +62,7 @@ class StepscopeHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, un
 
     @guarded
     def begin(self) -> None:
-        """Find out whether this session trains or evaluates; evaluations take place within a training's session."""
+        """Find out whether this session trains or evaluates; a training's session also evaluates."""
         if evaluates():
             self._sessions = [session for session in self._sessions if isinstance(session, Training)]
             self._sessions.append(Evaluation(self._where, self._eval_name, self._options))

@@ -253,7 +253,7 @@ _HEAD_BYTES = 1 << 16
 
 
 def join(plain: Path, found: list[ProcessSpans]) -> Joined:
-    """Return the step that adds spans of other processes to a Kineto file; nothing if its header is unusual."""
+    """Return the spans of other processes as part of a Kineto file; nothing if its header is unusual."""
     if not found:
         return 0, b""
     with plain.open("rb") as file:
