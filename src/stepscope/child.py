@@ -46,9 +46,9 @@ class Child:
     Args:
         module: Its name, as ``stepscope.trace.worker``.
         words: Its arguments.
-        greeting: What it gets first.
-        stderr: Where its error output goes; by default to that of this process.
-        pipe_bytes: What its pipes hold, where the system lets it be chosen; 0 for the usual.
+        greeting: Its first request.
+        stderr: Destination of its error output; by default to that of this process.
+        pipe_bytes: Size of its pipes, if the system lets it be chosen; 0 for the usual.
         variables: For its environment.
 
     Attributes:
@@ -153,7 +153,7 @@ class Child:
             process.kill()
 
     def end(self) -> int | None:
-        """End the process at once, and release what belongs to it; return its exit status."""
+        """End the process at once, and release its pipes and files; return its exit status."""
         process, self.process = self.process, None
         if process is None:
             return None
@@ -162,7 +162,7 @@ class Child:
         return process.wait()
 
     def forget(self) -> None:
-        """Let go of the process in a forked child of this one, where it is not its own to wait for."""
+        """Let go of the process in a forked child of this one, which may not wait for it."""
         process, self.process = self.process, None
         if process is not None:
             close_pipes(process)

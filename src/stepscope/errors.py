@@ -21,8 +21,8 @@
     └── TraceError              (ValueError)         a profile that cannot be read
         └── EmptyTraceError                          a profile without the events a question needs
 
-Each message says what failed with the value, what was expected and found, then a ``hint:`` line with the next
-action, and the path last.
+Each message names the failure with the value, the expected and the found state, then a ``hint:`` line with
+the next action, and the path last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StepscopeError(Exception):
     """Base of every error raised on purpose.
 
     Args:
-        message: What failed, with the value; what was expected and what was found.
+        message: The failure, with the value; the expected and the found state.
         hint: The next action for the user.
         path: The file or directory concerned.
     """
@@ -67,8 +67,8 @@ class ExpressionError(UsageError):
     """A text that is not an expression over tags.
 
     Args:
-        start: Where in the text the wrong part begins.
-        end: Where it ends; after ``start``, except at the end of the text.
+        start: Start of the wrong part in the text.
+        end: Its end; after ``start``, except at the end of the text.
     """
 
     def __init__(self, message: str, *, hint: str = "", start: int, end: int) -> None:

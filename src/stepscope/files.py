@@ -1,7 +1,8 @@
-"""Files: whether a path lies in a directory, what others wrote, writing whole, and columns on disk.
+"""Files: whether a path lies in a directory, files of others, writing whole, and columns on disk.
 
-What writes, moves or deletes asks first whether the path lies inside. So does what reads a file that others
-may have put there: a pipe in its place would be waited for, and one without end would take all memory.
+Code that writes, moves or deletes asks first whether the path lies inside. So does code that reads a file
+that others may have put there: a pipe in its place would be waited for, and one without end would take all
+memory.
 
 A cache file keeps columns, each with a checksum that is read with it. A file that is cut short, or has a
 single changed bit, raises :class:`BlobError`; it never gives a wrong number. The version of its owner stands
@@ -48,12 +49,12 @@ MAX_VALUES = 400_000
 def writing(
     what: str, path: str | os.PathLike[str], hint: str = "choose a folder that exists and can be written"
 ) -> Iterator[None]:
-    """Raise what goes wrong when a file is written for the user as the user's mistake.
+    """Raise a failure to write a user's file as the user's mistake.
 
     Args:
-        what: What is written, as a sentence names it.
+        what: The file, as a sentence names it.
         path: Where to.
-        hint: What to do.
+        hint: The hint.
 
     Raises:
         UsageError: It cannot be written.
@@ -67,8 +68,8 @@ def writing(
 def inside(root: Path, path: str | Path) -> Path:
     """Return a path below a directory, after links and ``..`` have been followed.
 
-    The last part of the path may itself be a link: what is moved or deleted is then the link, not what it
-    points to. Nothing on the way to it may lead out.
+    The last part of the path may itself be a link: the link is then moved or deleted, not its target. Nothing
+    on the way to it may lead out.
 
     Args:
         root: The directory.
@@ -201,7 +202,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BlobError(Exception):
-    """A cache file that is gone or is not what was written; the original is read again instead."""
+    """A cache file that is gone or has changed; the original is read again instead."""
 
 
 class BlobWriter:
@@ -213,7 +214,7 @@ class BlobWriter:
         self._size = 0
 
     def add(self, column: NDArray[Any]) -> Place:
-        """Take a column and return where it will lie."""
+        """Take a column and return its place in the file."""
         column = np.ascontiguousarray(column)
         key = (column.ctypes.data, len(column), column.dtype.str)
         place = self._places.get(key)
@@ -229,7 +230,7 @@ class BlobWriter:
 
         Args:
             path: The file.
-            head: What stands in front of the columns, which begin at the next multiple of ``ALIGNMENT``.
+            head: The bytes in front of the columns, which begin at the next multiple of ``ALIGNMENT``.
             mode: Permissions.
 
         Raises:
@@ -249,7 +250,7 @@ class Blob:
     Args:
         path: The file.
         content: All of it, if it was read already; otherwise columns are read from the file when needed.
-        head_bytes: Length of what stands in front of the columns.
+        head_bytes: Length of the bytes in front of the columns.
     """
 
     def __init__(self, path: Path, content: bytes | None = None, *, head_bytes: int = 0) -> None:

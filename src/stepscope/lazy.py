@@ -38,7 +38,7 @@ def needs(package: str) -> Iterator[None]:
     """Say how to install a library that is imported in the block and is not there.
 
     Args:
-        package: What pip is to install, such as ``stepscope[frames]``.
+        package: The name for pip, such as ``stepscope[frames]``.
 
     Raises:
         MissingPackageError: The library is not installed.

@@ -1,10 +1,10 @@
 """Copies of log directories and profiles at URLs: in the user's cache directory, where they are read.
 
 This works for everything that fsspec has a driver for: ``s3://``, ``gs://``, ``hf://``. An event file only
-grows, so each look copies what lies behind the end of the copy, and checks that the copy ends as the file
+grows, so each look copies the bytes behind the end of the copy, and checks that the copy ends as the file
 does there. Event files in pieces (``events/pieces.py``) become one file again. A store may answer late,
 wrongly or not at all: a request is tried again, a listing that lacks a file is not believed before the file
-itself was asked for, and what fails leaves the copy as it was.
+itself was asked for, and a failure leaves the copy as it was.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOTAL_BYTES = 10 << 30
 OVERLAP_BYTES = 64
 """Bytes that are read again when a file has grown, to check that it is still the same file."""
 PATIENCE_SECS = 2.5
-"""After this long, a listing that leaves out what is below checkpoints races the one of everything."""
+"""After this long, a listing without checkpoints races the one of everything."""
 FACTS = ".copied.json"
 EMBEDDING_FILES = ("projector_config.pbtxt", "tensors.tsv", "metadata.tsv", "sprite.png")
 """Files of TensorBoard's projector, by the names that Stepscope and torch give them."""
@@ -121,9 +121,9 @@ def copies_home(url: str) -> Path:
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:
-    """Return where a recording can be read: a path as it is; for a URL, a copy with everything below it.
+    """Return the path of a recording: a path as it is; for a URL, a copy with everything below it.
 
-    What is no recording (see ``recordings``) is left out. What is there already is not fetched again.
+    Other files than recordings (see ``recordings``) are left out. Present files are not fetched again.
 
     Args:
         path: File or directory, or the URL of one.
@@ -158,9 +158,9 @@ def is_ours(path: str) -> bool:
 def recordings(paths: Iterable[str]) -> set[str]:
     """Return which files of a directory may be recordings, or belong to one.
 
-    Files of weights are none, nor is what lies in a folder that is named as checkpoints are. Such names prove
-    little: runs and profiles have them too, ``step00000500`` or ``epoch-3``. So what a recorder wrote is a
-    recording whatever its folders are called, and so is all that lies beside or below it.
+    Files of weights are none, nor are files in a folder that is named like checkpoints. Such names prove
+    little: runs and profiles have them too, ``step00000500`` or ``epoch-3``. So a recorder's file is a
+        recording whatever its folders are called, and so is all that lies beside or below it.
 
     Args:
         paths: From the directory, with forward slashes.
@@ -212,7 +212,7 @@ def is_wanted(path: str) -> bool:
 
 
 def folder_of(url: str, home: Path, *, everything: bool = False) -> Path:
-    """Return where the copy of a URL lies, below a directory for caches; copies of everything lie apart."""
+    """Return the folder of a URL's copy, below a directory for caches; copies of everything lie apart."""
     key = hashlib.sha256(f"{url} {'everything' if everything else 'at once'}".encode()).hexdigest()[:32]
     name = re.sub(r"[^\w.-]", "_", shown(url).rstrip("/").rpartition("/")[2]).lstrip(".") or "root"
     return home / "remote" / key / name
@@ -247,7 +247,7 @@ class Elsewhere(NamedTuple):
     Attributes:
         path: Of the object.
         size: Its bytes.
-        tag: Changes where it was written again.
+        tag: Changes if it was written again.
         modified_ns: When it was written, as far as the store says; the last digits tell contents apart.
     """
 
@@ -266,10 +266,10 @@ class Mirror:
         options: For the driver.
 
     Attributes:
-        folder: Where the copy lies.
-        file: The name of the file in it, where the URL is that of one.
+        folder: Directory of the copy.
+        file: The name of the file in it, if the URL is that of one.
         error: Why the last look failed; None if it did not.
-        unread: What could not be copied at the last look, by name.
+        unread: Failures to copy at the last look, by name.
         elsewhere: Recordings in the store that are not copied, by their path from the log directory.
 
     Raises:
@@ -302,7 +302,7 @@ class Mirror:
         self._update()
 
     def update(self) -> None:
-        """Copy what is new and drop what is gone; if the store does not answer, nothing changes."""
+        """Copy new files and drop deleted ones; if the store does not answer, nothing changes."""
         try:
             self._update()
             self.error = None
@@ -335,7 +335,7 @@ class Mirror:
             ) from None
 
     def _copied_tags(self, files: dict[Path, Copied], copies: dict[Future[None], Path]) -> dict[str, str]:
-        """Return the tag of each copy; that of before where it could not be brought up to date."""
+        """Return the tag of each copy; the earlier one if it could not be brought up to date."""
         tags = {str(local): each.tag for local, each in files.items()}
         for run, local in copies.items():
             have = local.stat().st_size if local.exists() else -1
@@ -353,8 +353,8 @@ class Mirror:
 
         One listing of everything below an address is quickest, unless there are checkpoints with a hundred
         thousand files below it: then the folders are listed in parallel. One that is named as checkpoints are
-        is listed too, as its contents say what it is: if it holds files and none of a recorder, what lies
-        below it is left out.
+        is listed too, as its contents tell its type: if it holds files and none of a recorder, it is left
+        out.
         """
         self._system.invalidate_cache()
         found = self._walk() if self._walks else self._race()
@@ -383,7 +383,7 @@ class Mirror:
         return {names[name] for name in recordings(names)} | {path for path in listed if is_wanted(path)}
 
     def _facts(self, path: str) -> dict[str, Any]:
-        """Return what the store says of a file; nothing if it is gone or its length is not told."""
+        """Return the store's facts about a file; nothing if it is gone or its length is not told."""
         try:
             facts = self._system.info(path)
         except FileNotFoundError:
@@ -442,7 +442,7 @@ class Mirror:
 
         Args:
             listed: All objects.
-            have: Copies that there are: what was fetched once is kept up to date.
+            have: Copies that there are: files fetched once are kept up to date.
         """
         files: dict[Path, Copied] = {}
         elsewhere: dict[str, Elsewhere] = {}
@@ -513,7 +513,7 @@ class Mirror:
             self.elsewhere = elsewhere
 
     def place_of_ranges(self, name: str) -> Path:
-        """Return where parts of a recording that is elsewhere are kept, one place for each version of it."""
+        """Return the folder for parts of a recording that is elsewhere, one for each version of it."""
         each = self.elsewhere.get(name)
         content = f"{name} {each.size} {each.tag}" if each else name
         return self.folder.parent / "ranges" / hashlib.sha256(content.encode()).hexdigest()[:32]
@@ -541,7 +541,7 @@ class Mirror:
     def _copy(self, local: Path, each: Copied) -> None:
         """Bring a copy up to date; it is as old as the store says, or a run that ended would seem to run.
 
-        What grows from one look to the next is written now, whatever the clock of the store says.
+        A file that grows from one look to the next is written now, whatever the clock of the store says.
         """
         local.parent.mkdir(parents=True, exist_ok=True)
         is_seen = self._looked and local.exists()
@@ -627,7 +627,7 @@ class Mirror:
 
 
 def _tag(facts: Mapping[str, Any]) -> str:
-    """Return what a listing says of the content of an object, or when it was written."""
+    """Return an object's tag in a listing, or its time of writing."""
     return next((str(facts[name]) for name in TAGS if facts.get(name)), "")
 
 

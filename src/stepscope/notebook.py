@@ -43,7 +43,7 @@ class NotebookPage:
     """A page in a notebook; IPython shows it if it is the value of a cell.
 
     Attributes:
-        url: What the frame loads; relative to the notebook's host behind a proxy.
+        url: The address in the frame; relative to the notebook's host behind a proxy.
         height: Of the frame, in pixels.
     """
 
@@ -60,7 +60,7 @@ class NotebookPage:
 
 @dataclass(frozen=True)
 class Started:
-    """A running server: its process, its port, and what opens its page.
+    """A running server: its process, its port, and the address of its page.
 
     Attributes:
         token: For the address behind a proxy.
@@ -92,7 +92,7 @@ def show(
             JupyterHub if there is one, "" says that the browser is on this machine.
 
     Returns:
-        What IPython shows as the value of a cell.
+        An object that IPython shows as the value of a cell.
 
     Raises:
         UsageError: An invalid height or port.
@@ -111,12 +111,12 @@ def show(
 
 
 def hub_prefix(environ: Mapping[str, str]) -> str:
-    """Return the path of this user's notebook server under JupyterHub; "" where there is no hub."""
+    """Return the path of this user's notebook server under JupyterHub; "" if there is no hub."""
     return environ.get("JUPYTERHUB_SERVICE_PREFIX", "")
 
 
 def address(started: Started, prefix: str) -> str:
-    """Return what the frame loads: a path of the notebook's own host behind a proxy, else loopback."""
+    """Return the address for the frame: a path of the notebook's own host behind a proxy, else loopback."""
     if prefix:
         token = f"?token={started.token}" if started.token else ""
         return f"/{prefix.strip('/')}/proxy/{started.port}/{token}".replace("//", "/")
@@ -145,7 +145,7 @@ def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     notebook.
 
     Raises:
-        ServeError: It ended instead; what it said is in the message.
+        ServeError: It ended instead; its output is in the message.
     """
     command = [
         sys.executable,
@@ -181,7 +181,7 @@ def _leave_to_parent(process: subprocess.Popen[bytes]) -> None:
 
 
 def drain(stream: IO[bytes] | None) -> None:
-    """Read what a server says from now on, so that it never waits for a reader."""
+    """Read a server's output from now on, so that it never waits for a reader."""
     import threading
 
     if stream is not None:

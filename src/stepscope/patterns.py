@@ -45,10 +45,10 @@ def compile_pattern(text: str, what: str) -> Pattern:
 
     Args:
         text: The expression.
-        what: What it was given for, as errors name it, such as ``tags``.
+        what: Its purpose, as errors name it, such as ``tags``.
 
     Raises:
-        UsageError: It is not one, uses what RE2 does not support, or would take too much memory.
+        UsageError: It is not one, uses syntax that RE2 does not support, or would take too much memory.
     """
     import re2
 

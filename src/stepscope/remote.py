@@ -1,6 +1,6 @@
 """Stores, through the drivers of fsspec: each call has a time limit, and transient errors are retried.
 
-Drivers differ in what they do when a network fails. Some wait for ever, some retry for half a minute by
+Drivers act differently when a network fails. Some wait for ever, some retry for half a minute by
 themselves, some have one connection that two threads must not use at once and that never recovers once it is
 lost. Behind this module all behave in the same way.
 """
@@ -59,7 +59,7 @@ def is_lasting(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that a driver's error carries, where it does."""
+    """Return the HTTP status that a driver's error carries, if any."""
     answer = getattr(error, "response", None)
     if isinstance(answer, Mapping):  # botocore
         found = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -133,7 +133,7 @@ class Remote:
     # --- calls --------------------------------------------------------------------------------------
 
     def find(self, path: str) -> dict[str, dict[str, Any]]:
-        """Return all files below a folder, or the file that is there, with what is known of each."""
+        """Return all files below a folder, or the file itself, with the facts of each."""
         found = self._call("find", path, detail=True, seconds=LIST_SECS)
         if not isinstance(found, dict):  # so some drivers answer for a file
             found = {name: {} for name in found}
@@ -346,7 +346,7 @@ def _apart(url: str) -> dict[str, Any]:
 
 
 def _tame(system: Any, name: str) -> None:
-    """Disable what a driver does by itself when a request fails or gets no answer."""
+    """Disable a driver's own retries when a request fails or gets no answer."""
     if name in ("gs", "gcs"):
         # It tries six times, for half a minute, and prints tracebacks where no logging is set up.
         once = getattr(type(system), "_request", None)

@@ -27,7 +27,7 @@ class Scratch:
     """A folder in the system's place for temporary files.
 
     Args:
-        kind: What it is for, a part of its name.
+        kind: Its purpose, a part of its name.
 
     Raises:
         OSError: There is no place for it.
@@ -43,7 +43,7 @@ class Scratch:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def remove(self) -> None:
-        """Remove the folder and what is in it; never raises."""
+        """Remove the folder and its content; never raises."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._held >= 0:
             os.close(self._held)
@@ -69,7 +69,7 @@ def sweep(place: Path, prefix: str, *, now: float | None = None) -> int:
     """Remove this user's folders of a kind that no process holds; return how many. Never raises.
 
     Args:
-        place: Where they lie.
+        place: The directory that holds them.
         prefix: How their names begin.
         now: Seconds since the epoch.
     """

@@ -73,7 +73,7 @@ def quantity(count: float) -> str:
 
 
 def often(count: float) -> str:
-    """Format how many times something happens on average, whole where it is."""
+    """Format how many times something happens on average, whole if it is."""
     times = f"{count:,.0f}" if round(count, 1) == round(count) else f"{count:,.1f}"
     return f"{times} time{'s' * (times != '1')}"
 

@@ -55,7 +55,7 @@ def join(url: str, *names: str) -> str:
 
 
 def without_secrets(text: object, url: str, options: Mapping[str, Any] | None = None) -> str:
-    """Return what a driver said without anything secret that it was given."""
+    """Return a driver's message without the secrets that it was given."""
     said = str(text)
     for secret in _secrets(url, options or {}):
         said = said.replace(secret, SCRUBBED)

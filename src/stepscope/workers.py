@@ -35,7 +35,7 @@ def spread(
 
     Args:
         call: A module-level function; tasks and results are sent between processes.
-        tasks: What it is called with.
+        tasks: Its arguments.
         processes: How many here; by default one per processor. With 1 it is called in this process.
         ray: Use a cluster: an address, ``local`` for one that is started here and ended afterwards, True for
             the one that ``ray.init`` finds, or else one here. A connected session takes precedence.
@@ -115,7 +115,7 @@ class _Worker:
         )
 
     def ask(self, task: Any) -> Any:
-        """Return what the function gives.
+        """Return the function's result.
 
         Raises:
             WorkerError: The process cannot be started, or died.
@@ -238,7 +238,7 @@ def _on_ray(
 
 
 def _of_error(cluster: Any, error: Exception, task: T, failed: Callable[[T, str], R] | None) -> R:
-    """Return the result for a task that failed on a cluster; raise what the function itself raised."""
+    """Return the result for a task that failed on a cluster; raise the function's own exception."""
     cause = getattr(error, "cause", None)
     if isinstance(error, cluster.exceptions.RayTaskError) and isinstance(cause, Exception):
         if isinstance(cause, ModuleNotFoundError):
@@ -297,7 +297,7 @@ LAST_CLUSTER = "ray/ray_current_cluster"
 
 
 def _found(address: str | None) -> str | None:
-    """Return where Ray will look for a cluster; None if it starts one, or finds it in other ways."""
+    """Return the address of Ray's cluster; None if Ray starts one, or finds it in other ways."""
     if address is not None and address != "auto":
         other = "://" in address and not address.startswith(
             "ray://"

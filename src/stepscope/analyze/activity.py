@@ -244,7 +244,7 @@ class Activities:
 
     @cached_property
     def without_gradients(self) -> Ints:
-        """Calls of modules that are recognized as an evaluation by what they do; see :mod:`evaluations`."""
+        """Calls of modules that are recognized as an evaluation by their content; see :mod:`evaluations`."""
         return modules_without_gradients(self._trace)
 
     @cached_property
@@ -341,7 +341,7 @@ class Activities:
         return recorded.union(self.seen(lane, *activities)) if lane in self._sampled else recorded
 
     def seen(self, lane: int, *activities: Activity) -> Spans:
-        """Return the time of activities by sampled stacks alone, if no event says what was done."""
+        """Return the time of activities by sampled stacks alone, if no event names the activity."""
         sampled = self._sampled.get(lane)
         if sampled is None:
             return Spans.empty()

@@ -1,8 +1,8 @@
-"""Pairs of allocations and frees, which show what was held when.
+"""Pairs of allocations and frees, which show the memory held at any time.
 
 By address if addresses were recorded. If they were not (PyTorch before 1.12, TensorFlow), a free is
-that of the newest allocation of its size that is still held: what is made in the forward pass is freed in the
-opposite order by the backward pass, and what is temporary goes first.
+that of the newest allocation of its size that is still held: the backward pass frees the forward pass's
+memory in the opposite order, and temporary memory goes first.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def freed_at(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
         rows: Rows of its memory table of one device, in time order.
 
     Returns:
-        i8[memory table], :data:`NEVER` for what was not freed while recording, and for rows that are none.
+        i8[memory table], :data:`NEVER` for memory not freed while recording, and for rows that are none.
     """
     return times_of(trace, freed_by(trace, rows))
 
@@ -70,7 +70,7 @@ def freed_by(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
         rows: Rows of its memory table of one device, in time order.
 
     Returns:
-        i8[memory table], -1 for what was not freed while recording, and for rows that are none.
+        i8[memory table], -1 for memory not freed while recording, and for rows that are none.
     """
     table = trace.memory
     rows = rows[np.isin(table.action[rows], CHANGES)]
@@ -85,7 +85,7 @@ def freed_by(trace: Trace, rows: Ints) -> npt.NDArray[np.int64]:
 
 
 def _places(trace: Trace, rows: Ints) -> npt.NDArray[np.uint64]:
-    """Return what an allocation and its free have in common: the address, or else size and nesting."""
+    """Return the key that an allocation and its free share: the address, or else size and nesting."""
     table = trace.memory
     if not len(rows) or has_addresses(trace, rows):
         return table.address[rows].astype(np.uint64)

@@ -4,11 +4,11 @@ These are sums of :mod:`~stepscope.analyze.step_tree`, which gives every instant
 to computation by phase (``backward``, ``forward``, ``optimizer``, else ``other``), to ``communication``,
 ``copy`` or ``data_loading``, in this order, and to ``idle`` if nothing of all these went on.
 
-If a rank has a device, work is the device's (any device of the rank), so ``data_loading`` is what the
-device waited for, ``communication`` and ``copy`` are what no computation hides, and ``idle`` is an idle
+If a rank has a device, work is the device's (any device of the rank), so ``data_loading`` is the device's
+wait for data, ``communication`` and ``copy`` are the parts that no computation hides, and ``idle`` is an idle
 device. On a host without a device they are operators, and ``idle`` is time without an operator.
 
-A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. Where
+A part that the profile does not tell is ``None``, never 0; its time is then in ``idle`` or ``other``. If
 neither a device's work nor an operator was recorded, idleness is not known either and its time is in
 ``other``; if no part at all was recorded, ``other`` is not known, too.
 """
@@ -84,7 +84,7 @@ class Breakdown:
 
 
 def breakdown(trace: Trace) -> Breakdown:
-    """Return where the time of each step went, for every rank."""
+    """Return the parts of each step's time, for every rank."""
     phase = phases(trace)
     return breakdown_of(trace, step_tree(trace, phase=phase), phase)
 

@@ -17,7 +17,7 @@ _LISTED = 20
 
 
 def keep_steps(trace: Trace, wanted: str) -> Trace:
-    """Return a trace of which only some steps are marked; its events stay, for what happens between them.
+    """Return a trace of which only some steps are marked; its events stay, for the time between them.
 
     Args:
         trace: Any trace.

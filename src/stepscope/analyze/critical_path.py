@@ -1,6 +1,6 @@
 """The critical path: the chain of events, each waiting for the one before, that determines a step's length.
 
-It is traced backwards from the last effect of the step, each time to what had to happen last before
+It is traced backwards from the last effect of the step, each time to the last condition before
 (:mod:`stepscope.analyze.dependencies` has the rules), until the step's beginning. Its pieces fill the time
 from the step's beginning to its last effect exactly. To make the step shorter, shorten something on the path.
 """
@@ -129,7 +129,7 @@ def _path(trace: Trace, made: Graph, rank: int, window: tuple[int, int, int], to
 
 
 def _last_effect(trace: Trace, made: Graph, start: int, end: int) -> int:
-    """Return the node at which the last work ends, on the main thread or of what was launched in a window.
+    """Return the node at which the last work ends, on the main thread or of work launched in a window.
 
     If clocks disagree, work has ended before its launch began: none that ended before the window.
     """

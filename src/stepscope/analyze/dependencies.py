@@ -12,7 +12,7 @@ devices. Each node has one predecessor, the last of the things that had to happe
 - the end of a launch call that stood still because too much work waited: the work that ended last within it
 - the end of device work: its beginning
 - the beginning of device work: the last of the call that launched it, the end of the work before it on its
-  stream, and what its stream waited for (``Stream Wait Event``). If syncs are not recorded and the stream
+  stream, and its stream's waits (``Stream Wait Event``). If syncs are not recorded and the stream
   stood still for longer than launching takes, the work of any stream that ended last before it; of work on a
   stream that had run dry only if that ended as it began.
 
@@ -108,12 +108,12 @@ class Graph:
 
 
 def graph(trace: Trace, rank: int, rows: TraceRows | None = None) -> Graph:
-    """Find what each event of a rank waited for last.
+    """Find the last condition of each event of a rank.
 
     Args:
         trace: The trace.
         rank: The rank.
-        rows: What :meth:`Rows.of` found, if several ranks are looked at.
+        rows: The result of :meth:`Rows.of`, if several ranks are looked at.
     """
     return _Graph(trace, rank, rows or TraceRows.of(trace)).graph()
 
@@ -279,7 +279,7 @@ class _Graph:
         self.bound[:nodes][jump] = Bound.UNKNOWN
 
     def _around(self, rows: Ints, since: Times) -> Ints:
-        """Return what each row lies in that had begun by a time: a Python frame, an annotation, the step."""
+        """Return the event around each row, begun by a time: a Python frame, an annotation, the step."""
         around: Ints = self.trace.parent[rows].copy()
         while len(inside := np.flatnonzero((around >= 0) & (self.trace.start_ns[around] > since))):
             around[inside] = self.trace.parent[around[inside]]
@@ -368,7 +368,7 @@ class _Graph:
         self._edges.append((previous[early] - 1, self.dev_begin[early], Bound.COMPUTE))
 
     def _choose(self, nodes: Ints, candidate: Ints, bound: Bound) -> None:
-        """Take a candidate if it is not later than the node and not earlier than what the node has."""
+        """Take a candidate if it is not later than the node and not earlier than the node's own."""
         usable = (candidate >= 0) & (self.time[candidate] <= self.time[nodes])
         self._edges.append((candidate[usable], nodes[usable], bound))
         current = self.before[nodes]
@@ -379,7 +379,8 @@ class _Graph:
     def _infer_waits(self) -> None:
         """Find the work that ended last before each pause of a stream that had work launched.
 
-        Work on a stream that had run dry, launched long before it begins, waited for what ended as it began.
+        Work on a stream that had run dry, launched long before it begins, waited for work that ended as it
+        began.
         """
         bound, before = self.bound[self.dev_begin], self.before[self.dev_begin]
         slow = self.time[self.dev_begin] - self.time[before] > KERNEL_WAIT_NS
@@ -437,7 +438,7 @@ class _Graph:
         """Return the launch calls that were blocked because too much launched work had not begun.
 
         CUDA lets about a thousand launches wait, drivers and copies fewer; the call then returns only when
-        the device has taken some. That is the device's time, not what launching costs.
+        the device has taken some. That is the device's time, not the cost of launching.
         """
         known = np.flatnonzero(self.launch >= 0)
         if not len(known):

@@ -20,7 +20,7 @@ _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNO
 
 
 def executor_lanes(trace: Trace, rank: int) -> list[int]:
-    """Return the threads of a rank that run what XLA or TensorFlow compiled if the host is the device."""
+    """Return the threads of a rank that run compiled code of XLA or TensorFlow if the host is the device."""
     return [
         number
         for number, lane in enumerate(trace.lanes)
@@ -52,7 +52,7 @@ def no_device_work(trace: Trace, question: str) -> EmptyTraceError:
 
     Args:
         trace: A trace without any.
-        question: What cannot be told, as ``why a device was idle``.
+        question: The open question, as ``why a device was idle``.
 
     Raises:
         EmptyTraceError: The trace itself says why there is none.

@@ -4,15 +4,15 @@ For each thing (step, part, kernel, operator, module scope) the times of A's ste
 :mod:`~stepscope.analyze.rank_test`. The compared value is the mean of the steps, because means add up: those
 of the parts to the step, their differences to its difference. The verdict is
 
-- ``slower`` or ``faster`` where the test's p is at most 5 %, corrected for the number of things of a
+- ``slower`` or ``faster`` if the test's p is at most 5 %, corrected for the number of things of a
   table that matter to the step (Benjamini and Hochberg 1995), and the shift above 1 % and the resolution
-- ``same`` where the shift lies within a margin with 95 % on either side: 3 % of the larger mean or 0.1 % of
+- ``same`` if the shift lies within a margin with 95 % on either side: 3 % of the larger mean or 0.1 % of
   the step, whichever is more
-- ``unclear`` where the steps can tell neither, or most steps went the other way than the mean, which few of
+- ``unclear`` if the steps can tell neither, or most steps went the other way than the mean, which few of
   them then make; with fewer than two steps on a side there is nothing to judge by
 - ``added`` and ``removed`` if a side does not have it
 
-Operators and scopes are compared by the step's own time: what each instant of the step went to
+Operators and scopes are compared by the step's own time: the event of each instant
 (:mod:`~stepscope.analyze.step_tree`), so they add up to it as parts do. ``launched`` and
 ``kernels`` are the device's time, which overlaps itself.
 """
@@ -78,7 +78,7 @@ class Change:
     ratio: float | None
     """B / A, of the means; None if A has none."""
     verdict: str
-    """``slower faster same``, ``added removed``, or ``unclear`` where the steps cannot tell."""
+    """``slower faster same``, ``added removed``, or ``unclear`` if the steps cannot tell."""
     p_value: float | None
     """How often equal sides would differ as clearly (p); None if one side has none, or too few steps."""
     effect: float | None
@@ -120,7 +120,7 @@ class _Table:
 
 
 def diff(a: Trace, b: Trace) -> Diff:
-    """Compare two profiles; what is in only one of them is ``added`` or ``removed``."""
+    """Compare two profiles; rows of only one are ``added`` or ``removed``."""
     resolution = max(a.resolution_ns, b.resolution_ns)
     sides = [_Profile(trace) for trace in (a, b)]
     steps = [_step_table(side).time[0] for side in sides]
@@ -142,7 +142,7 @@ def diff(a: Trace, b: Trace) -> Diff:
 
 
 def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
-    """Yield what prevents the sides from being told apart."""
+    """Yield the obstacles to telling the sides apart."""
     counts = []
     for name, side in zip("AB", sides, strict=True):
         marked = len(side.trace.steps)
@@ -334,7 +334,7 @@ def _spent(
     Args:
         side: The profile.
         node: The number of each row of the trace, a place in ``names``.
-        names: Of all numbers; what no row covers is the last one's.
+        names: Of all numbers; time without a row is the last one's.
         called: The number that a row is a call of.
         calls: Which rows are calls.
         all_rows: Whether to keep numbers without any time.

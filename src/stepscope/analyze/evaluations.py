@@ -1,6 +1,6 @@
-"""Evaluations, recognized by what they do: the model runs, and no gradient is computed.
+"""Evaluations, recognized by their content: the model runs, and no gradient is computed.
 
-What runs without gradients before the backward pass may be part of the loss, such as a teacher's or a
+Work without gradients before the backward pass may be part of the loss, such as a teacher's or a
 target's answer, or of the data, such as a policy's actions. After it, only an evaluation needs it. Steps
 without any backward pass do not train, and show nothing.
 """
@@ -43,7 +43,7 @@ def programs_without_gradients(trace: Trace) -> Ints:
     """Return XLA's executions of programs with the model's forward pass and nothing of its backward pass.
 
     The instructions of a program know the lines of the source that they were made of, and whether a
-    transformation made them: ``jvp`` and ``transpose`` are those of gradients. A program is the model's where
+    transformation made them: ``jvp`` and ``transpose`` are those of gradients. A program is the model's if
     most of its time is of lines that another program with gradients also has in its forward pass.
     """
     table, nothing = trace.instructions, np.zeros(0, np.int64)

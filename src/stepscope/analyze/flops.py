@@ -1,7 +1,7 @@
 """Floating point operations and least memory traffic of operators, from the shapes of their inputs.
 
-One multiply and one add are two operations. Counted are matrix products, convolutions and attention, which
-is what model FLOPs mean; the rest is below a few per cent of a training step. The formulas are those of
+One multiply and one add are two operations. Counted are matrix products, convolutions and attention, as in
+model FLOPs; the rest is below a few per cent of a training step. The formulas are those of
 ``torch.utils.flop_counter``, except that the gradient of a grouped convolution's weight is that of its
 groups, which PyTorch ignores. The least traffic is every input and output once.
 
@@ -104,7 +104,7 @@ def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     Also return, by name, the calls whose operations cannot be determined from the recorded data.
 
     The operations of a call belong to the operator in it that launched most device time, without a device to
-    the one with most time of its own: that is where they were done.
+    the one with most time of its own: they were done there.
     """
     flops = np.full(len(trace), -1, np.int64)
     if (trace.flops > 0).any() or "shapes" not in trace.recorded:
@@ -238,7 +238,7 @@ def _flags(text: Any) -> list[bool]:
 def attention(query: list[int], key: list[int], value: list[int], *, causal: bool = False) -> Work:
     """Scores, and their product with the values: 2 · batch · heads · pairs · (depth + width).
 
-    Pairs are queries · keys; where attention is causal, those of a query and the keys up to its own place.
+    Pairs are queries · keys; if attention is causal, those of a query and the keys up to its own place.
     """
     batch, heads, queries, depth = query
     keys, width = key[2], value[3]

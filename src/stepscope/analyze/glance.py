@@ -1,7 +1,7 @@
-"""A profile at a glance: where the steps' time goes, which operations take it, what held memory, advice.
+"""A profile at a glance: the parts of the steps' time, the largest operations, memory at its peak, advice.
 
-Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. What is
-unknown is missing, with the reason next to it.
+Everything is over all profiled steps, as tfprof aggregated them: mean, minimum, median, maximum. Unknown
+facts are missing, with the reason next to it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
 
 
 def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
-    """Return what the steps waited for by their critical paths, largest first; times are means per step.
+    """Return the waits of the steps by their critical paths, largest first; times are means per step.
 
     The parts of a path add up to it, so that these are shares of one whole; None if no operator was
     recorded.
@@ -133,7 +133,7 @@ def waited_for(facts: Facts) -> list[dict[str, Any]] | None:
 def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, int, int]]:
     """Yield name, bound, time and count of a path's parts.
 
-    What lies between operators of the main thread is named by its innermost event in each instant, whatever
+    Time between operators of the main thread is named by its innermost event in each instant, whatever
     it is: one stretch may hold several.
     """
     trace = facts.timeline
@@ -169,7 +169,7 @@ def _named_pieces(facts: Facts, path: CriticalPath) -> Iterator[tuple[str, str, 
 
 
 def _executed(facts: Facts, rank: int) -> tuple[Times, Times, Ints]:
-    """Return start, end and row of what XLA's or TensorFlow's threads ran if a host is their device."""
+    """Return start, end and row of the work of XLA's or TensorFlow's threads if a host is their device."""
     trace, tree = facts.timeline, facts.step_tree
 
     def found() -> tuple[Times, Times, Ints]:
@@ -189,7 +189,7 @@ def _on_lane(trace: Trace, lane: int) -> tuple[Times, Times, Ints]:
 
 
 def _own_time(name: str) -> str:
-    """Return what an event's own time is called: of what only holds others, nothing says what was done."""
+    """Return the name of an event's own time: mere containers do not name their work."""
     if not WRAPPERS.match(name):
         return name
     return "" if _STEPS.match(name) else f"nothing recorded within {name}"
@@ -228,7 +228,7 @@ def rows_of(facts: Facts, name: str, *, max_depth: int = TOP) -> dict[str, Any] 
 
 
 def memory_of(facts: Facts) -> list[dict[str, Any]]:
-    """Return level and peak of each device per step, and what held the peak, by module scope if known."""
+    """Return level and peak of each device per step, and the peak's holders, by module scope if known."""
     try:
         devices = facts.memory
     except (StepscopeError, Abstain):

@@ -1,4 +1,4 @@
-"""Rows summed by what they have in common, over all steps and per step."""
+"""Rows summed by a common key, over all steps and per step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 class PerStep:
     """How much of something a step holds, over the steps that hold any of it.
 
-    The denominator is stated because it is not always the number of steps: what runs in every tenth step has
+    The denominator is stated because it is not always the number of steps: work of every tenth step has
     its median over those.
     """
 

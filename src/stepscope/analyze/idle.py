@@ -7,8 +7,8 @@ Between one piece of work on a stream and the next, with gap = start of the next
 - ``other``: launched in time, yet the gap is longer: it waited for another stream, an event or memory
 - ``unknown``: its launch was not recorded
 
-Source: HTA's ``get_idle_time_breakdown``, which knows no ``unknown``, and whose gaps are negative where work
-on one stream overlaps; here that does not count as a gap.
+Source: HTA's ``get_idle_time_breakdown``, which knows no ``unknown``, and whose gaps are negative if work on
+    one stream overlaps; here that does not count as a gap.
 """
 
 from __future__ import annotations

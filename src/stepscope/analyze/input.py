@@ -64,7 +64,7 @@ class Input:
 
     ranks: tuple[RankInput, ...]
     missing: str
-    """Why some or all ranks cannot be judged, ``""`` where all can."""
+    """Why some or all ranks cannot be judged, ``""`` if all can."""
 
 
 def input_waits(trace: Trace) -> Input:

@@ -4,7 +4,7 @@ If no device was recorded, the operators of the host are the work, by their own 
 
 Operations are counted per operator call (see :mod:`stepscope.analyze.flops`) and credited to the kernel in
 which the call spent most device time; the rate is over all device time of those calls, so that a kernel that
-splits its work into helpers is not flattered. What a kernel must move at least is credited likewise; copies
+splits its work into helpers is not flattered. A kernel's least traffic is credited likewise; copies
 and collectives move the recorded bytes. Attainable and efficiency are those of
 :mod:`stepscope.analyze.roofline`.
 """

@@ -46,7 +46,7 @@ class Delay:
     slow_calls: int
     """Calls over 50 us."""
     late: int
-    """Delays over 100 us. Where a queue is full of work they are no harm."""
+    """Delays over 100 us. If a queue is full of work, they do no harm."""
     short: int
     """Work that ran for less time than its call took."""
     short_ratio: float
@@ -80,7 +80,7 @@ def launches(trace: Trace) -> Launches:
     """Measure how work reaches each device.
 
     Raises:
-        EmptyTraceError: The profile does not say which call launched what.
+        EmptyTraceError: The profile does not link calls with their work.
     """
     trace.require("launches", "how device work was launched")
     delays, queues = [], []
@@ -109,7 +109,7 @@ def queue_series(trace: Trace, rows: Ints) -> tuple[Times, npt.NDArray[np.int64]
 
     Args:
         trace: The rows' trace.
-        rows: Work of one stream. What has no recorded launch is left out.
+        rows: Work of one stream. Work without a recorded launch is left out.
     """
     rows = rows[trace.launch[rows] >= 0]
     queued = trace.start_ns[trace.launch[rows]]

@@ -1,11 +1,11 @@
-"""Memory over time, and what held it at the peak.
+"""Memory over time, and its holders at the peak.
 
-The level is the recorder's own total after each event (``Total Allocated``) where it gives one. Otherwise it
+The level is the recorder's own total after each event (``Total Allocated``) if it gives one. Otherwise it
 is the sum of the recorded allocations, which starts at 0 although memory was in use before:
 ``baseline_bytes`` is then None.
 
 The holders at the peak are the allocations up to it without a free up to it
-(:mod:`stepscope.analyze.allocations`). What was allocated before the recording is known only as the
+(:mod:`stepscope.analyze.allocations`). Memory allocated before the recording is known only as the
 difference to the recorded total: ``before_bytes``.
 """
 
@@ -33,7 +33,7 @@ HOLDERS = 20
 
 @dataclass(frozen=True, slots=True)
 class PeakHolder:
-    """Memory held at a peak by what was allocated in one place."""
+    """Memory held at a peak by the allocations of one place."""
 
     name: str
     """Module scope, operator, phase or stack; ``""`` if none was recorded."""
@@ -52,7 +52,7 @@ class MemoryPeak:
     held_bytes: int
     """Held by allocations that were recorded."""
     before_bytes: int | None
-    """Held by what was allocated before the recording; None if the level is a sum of the recorded data, or
+    """Held by memory allocated before the recording; None if the level is a sum of the recorded data, or
     nothing but the level was."""
     by_scope: tuple[PeakHolder, ...] | None
     """None if no module scopes were recorded."""

@@ -1,6 +1,6 @@
 """Categories of memory: activations, gradients, optimizer state, parameters, input, temporary.
 
-Where the recorder says it, as PyTorch's memory timeline does, that is taken. Else it is derived for each
+The recorder's own category counts, as in PyTorch's memory timeline. Else it is derived for each
 allocation from the part of the step in which it was made
 (:mod:`stepscope.analyze.phases`, or the stack of a memory snapshot) and from how long it was held:
 
@@ -13,12 +13,12 @@ allocation from the part of the step in which it was made
 - made by a module's constructor or by moving it to a device (known from stacks alone): a parameter
 
 The end of a step also ends its parts. A recording ends outside of them, because the thread that runs the
-steps ends it, unless memory ran out. Where an input of an answer is missing, the category is not known, and
+steps ends it, unless memory ran out. If an input of an answer is missing, the category is not known, and
 :data:`MISSING` names the missing data.
 
-What was allocated before the recording began is not among them: it is ``Peak.before_bytes``, and holds the
-parameters of most profiles. PyTorch's own memory profiler needs the data flow for more; what it cannot place
-it calls unknown too.
+Memory allocated before the recording began is not among them: it is ``Peak.before_bytes``, and holds the
+parameters of most profiles. PyTorch's own memory profiler needs the data flow for more; the rest it calls
+unknown too.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _part_of(stack: str) -> int:
 
 
 def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
-    """Take events without any stack as the backward pass's, if that is where the last stack was.
+    """Take events without any stack as the backward pass's, if the last stack was there.
 
     Snapshots of Python stacks alone have none for the threads of autograd's engine, which works while the
     thread that called ``backward`` waits in it.

@@ -35,7 +35,7 @@ def named(trace: Trace, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
 def of_names(
     trace: Trace, find: Callable[[str], int], dtype: type[Number], other: int = 0
 ) -> npt.NDArray[Number]:
-    """Return what is found of each name that an event has, ``other`` of all other strings and of -1."""
+    """Return a function's result for each name of an event, ``other`` of all other strings and of -1."""
     found: npt.NDArray[Number] = np.empty(len(trace.strings) + 1, dtype)
     found[:] = other
     texts = trace.strings.texts()

@@ -1,9 +1,9 @@
 """The operator table: calls, host and device time of each operator.
 
-- host total: time in the operator; what it calls under its own name again (recursion) is counted once
+- host total: time in the operator; a call of its own name within it (recursion) is counted once
 - host self: less the operators it calls. Calls into the runtime, such as launches, count as the operator's
   own.
-- device total: device work launched by it or by what it calls
+- device total: device work launched by it or by its calls
 - device self: device work launched by it directly
 
 ``Self`` adds up over all operators, ``total`` does not.

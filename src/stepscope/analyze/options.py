@@ -54,7 +54,8 @@ class ViewOptions:
 
     Attributes:
         max_depth: Deepest level shown; the root is level 1. In the op view, the last row's index.
-        min_bytes: Like the other ``min_`` options: hide what has less; in microseconds or bytes, as named.
+        min_bytes: Like the other ``min_`` options: hide nodes that have less; in microseconds or bytes, as
+            named.
         step: The step shown; -1 is the average over the steps in which a node ran.
         order_by: Siblings are sorted by this, descending, names ascending.
         account_type_regexes: Only nodes of these types count. An expression must match the whole type.
@@ -62,7 +63,7 @@ class ViewOptions:
         trim_name_regexes: Do not descend below a match.
         show_name_regexes: Show matches only.
         hide_name_regexes: Do not show matches.
-        account_displayed_op_only: Totals count only what is shown.
+        account_displayed_op_only: Totals count only shown nodes.
         select: The columns.
         output: ``stdout``, ``none``, or ``file:``, ``timeline:``, ``pprof:`` followed by ``outfile=PATH``.
     """

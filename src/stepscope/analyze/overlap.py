@@ -12,8 +12,8 @@ Source: TraceLens' GPU time line; with the default window, compute and idle are 
 ``get_temporal_breakdown``, and the overlap ratio that of ``get_comm_comp_overlap``.
 
 Exposed is not blocking: it says that the device computed nothing meanwhile, not that something waited for
-it. Blocking is the part of it that lies on the critical path of the step, where what came next had nothing
-else to wait for (:func:`blocking`).
+it. Blocking is the part of it that lies on the critical path of the step, if the next work had nothing else
+to wait for (:func:`blocking`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Overlap:
     exposed_communication_ns: int
     exposed_copy_ns: int
     blocking_communication_ns: int | None = None
-    """Of the exposed communication, what something waited for; None if that is not known."""
+    """The part of exposed communication that something waited for; None if that is not known."""
 
     @property
     def window_ns(self) -> int:
@@ -108,8 +108,8 @@ def overlap(trace: Trace) -> tuple[Overlap, ...]:
 def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
     """Return the breakdown of each device in each step's window on the host.
 
-    Work launched in one step and run in the next counts where it ran. A rank without steps has one window
-    over all that it recorded.
+    Work launched in one step and run in the next counts in the step in which it ran. A rank without steps has
+    one window over all that it recorded.
 
     Raises:
         EmptyTraceError: No work of a device was recorded.

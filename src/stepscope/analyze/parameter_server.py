@@ -6,12 +6,12 @@ task and step, with R the union of the task's ``RecvTensor`` and C that of its o
 - receive ratio = R / step
 - exposed ratio = (R without C) / step: receiving while the task computed nothing
 
-A worker's step falls into three parts that sum to it, with S what its servers computed in it and T all
+A worker's step falls into three parts that sum to it, with S its servers' computing in it and T all
 receives, its own and its servers':
 
 - own compute = C
 - transfer = T without C and S
-- waiting = what is left: a server computes, or nothing is recorded, as in a queue
+- waiting = the rest: a server computes, or nothing is recorded, as in a queue
 
 and a server holds the worker up while it computes or receives and the worker computes nothing.
 
@@ -65,7 +65,7 @@ class TaskStep:
     transfer_ns: int = 0
     """Of a worker's step: tensors were on their way, to it or to a server, and nobody computed."""
     waiting_ns: int = 0
-    """Of a worker's step: what is neither its own compute nor transfer."""
+    """Of a worker's step: the time other than its own compute and transfer."""
     holds_ns: int = 0
     """Of a server: it computed or received, and the worker computed nothing."""
 
@@ -150,7 +150,7 @@ CLEARLY, LEAST_CHANCE = 1.2, 0.05
 
 
 def parameter_server(trace: Trace) -> tuple[TaskTraffic, ...]:
-    """Measure what each task waits to receive; workers first, by name.
+    """Measure each task's waits to receive; workers first, by name.
 
     Raises:
         EmptyTraceError: The trace names no tasks, or records no receive.

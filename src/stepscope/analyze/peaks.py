@@ -1,8 +1,8 @@
 """Peak rates of devices and of the links between them, from their makers' data sheets.
 
 Rates of devices are dense, without sparsity, at boost clock. Those of links are in one direction: a bus
-bandwidth, as nccl-tests define it, is what each device's link carries in one, so it is compared with that.
-Makers state the sum of both directions, of which this is half. A device that is not listed has no peak:
+bandwidth, as nccl-tests define it, is the rate of each device's link in one direction, so it is compared with
+that. Makers state the sum of both directions, of which this is half. A device that is not listed has no peak:
 nothing is guessed from similar ones. The network between machines has none, because nothing recorded says it.
 """
 
@@ -24,7 +24,7 @@ class PeakRates:
 
     name: str
     flops_per_second: dict[str, float]
-    """By ``float64 float32 tf32 float16 bfloat16 float8``; TF32 is what float32 may use on tensor cores."""
+    """By ``float64 float32 tf32 float16 bfloat16 float8``; TF32 is for float32 on tensor cores."""
     bytes_per_second: float
     source: str
 

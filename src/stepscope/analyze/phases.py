@@ -2,7 +2,7 @@
 
 Frameworks do not record phases, but names and autograd's links show them. The rules are the table below. An
 event takes the phase of its nearest ancestor that has one, device work that of the call which launched it.
-Where a rank's backward pass was seen, operators without any phase are its forward pass; if no optimizer was
+If a rank's backward pass was seen, operators without any phase are its forward pass; if no optimizer was
 recognised, those after the last backward pass of a step are of no known phase, because they may be its.
 """
 

@@ -34,8 +34,8 @@ def principal_components(
 ) -> Projection:
     """Turn points so that each axis has as much of the variance as those before it leave.
 
-    Exactly, by the eigenvectors of the smaller of covariance and Gram matrix in float64. Where that takes
-    more than ``exact_operations``, by subspace iteration on a random sketch (Halko, Martinsson and Tropp
+    Exactly, by the eigenvectors of the smaller of covariance and Gram matrix in float64. If that takes more
+    than ``exact_operations``, by subspace iteration on a random sketch (Halko, Martinsson and Tropp
     2011, algorithm 4.4, 4 rounds, 10 vectors more than asked for, one seed for all). Of each axis the largest
     loading is positive, so that the same points always look the same. Axes without variance are 0.
 

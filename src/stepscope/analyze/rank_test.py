@@ -7,7 +7,7 @@ and by the normal approximation with the correction for ties beyond.
 
 How much longer is Hodges and Lehmann's (1963) median of all pairwise differences, with the interval of all
 differences that the same test would not refuse: for the permutation test by Tritchler's inversion (1984), so
-that 0 lies outside exactly where a difference is believed. How clearly is Cliff's delta (1993): 1 if every
+that 0 lies outside exactly if a difference is believed. How clearly is Cliff's delta (1993): 1 if every
 step of B is longer than every step of A, 0 if it is a toss-up, -1 the other way round.
 
 "The same" is a claim of its own: two one-sided tests (Schuirmann 1987) say that the difference is below a
@@ -90,7 +90,7 @@ def doubled_ranks(values: Floats) -> npt.NDArray[np.int64]:
 
 
 def _thinned(values: Floats) -> Floats:
-    """Take evenly spaced order statistics where there would be too many pairs."""
+    """Take evenly spaced order statistics if there would be too many pairs."""
     most = math.isqrt(MOST_PAIRS)
     if len(values) <= most:
         return values

@@ -1,11 +1,11 @@
 """The time of steps without a given cause: the dependency graph run again with some of its time left out.
 
-Every node of :mod:`stepscope.analyze.dependencies` happens as soon as all that it waits for has. What came
-last in the recording keeps its recorded delay, so that the unchanged graph gives the recorded times; anything
-else may only come closer:
+Every node of :mod:`stepscope.analyze.dependencies` happens as soon as all that it waits for has. The last
+condition in the recording keeps its recorded delay, so that the unchanged graph gives the recorded times;
+anything else may only come closer:
 
-- on a host thread, the time after what came last: a call that waited for a device takes what it took after
-  the wait, if nothing is waited for
+- on a host thread, the time after the last condition: a call that waited for a device takes the time after
+the wait, if nothing is waited for
 - a piece of work takes its recorded duration, and one that began before the one ahead of it on its stream had
   ended begins as long after that one's beginning
 - from a launch to its work, and from one piece of work to the next on a stream, the usual delay of those that
@@ -118,7 +118,7 @@ class Replay:
 
     @property
     def trusted(self) -> bool:
-        """True if the unchanged graph gives the recorded time, and knows what launched the devices' work."""
+        """True if the unchanged graph gives the recorded time, and knows all launches of devices."""
         if not self._complete or self.recorded_ns <= 0:
             return False
         if abs(self._unchanged_ns - self.recorded_ns) > TRUSTED_ERROR * self.recorded_ns:
@@ -172,7 +172,7 @@ class Replay:
         return self._unchanged
 
     def _before_anchors(self, without: Without) -> Times:
-        """Return what is left out before nodes that have no recorded predecessor."""
+        """Return the time left out before nodes that have no recorded predecessor."""
         nodes, lane = self._anchored, self._made.lane[self._anchored]
         gone = np.zeros(len(nodes), np.int64)
         for number, spans in without.host.items():
@@ -208,5 +208,5 @@ class Replay:
 
 
 def _first_of(node: Ints, nodes: int) -> Ints:
-    """Return int64[nodes + 1], where the edges of each node begin among edges in the order of their nodes."""
+    """Return int64[nodes + 1], the start of each node's edges among edges in the order of their nodes."""
     return np.concatenate([[0], np.cumsum(np.bincount(node, minlength=nodes))]).astype(np.int64)

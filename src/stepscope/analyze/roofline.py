@@ -5,14 +5,14 @@ second in its number format) and memory bandwidth W:
 
 - achieved = F / T, intensity = F / B
 - attainable = min(P, intensity * W), the roofline (Williams, Waterman and Patterson 2009); the call is
-  ``memory`` bound where the second term is smaller, else ``compute`` bound
+  ``memory`` bound if the second term is smaller, else ``compute`` bound
 - efficiency = achieved / attainable
 
 Model FLOPs utilisation of a step = sum of F / (wall time * P), with the P of the format that has most
 operations (PaLM, Chowdhery et al. 2022). Recomputed activations count, so with checkpointing this is
 hardware utilisation.
 
-float32 counts against the TF32 peak where one of the call's kernels has a name that uses tensor cores.
+float32 counts against the TF32 peak if one of the call's kernels has a name that uses tensor cores.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Roofline:
 
 
 def roofline(trace: Trace) -> Roofline:
-    """Compare work with what the device can do.
+    """Compare work with the device's limits.
 
     Raises:
         EmptyTraceError: Neither shapes nor operations were recorded, or none of an operator that is counted.
@@ -149,7 +149,7 @@ def call_times(trace: Trace, work: OperatorWork) -> tuple[npt.NDArray[np.int64],
 
 
 def formats_of(trace: Trace, work: OperatorWork) -> list[str]:
-    """Return number formats, TF32 where float32 ran on tensor cores."""
+    """Return number formats, TF32 if float32 ran on tensor cores."""
     uses = named(trace, TENSOR_CORE)
     device = trace.device_work()
     device = device[(trace.launch[device] >= 0)]

@@ -63,7 +63,7 @@ class OwnFrames:
         return self._innermost_of(stack[:end] for stack, end in zip(self.samples.stacks, ends, strict=True))
 
     def shown(self, name: str) -> str:
-        """Return the text of a frame, its file from where the program was started."""
+        """Return the text of a frame, its file relative to the program's directory."""
         directory = self.samples.directory
         return name.removeprefix(directory + os.sep) if directory else name
 
@@ -117,7 +117,7 @@ class Sampled:
 
         A sampler that has to wait for the interpreter's lock comes late, and the thread may have gone on
         meanwhile: all that lies further back counts only if the sample before stood in the same function, or
-        where the thread ran all the time and so long that it was one call, which let nobody else run.
+            if the thread ran all the time and so long that it was one call, which let nobody else run.
         """
         samples = self.samples
         if not samples.interval_ns:
@@ -229,7 +229,7 @@ class Sampled:
         return found
 
     def is_around(self, share: Share) -> bool:
-        """Return whether a line is of a function in which all steps began: the loop, or what calls it."""
+        """Return whether a line is of a function in which all steps began: the loop, or its caller."""
         shown = [self._frames.shown(function) for function in self._around]
         return f"{share.line.file}: {share.line.function}" in shown
 
@@ -238,7 +238,7 @@ class Sampled:
 
         Args:
             spans: The time.
-            besides: The other; nothing is returned where too little was sampled in it.
+            besides: The other; nothing is returned if too little was sampled in it.
         """
         samples = self.samples
         end = samples.end_ns

@@ -1,13 +1,13 @@
 """Products, convolutions and attention by the shapes of their inputs: time, work, rate and bound of each.
 
 A row is an operator with one set of shapes in one number format. The work of a call is that of
-:mod:`stepscope.analyze.flops`; in XLA programs, that of the instruction. Its time is the device's where work
-was launched by it, else the host's. What bounds it:
+:mod:`stepscope.analyze.flops`; in XLA programs, that of the instruction. Its time is the device's if work
+was launched by it, else the host's. Its bound:
 
 - ``launch``: the device had run dry when most of the calls were handed over, and is done with a call sooner
   than the host, so that faster arithmetic or memory gains nothing
 - ``memory``, ``compute``: the lower roof of the device at the row's operations per byte
-  (:mod:`stepscope.analyze.roofline`), where the device's peak is known
+  (:mod:`stepscope.analyze.roofline`), if the device's peak is known
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Disjoint intervals in ascending order that do not touch: the union of what they were made from."""
+    """Disjoint intervals in ascending order that do not touch: the union of their sources."""
 
     start: Times
     end: Times

@@ -2,13 +2,13 @@
 
 An instant goes to the first of these that is there at that time:
 
-1. a device that computes: the backward pass, the forward pass, the optimizer, else other work. Where a rank
-   has no device, operators of the host, of any thread
+1. a device that computes: the backward pass, the forward pass, the optimizer, else other work. If a rank has
+no device, operators of the host, of any thread
 2. communication
 3. copies and memsets
-4. loading on the thread that runs the steps; where that thread loads nothing, on any
-5. what the host was at while nothing of all this went on, which is ``idle``: an operator or a runtime call of
-   the thread that runs the steps; one of another thread; a frame or an annotation of the former
+4. loading on the thread that runs the steps; if that thread loads nothing, on any 5. the host's activity
+   while nothing of all this went on, which is ``idle``: an operator or a runtime call of the thread that runs
+   the steps; one of another thread; a frame or an annotation of the former
 6. nothing that was recorded
 
 Of several events on one lane the innermost counts; of several lanes, the stepping thread's, then the first.
@@ -59,7 +59,7 @@ Int32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class StepTree:
-    """Stretches of the steps, disjoint within a step; what they leave of it was not recorded."""
+    """Stretches of the steps, disjoint within a step; the rest was not recorded."""
 
     windows: Windows
     window: Ints
@@ -106,7 +106,7 @@ class StepTree:
 
 
 def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
-    """Return what each instant of every rank's steps went to; if none were marked, of all its work.
+    """Return the event of each instant of every rank's steps; if none were marked, of all its work.
 
     Args:
         trace: Any trace.
@@ -125,7 +125,7 @@ def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
 
 
 def loading_lanes(trace: Trace, rows: Ints) -> Ints:
-    """Return the lanes whose loading counts: of threads that run steps where these load, else all."""
+    """Return the lanes whose loading counts: of threads that run steps if these load, else all."""
     loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
     lanes = distinct(trace.lane[loading])
     on_step = lanes[np.isin(lanes, stepping_lanes(trace, rows))]
@@ -194,7 +194,7 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
 
 
 def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phases) -> Int32:
-    """Return each row's layer, the first of its own and those of what encloses it; _NEVER for other rows."""
+    """Return each row's layer, the first of its own and its containers'; _NEVER for other rows."""
     kind = trace.kind[rows]
     on_device = (trace.device[rows] >= 0) & among(*DEVICE_WORK)[kind]
     has_device = bool(((trace.rank == rank) & (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]).any())

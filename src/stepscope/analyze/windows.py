@@ -46,8 +46,8 @@ class Windows:
 def windows(trace: Trace) -> Windows:
     """Return the steps of each rank; a rank without steps is one window from its first to its last work.
 
-    A step begins when its data is asked for: loading on its thread right before it is part of it, where the
-    step's own mark begins later, as it does in ``for batch in loader: with run.step():``.
+    A step begins when its data is asked for: loading on its thread right before it is part of it, if the
+    step's own mark begins later, as in ``for batch in loader: with run.step():``.
     """
     steps = trace.steps
     parts = [(steps.rank, steps.number, asked_ns(trace), steps.end_ns)]
@@ -66,8 +66,8 @@ def windows(trace: Trace) -> Windows:
 def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
     """Return when a rank began and stopped working: (0, 0) if nothing of it was recorded.
 
-    Work is what devices ran, and operators, loading and launches of the host. Starting and stopping the
-    profiler is not work, nor is what ran on the host meanwhile; frames and annotations alone do not show that
+    Work is the devices' work, and operators, loading and launches of the host. Starting and stopping the
+    profiler is not work, nor is the host's work meanwhile; frames and annotations alone do not show that
     something was done. If nothing else was recorded, they are used.
     """
     mine = trace.rank == rank
@@ -95,7 +95,7 @@ def work_bounds(trace: Trace, rank: int) -> tuple[int, int]:
 def asked_ns(trace: Trace) -> Ints:
     """Return when each step's data was requested; its own start if nothing was loaded right before it.
 
-    Right before means after the step before it, and no further away than a tenth of what loading took.
+    Right before means after the step before it, and no further away than a tenth of the loading time.
     """
     steps = trace.steps
     asked = np.array(steps.start_ns, np.int64)

@@ -20,7 +20,7 @@ from stepscope.trace.model import Trace
 FEWEST = 4
 """Files below which starting processes is not worth it."""
 LEAST_BYTES = 256 << 20
-"""Bytes of JSON together: one process reads some 200 MiB a second, and others must hand results over."""
+"""Bytes of JSON together: one process reads some 200 MiB a second, and others hand their results over."""
 UNPACKED = 8
 """Usual ratio of a gzipped profile's content to its size on disk."""
 LEAST_PROCESSORS = 3

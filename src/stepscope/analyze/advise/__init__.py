@@ -1,4 +1,4 @@
-"""Rules that find what the steps of a profile waited for, what that costs, and how to mend it.
+"""Rules that find the waits of a profile's steps, their cost, and a remedy.
 
 One check per rule, listed in ``rules.py``. A rule that lacks data abstains and names the missing data, so no
 finding means "looked, and found nothing". Findings that explain each other are one, with a chain.
@@ -46,7 +46,7 @@ _NO_WAIT = {
     "busy-machine",
     "between-steps",
 }
-"""Rules that say nothing about what a step waited for: if only they could judge, much may still be to
+"""Rules that do not look at waits: if only they could judge, much may still be to
 gain.
 """
 _VARYING = {
@@ -116,7 +116,7 @@ class Advice:
 
 
 def _together(abstained: list[Abstention]) -> str:
-    """Return the rules that could not judge, grouped by what they lacked."""
+    """Return the rules that could not judge, grouped by the missing recording."""
     rules: dict[str, list[str]] = {}
     for one in abstained:
         rules.setdefault(one.missing, []).append(one.rule)
@@ -170,7 +170,7 @@ def advise(facts: Facts) -> Advice:
 
 
 def worthwhile(facts: Facts, findings: list[Finding]) -> list[Finding]:
-    """Leave out what gains too little of the time from one step to the next, which may be much longer.
+    """Leave out findings that gain too little of the time from step to step, which may be much longer.
 
     Gains are of one step.
     """
@@ -197,8 +197,8 @@ def late_rank(facts: Facts) -> Finding | None:
 def cut_short(trace: Trace) -> str:
     """Return why a profile is incomplete, ``""`` if it is complete.
 
-    What a cut removed is not known: devices' work is often written after the host's, so that shares of time,
-    who waited for whom, and what was recorded at all may each differ in the whole file.
+    The removed part is not known: devices' work is often written after the host's, so that shares of time,
+    who waited for whom, and the recorded kinds may each differ in the whole file.
     """
     telling = [note for note in trace.notes if "cut short" in note or "ends too early" in note]
     if trace.dropped.get("cut_short") or telling:
@@ -249,7 +249,7 @@ def _same_function(one: Finding, other: Finding) -> bool:
 
 
 def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
-    """Put what the late rank itself waits for into its finding's chain; its communication is not a cause."""
+    """Put the late rank's own waits into its finding's chain; its communication is not a cause."""
     rest = [
         one for one in findings if one is not late and one.rule not in ("communication-bound", "slow-rank")
     ]
@@ -288,7 +288,7 @@ def _short(one: Finding) -> str:
 
 
 def _explained(one: Finding, findings: list[Finding]) -> bool:
-    """Return whether a step is long only because of what another finding is about."""
+    """Return whether a step is long only because of another finding's cause."""
     if one.rule != "step-variation":
         return False
     cause = _VARYING.get(str(one.evidence.get("activity", "")))
@@ -296,7 +296,7 @@ def _explained(one: Finding, findings: list[Finding]) -> bool:
 
 
 def _long_step(findings: list[Finding]) -> list[Finding]:
-    """Join what makes a step long with the finding about the line in which it does."""
+    """Join the cause of a long step with the finding about its line."""
     varied = next((one for one in findings if one.rule == "step-variation"), None)
     about = next((one for one in findings if varied is not None and _same_place(varied, one)), None)
     if varied is None or about is None:

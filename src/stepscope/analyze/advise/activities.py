@@ -1,8 +1,8 @@
-"""Rules for what the thread that runs the steps did instead of running them.
+"""Rules for activities of the thread that runs the steps, other than running them.
 
 ``input-bound``, ``preprocessing``, ``compilation``, ``checkpoint``, ``logging``: time in which the step
 waited
-for that activity, and what a replay of the step without it gains.
+for that activity, and the gain of a replay of the step without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stepscope.trace.model import Kind, Trace, among
 
 @dataclass(frozen=True)
 class ActivityRule:
-    """One activity's rule: how it is reported and what to do."""
+    """One activity's rule: its report and its remedy."""
 
     rule: str
     activity: Activity
@@ -150,7 +150,7 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
 
 
 def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
-    """Return the remedy, in terms of what the program uses."""
+    """Return the remedy, in terms of the program's libraries."""
     trace, waited = facts.timeline, case.waited
     if rule.activity == Activity.LOADING:
         spans = _spans(waited, rule.activity)
@@ -166,7 +166,7 @@ def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
 
 
 def _what(case: Case) -> str:
-    """Return what was compiled and how often, as far as known; for an evaluation, how it was recognized."""
+    """Return the known compiled functions and their number; for an evaluation, how it was recognized."""
     evidence = case.evidence
     if evidence.get("without_gradients_ns"):
         return ", forward passes without gradients after the backward pass,"
@@ -284,7 +284,7 @@ def _forward_passes(waited: Waited) -> Spans:
 
 
 _CALLED = 0.25
-"""Share of the wait for a pipeline from which on its calls of Python are what takes the time; calls that had
+"""Share of the wait for a pipeline from which on its calls of Python take the time; calls that had
 begun before the recording are not included.
 """
 _NEXT_NS = 100_000
@@ -352,7 +352,7 @@ _MOST_SHAPES = 6
 
 
 def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
-    """Return how often something was compiled, what, and the shapes that changed, as far as recorded."""
+    """Return the number of compilations, the functions, and the shapes that changed, as far as recorded."""
     if not len(rows):
         return {}
     # What compiles most; lowering before it and lookups of what is compiled are not compilations.

@@ -65,7 +65,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _has_own(case: Case) -> bool:
-    """Return whether the program's own code runs there, as far as is known, besides what contains the steps.
+    """Return whether the program's own code runs there, as far as known, besides the code around the steps.
 
     Otherwise the time is that of the framework's loop, or of the profiler: PyTorch's ``step`` ends the mark
     of one step and begins that of the next.

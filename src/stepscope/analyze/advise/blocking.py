@@ -115,7 +115,7 @@ def _of(waited: Waited, blocked: Spans, lines: list[Share]) -> Case:
 
 
 def _explained(waited: Waited) -> Spans:
-    """Return the time of operators, calls and exchanges, and of what other rules are about."""
+    """Return the time of operators, calls and exchanges, and of the subjects of other rules."""
     trace = waited.trace
     called = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     mine = (trace.lane == waited.lane) & called & (trace.device < 0)

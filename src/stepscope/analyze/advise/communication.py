@@ -92,7 +92,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def about_servers(trace: Trace) -> str:
-    """Return the remedy where parameter servers hold the variables; empty if there are none."""
+    """Return the remedy if parameter servers hold the variables; empty if there are none."""
     tasks = traffic(task_steps(trace))
     if not any(task.server for task in tasks):
         return ""
@@ -112,7 +112,7 @@ def _rows(trace: Trace, waited: Waited) -> Any:
 
 
 def _on_host(trace: Trace, waited: Waited, rows: Any) -> Worth:
-    """Return the worth of exchanges of a host without devices; what other operators hide costs nothing."""
+    """Return the worth of exchanges of a host without devices; hidden time costs nothing."""
     lanes = distinct(trace.lane[rows]).tolist()
     host = {int(lane): rows_spans(trace, rows[trace.lane[rows] == lane]) for lane in lanes}
     others = (trace.kind == Kind.HOST_OP) & (trace.rank == waited.rank) & (trace.device < 0)
@@ -201,7 +201,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
 def _without_lateness(
     trace: Trace, waits: Waits, clocks: Clocks, culprit: int, least: tuple[float, float]
 ) -> tuple[float, float, str]:
-    """Return what a step would gain, as time and share, if the late rank worked like the others, and how.
+    """Return the gain of a step, as time and share, if the late rank worked like the others, and how.
 
     Others may be late, too, so the steps of all ranks are replayed. If the replay is refused, the gain is at
     most the wait for this rank of the rank that waits least (``least``, and the length of a step).
@@ -216,7 +216,7 @@ def _without_lateness(
 
 
 def _beyond_chance(measured: Waits, culprit: int) -> bool:
-    """Return whether a rank comes last more often than it may be by chance, where others wait noticeably.
+    """Return whether a rank comes last more often than it may be by chance, if others wait noticeably.
 
     Equal ranks have long waits, too: a few of them make up most of all waiting.
     """

@@ -88,7 +88,7 @@ def _case(waited: Waited) -> Case | None:
 
 
 def _handing(waited: Waited, start: Any, end: Any) -> Spans:
-    """Return the time of calls and between those near each other, without what they execute on the host."""
+    """Return the time of calls and between those near each other, without their execution on the host."""
     trace = waited.trace
     step = np.searchsorted(waited.steps.start_ns, start, side="right")
     near = (start[1:] - end[:-1] < NEAR_NS) & (step[1:] == step[:-1])

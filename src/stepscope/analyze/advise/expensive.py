@@ -1,4 +1,4 @@
-"""expensive-operation: where most of the time goes."""
+"""expensive-operation: the operation that takes most of the time."""
 
 from __future__ import annotations
 

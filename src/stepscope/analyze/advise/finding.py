@@ -49,15 +49,15 @@ class Finding:
         rule: Its id, such as ``input-bound``.
         severity: One of :data:`SEVERITIES`.
         summary: One sentence with the number that matters.
-        evidence: Numbers, and where: JSON types; times in ns, ratios 0 to 1.
+        evidence: Numbers, and places: JSON types; times in ns, ratios 0 to 1.
         threshold: The limits that the evidence passed.
         action: The remedy.
         cost_ns: Time of a step in which nothing else happened; None if it costs no time.
         cost_ratio: That as a share of the step.
         gain_ns: How much shorter a step would be without it, at best.
         gain_ratio: That as a share of the step.
-        gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; ``ranks``
-            where the steps of all ranks were replayed; empty without.
+        gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; ``ranks`` if
+            the steps of all ranks were replayed; empty without.
         place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as known.
         chain: Its effects or causes, as sentences, the symptom first.
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
@@ -127,7 +127,7 @@ class Abstain(Exception):  # noqa: N818  no error: a verdict that a rule leaves 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that rules judge; what several rules need is computed once.
+    """The facts that rules judge; shared inputs are computed once.
 
     Attributes:
         trace: The profile, if it has a timeline.
@@ -203,7 +203,7 @@ class Facts:
         """The waits of each rank's steps; ranks without any work are left out.
 
         Raises:
-            Abstain: No rank did anything, or what the steps started ran after them.
+            Abstain: No rank did anything, or the work of the steps ran after them.
         """
         trace = self.timeline
         every, found = windows(trace), []
@@ -257,7 +257,7 @@ Check = Callable[[Facts], Iterable[Finding]]
 
 @dataclass(frozen=True)
 class Case:
-    """A cause on one rank: what it is worth there, with its evidence."""
+    """A cause on one rank: its worth there, with its evidence."""
 
     waited: Waited
     worth: Worth

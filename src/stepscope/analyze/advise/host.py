@@ -1,8 +1,8 @@
 """The device runs dry because the host is not ready; or there is only the host, and it runs Python.
 
-It is one finding, named after what takes most of the host's time: ``launch-bound`` for launch calls,
+It is one finding, named after the largest part of the host's time: ``launch-bound`` for launch calls,
 ``python-overhead`` for Python, otherwise ``host-bound``. If a device was recorded, only time in which no
-device worked counts: what the host does while a device is busy costs nothing, and a launch call that blocks
+device worked counts: the host's work while a device is busy costs nothing, and a launch call that blocks
 because the device is busy is not a cost of launching. On a host alone without stacks, the time in which the
 training thread runs no operator is all that is known: it may be Python, or a wait.
 """
@@ -281,7 +281,7 @@ def _has_operators(waited: Waited) -> bool:
 def _outside_operators(waited: Waited, other: Spans) -> Case | None:
     """Return the time in which the training thread ran no operator and waited for no other thread.
 
-    What it did is not known: of events, only the user's own ranges lie there.
+    Its work is not known: of events, only the user's own ranges lie there.
     """
     trace, mine = waited.trace, waited.trace.rank == waited.rank
     ranges = among(Kind.STEP, Kind.ANNOTATION, Kind.MODULE_SCOPE)[trace.kind]
@@ -389,7 +389,7 @@ def _in_python(waited: Waited, mine: Ints) -> Spans:
 
 
 def _in_functions(waited: Waited, mine: Ints) -> Spans:
-    """Return the own time of what autograd calls in Python: Kineto has it as an operator of its class's name.
+    """Return the own time of Python code under autograd: Kineto has it as an operator of its class's name.
 
     Only if stacks were sampled: without them nothing says that Python ran there.
     """
@@ -484,7 +484,7 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
 
 
 def _optimizer_remedy(trace: Trace, waited: Waited) -> list[str]:
-    """Return which optimizer would launch less, where its operators take enough of the steps."""
+    """Return which optimizer would launch less, if its operators take enough of the steps."""
     if Phase.OPTIMIZER not in phases(trace).seen:
         return []
     rows = optimizer_rows(trace, waited)

@@ -164,7 +164,7 @@ def _remedy(trace: Trace) -> str:
 
 
 def optimizer(facts: Facts) -> Iterator[Finding]:
-    """Replay the steps without the optimizer's operators, where it updates parameter by parameter."""
+    """Replay the steps without the optimizer's operators, if it updates parameter by parameter."""
     trace, cases, seen = facts.timeline, [], False
     for waited in facts.waited:
         if waited.lane < 0:

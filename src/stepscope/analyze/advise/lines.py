@@ -15,7 +15,7 @@ LISTED = 20
 def lines_of(facts: Facts) -> list[dict[str, Any]]:
     """Return rank, file, line, function, time a step and share of it; empty if no stack was recorded.
 
-    Times are of the line itself and of what it calls in libraries, without other lines of the user's own.
+    Times are of the line itself and of its calls into libraries, without other lines of the user's own.
     ``worker`` says whether it is a line of worker processes that load data: their times are summed.
     """
     try:

@@ -55,7 +55,7 @@ _CONDITIONS = {
 
 
 def loader_of(waited: Waited, spans: Spans | None = None) -> Loader:
-    """Return what makes the batches of a rank.
+    """Return the loader of a rank's batches.
 
     Args:
         waited: Of the rank.
@@ -75,7 +75,7 @@ def to_load_ahead(trace: Trace, loader: Loader, line: str = "") -> str:
 
     Args:
         trace: Of the program.
-        loader: What makes the batches.
+        loader: Makes the batches.
         line: The line that takes the time; empty if it is not known.
     """
     framework = framework_of(trace)

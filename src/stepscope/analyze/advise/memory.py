@@ -27,7 +27,7 @@ LIMIT, FULL = 0.9, 0.97
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Compare what the allocator reserved, or else had in use, at its peak with the device's memory."""
+    """Compare the allocator's reserved bytes, or else those in use, at its peak with the device's memory."""
     facts.require("memory")
     devices = [device for device in facts.memory if device.device >= 0]
     known = [device for device in devices if device.capacity_ratio is not None or device.out_of_memory]

@@ -66,7 +66,7 @@ def exactly(name: str) -> str:
 
 
 def open_line(facts: Facts, case: Case) -> str:
-    """Return a command that shows the line of a cause, or what took the time if no line is known."""
+    """Return a command that shows the line of a cause, or the largest parts if no line is known."""
     if case.line is not None or case.waited.has_stacks:
         return f"stepscope advise {quoted(facts)} --lines --profile"
     return show(facts, "op", order="micros")

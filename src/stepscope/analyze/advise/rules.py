@@ -34,7 +34,7 @@ class Rule(NamedTuple):
         check: None for a rule whose findings come from another rule's check.
         formula: The measured quantity, in Markdown.
         fires: From which value on, beyond a gain of 3 % of the step.
-        source: Where the formula and its limits come from.
+        source: Source of the formula and its limits.
     """
 
     check: Check | None

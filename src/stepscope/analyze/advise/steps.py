@@ -111,7 +111,7 @@ def _action(worst: dict[str, Any], line: Share | None) -> str:
 
 
 def _line(waited: Waited, found: dict[str, Any]) -> Share | None:
-    """Return the line of the user's own code that makes up most of what the longest step takes more."""
+    """Return the line of the user's own code that makes up most of the longest step's extra time."""
     steps = waited.steps
     longest = steps.number == found["longest"][0]["step"]
     within = Spans.of(steps.start_ns[longest], steps.end_ns[longest])
@@ -164,7 +164,7 @@ def _marks(waited: Waited, numbers: list[int]) -> Ints:
 
 
 def _ends(waited: Waited) -> Any:
-    """Return where each step's last event ends: what comes after belongs to the profiler, or to nothing."""
+    """Return the end of each step's last event: later time belongs to the profiler, or to nothing."""
     trace, steps = waited.trace, waited.steps
     mine = np.flatnonzero(
         (trace.rank == waited.rank) & ~among(Kind.STEP, Kind.OVERHEAD, Kind.ANNOTATION)[trace.kind]

@@ -58,7 +58,7 @@ class Waited:
         rank: The rank.
         steps: Its windows, at least one with a length.
         made: Its graph, None if no operator of the host was recorded.
-        activities: What the threads of the trace did.
+        activities: The activities of the trace's threads.
         sampled: Stacks of the training thread that were sampled beside the trace, None without.
     """
 
@@ -281,7 +281,7 @@ class Waited:
     def loading(self) -> Spans:
         """Time in which data was loaded, on the thread that runs the steps or, if it loads none, on any.
 
-        Not what an evaluation loads.
+        Loading for an evaluation does not count.
         """
         found = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
         return found if self.lane < 0 else found.minus(self.activities.spans(self.lane, Activity.EVALUATING))

@@ -71,7 +71,7 @@ class Workers:
 
 
 def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
-    """Return what the workers did in some time, None if none was seen."""
+    """Return the workers' activities in some time, None if none was seen."""
     fetch, collate = (np.flatnonzero(_rows(waited, name)) for name in (FETCH, COLLATE))
     if not len(fetch) or not len(waiting):
         return None
@@ -81,7 +81,7 @@ def workers_of(waited: Waited, waiting: Spans) -> Workers | None:
 
 
 def has_workers(waited: Waited, waiting: Spans) -> bool:
-    """Return whether what the training thread waited for in some time comes from worker processes."""
+    """Return whether the training thread waited for worker processes in some time."""
     trace = waited.trace
     rows = np.flatnonzero(named(trace, _OF_WORKERS)[trace.name] & (trace.lane == waited.lane))
     return bool(waiting.within(trace.start_ns[rows], trace.end_ns[rows]).any())

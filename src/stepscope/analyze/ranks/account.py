@@ -1,4 +1,4 @@
-"""A job's steps, accounted for: aligned where ranks meet, group by group, and over time.
+"""A job's steps, accounted for: aligned at the ranks' meetings, group by group, and over time.
 
 A step of a rank begins when its own last one ended, and ranks that end a step apart begin the next one apart.
 Ranks that wait for each other leave together the stage in which they do, so steps are counted from there.
@@ -20,9 +20,9 @@ from stepscope.errors import EmptyTraceError
 Floats = npt.NDArray[np.floating[Any]]
 Steps = npt.NDArray[np.int64]
 DISTINCT = 0.5
-"""Ranks meet where their times from meeting to meeting differ less than this, against the steps' own."""
+"""Ranks meet if their times from meeting to meeting differ less than this, against the steps' own."""
 SAMPLE = 1000
-"""Number of last steps from which it is determined where ranks meet."""
+"""Number of last steps that show the meetings of ranks."""
 EXCHANGES = "backward"
 """The stage in which ranks that train together wait for each other, unless the recording says otherwise."""
 APART = 0.1
@@ -36,11 +36,11 @@ class Account:
     """A window of steps of ranks whose work is alike.
 
     Attributes:
-        group: What the ranks have in common; empty if they are all of the job.
+        group: The common work of the ranks; empty if they are all of the job.
         meets: The stage at whose end the ranks are together, from which steps are counted; None for the end
             of the step.
         steps: The steps that were used.
-        shares_s: Shape ``(steps, stages)``: what the group lost in each stage of each step; sums over stages
+        shares_s: Shape ``(steps, stages)``: the group's loss in each stage of each step; sums over stages
             to the slowest rank's step.
         apart: Difference between the slowest and the fastest rank's time, as a share, in the median stretch
             of the window; above :data:`APART` the ranks do not wait for each other step by step.
@@ -65,7 +65,8 @@ class OwnSteps:
 
     Attributes:
         frontier: Of the steps as one stage: which rank takes longest for its n-th step, and how surely.
-        quartiles_s: Of each rank's steps, in seconds, from where on the leader persists if it does.
+        quartiles_s: Of each rank's steps, in seconds, from the step on at which the leader persists, if it
+            does.
     """
 
     frontier: Frontier
@@ -93,7 +94,7 @@ def accounts(
         ranks: Number of each rank.
         stages: Name of each stage.
         steps: Number of each step, ascending.
-        groups: What each rank works on, where ranks do different work; a rank without is in a group "".
+        groups: Each rank's work, if ranks do different work; a rank without is in a group "".
         own_steps: Whether the steps are numbered by each rank's own order, since ranks count them together.
 
     Raises:
@@ -139,7 +140,7 @@ class Durations(Protocol):
 
     @property
     def groups(self) -> dict[int, str]:
-        """The work that ranks say they are doing, where recorded."""
+        """The work that ranks name as theirs, if recorded."""
 
     @property
     def doubled(self) -> list[int]:
@@ -241,7 +242,7 @@ def _view(
 ) -> tuple[Frontier, Floats, StageTimes, Steps, int | None]:
     """Return the frontier of steps that begin after a stage.
 
-    Also return what the group lost in each stage of each step, the times of these steps, and their numbers.
+    Also return the group's loss in each stage of each step, the times of these steps, and their numbers.
     """
     order, times = list(stages), StageTimes.of(durations_s)
     if meets is not None:
@@ -255,14 +256,14 @@ def _view(
 def named_loss(found: Frontier) -> float:
     """Return the loss in stages for which one rank is named.
 
-    Counted from where ranks meet, a delay comes before the waiting for it. Counted from elsewhere the waiting
-    comes first, and as most ranks wait, nothing lies beyond the median.
+    Counted from the ranks' meeting, a delay comes before the waiting for it. Counted from elsewhere the
+    waiting comes first, and as most ranks wait, nothing lies beyond the median.
     """
     return sum(stage.beyond_median_s for stage in found.stages if stage.label == "persistent")
 
 
 def paused(found: Frontier) -> float:
-    """Return what the pauses of one rank cost."""
+    """Return the cost of one rank's pauses."""
     return 0.0 if found.pauses is None else found.pauses.cost_s
 
 
@@ -270,7 +271,7 @@ def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> li
     """Return the stages at whose end ranks may be together; None is the end of the step.
 
     The time from one meeting to the next is the same on every rank, whatever each did meanwhile. The end of
-    another stage is reached earlier by one rank and later by another as their work varies. Where ranks leave
+    another stage is reached earlier by one rank and later by another as their work varies. If ranks leave
     their meeting less evenly than that, both may be.
 
     Args:
@@ -305,7 +306,7 @@ def from_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[Floats,
 
 
 def after_meeting(durations_s: Floats, steps: Steps, stage: int) -> tuple[StageTimes, Steps]:
-    """Return the same without a copy, where every step follows the one before it."""
+    """Return the same without a copy, if every step follows the one before it."""
     follow = np.flatnonzero(np.diff(steps) == 1)
     by_stage = durations_s.transpose(2, 0, 1)
     if len(follow) == len(steps) - 1:
@@ -336,7 +337,7 @@ def over_time(account: Account, edges: Steps) -> tuple[Floats, npt.NDArray[np.in
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """A rank that holds the others up: since when, and what it costs; seconds."""
+    """A rank that holds the others up: its beginning and its cost; seconds."""
 
     rank: int
     stage: str
@@ -383,7 +384,7 @@ SAID = 4
 
 
 def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
-    """Return in sentences how the number of ranks changed from attempt to attempt, and where ranks disagree.
+    """Return in sentences how the number of ranks changed from attempt to attempt, and ranks disagree.
 
     Args:
         sizes: Of each attempt, in order, how many ranks its ranks said there are.

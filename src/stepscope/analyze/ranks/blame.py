@@ -1,10 +1,10 @@
 """The work of the last rank while others waited for it.
 
-The waits of a collective are attributed to the rank that arrived last. What delayed it is read from its own
-profile between the second-to-last arrival and its own (if several arrived together, since half of the waiting
-accumulated): another collective that it was in, whose own last arrival takes the blame in turn, and what it
-did more of than the median rank since it worked on its own: computing, loading, or what its host did while
-its device was idle. If ranks cannot be compared, it is what it did in exactly that time.
+The waits of a collective are attributed to the rank that arrived last. The cause of its delay is read from
+its own profile between the second-to-last arrival and its own (if several arrived together, since half of the
+waiting accumulated): another collective that it was in, whose own last arrival takes the blame in turn, and
+its work beyond the median rank's since it worked on its own: computing, loading, or its host's work while its
+device was idle. If ranks cannot be compared, it is its work in exactly that time.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class Doing(NamedTuple):
 
 
 Answers = dict[int, list[Doing]]
-"""By the number of a collective, what its last rank did instead of coming."""
+"""By the number of a collective, its last rank's work instead of coming."""
 Doings = dict[int, list[Doing]]
-"""By the number of a stretch of time, what its rank did in it."""
+"""By the number of a stretch of time, its rank's work in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class OwnStretches:
 
 
 def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
-    """Return what is to be explained of the rank in a column, in rows of the trace of the waits."""
+    """Return the questions about the rank in a column, in rows of the trace of the waits."""
     number = np.flatnonzero(waits.joint.row[:, at] >= 0)
     kept = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
     unknown = np.full(len(number), np.nan)
@@ -158,7 +158,7 @@ def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
 def told_by(
     trace: Trace, rank: int, asked: Asked, stretches: OwnStretches | None = None
 ) -> tuple[Answers, Doings]:
-    """Return what delayed a rank in collectives in which it came last, and what it did in stretches."""
+    """Return the causes of a rank's delays in collectives where it came last, and its work in stretches."""
     causes = _Causes(trace, rank, asked)
     late = np.flatnonzero(asked.kept_ns > 0)
     answers = {int(asked.number[at]): causes.of(int(at)) for at in late.tolist()}
@@ -183,9 +183,9 @@ def answers_of(
     excess: Excess | None = None,
     stretches: Mapping[int, OwnStretches] | None = None,
 ) -> tuple[Answers, Doings]:
-    """Return what kept the ranks that came last, from whole profiles of all of them.
+    """Return the causes of the last ranks' delays, from whole profiles of all of them.
 
-    Also return what ranks did in stretches of their own time, if requested.
+    Also return the ranks' work in stretches of their own time, if requested.
     """
     answers: Answers = {}
     doings: Doings = {}
@@ -270,7 +270,7 @@ def costs_of(waits: Waits, answers: Answers, hosts: Mapping[int, str]) -> dict[s
 def _resolved(
     waits: Waits, answers: Answers, number: int, depth: int = 0
 ) -> Iterator[tuple[int, Doing, float]]:
-    """Iterate over rank, part and share of what kept the last rank of a collective."""
+    """Iterate over rank, part and share of the causes of a last rank's delay."""
     rank = waits.joint.ranks[int(waits.last[number])]
     for part in answers.get(number) or [Doing(UNKNOWN)]:
         if part.other < 0:
@@ -309,7 +309,7 @@ class _Causes:
         self._scopes: dict[int, str] = {}
 
     def of(self, at: int) -> list[Doing]:
-        """Return what kept the rank from the collective that was asked in this place."""
+        """Return the causes that kept the rank from the collective in this place."""
         trace = self.trace
         row, number = int(self.asked.row[at]), int(self.asked.number[at])
         end = int(trace.start_ns[row])  # the rank's own clock from here on
@@ -319,12 +319,12 @@ class _Causes:
         return self._outside(row, number, start, end)
 
     def during(self, row: int, start: int, end: int) -> list[Doing]:
-        """Return what the rank did in a stretch of its own time, other collectives as such."""
+        """Return the rank's work in a stretch of its own time, other collectives as such."""
         number = self._number_of.get(row, -1)
         return [part._replace(other=-1) for part in self._outside(row, number, start, end)]
 
     def _outside(self, row: int, number: int, start: int, end: int) -> list[Doing]:
-        """Return what the rank did in a stretch of time, if it cannot be compared with others."""
+        """Return the rank's work in a stretch of time, if it cannot be compared with others."""
         trace = self.trace
         near, length = self._near(row, start, end), end - start
         busy = self._computing(row, near, start, end)
@@ -347,7 +347,7 @@ class _Causes:
         return found
 
     def _compared(self, at: int, row: int, start: int, end: int) -> list[Doing]:
-        """Return what the rank did more of than the others; its last activity may only have begun late.
+        """Return the rank's work beyond the others'; its last activity may only have begun late.
 
         If it left the previous collective too late, that one is the cause.
         """
@@ -406,7 +406,7 @@ class _Causes:
         return Doing(COMPUTING, name, self._line(rows, start, end), share, -1, self._scope_of(row))
 
     def _host(self, row: int, near: Ints, idle: Spans, length: int) -> list[Doing]:
-        """Return what the host did while the rank's device had nothing to do."""
+        """Return the host's work while the rank's device had nothing to do."""
         trace = self.trace
         host = near[(trace.device[near] < 0) & ~_IS_NO_HOST_WORK[trace.kind[near]]]
         launched_by = int(trace.launch[row])

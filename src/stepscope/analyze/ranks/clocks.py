@@ -59,7 +59,7 @@ class Clocks:
     def aligned(self, time_ns: Ints, rank: Ints) -> npt.NDArray[np.int64]:
         """Return recorded times on the reference's clock; as recorded if that is not known.
 
-        That is where the clocks were refused, and on ranks that no collective joins with the others.
+        That is so if the clocks were refused, and on ranks that no collective joins with the others.
         """
         if self.refused is not None:
             return np.asarray(time_ns, np.int64)
@@ -88,7 +88,7 @@ class Clocks:
 def align_clocks(trace: Trace, joint: Joint) -> Clocks:
     """Fit each rank's clock to the lowest rank's; processes of one host share one, and nothing is fitted.
 
-    Refused where the ranks are not all joined by collectives, a rank has fewer than :data:`FEWEST`, a clock
+    Refused if the ranks are not all joined by collectives, a rank has fewer than :data:`FEWEST`, a clock
     was set while it ran, or the ends differ by more than the collectives last, so that they cannot be ends of
     the same ones.
     """

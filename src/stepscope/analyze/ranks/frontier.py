@@ -1,10 +1,10 @@
-"""Frontier accounting: where the time of a group of ranks goes, from the durations of their stages alone.
+"""Frontier accounting: the time of a group of ranks by stage, from the durations of their stages alone.
 
 In one step rank ``r`` has come to the end of stage ``k`` after ``C[r, k]``, the sum of its stages so far. The
-frontier ``F[k]`` is the latest of all ranks and ``A[k] = F[k] - F[k - 1]`` is what the group loses in stage
-``k``. These sum exactly to the slowest rank's step, so no delay is counted twice, and no clocks are
-compared. The rank at the frontier leads the stage. A stage in which ranks wait for each other hides who was
-late, so what a leader shows is where a delay first becomes visible (StageFrontier, arXiv 2606.06751).
+frontier ``F[k]`` is the latest of all ranks and ``A[k] = F[k] - F[k - 1]`` is the group's loss in stage
+``k``. These sum exactly to the slowest rank's step, so no delay is counted twice, and no clocks are compared.
+The rank at the frontier leads the stage. A stage in which ranks wait for each other hides who was late, so a
+leader shows the stage in which a delay first becomes visible (StageFrontier, arXiv 2606.06751).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def frontier(
     - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
       with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
       series of the same correlation), and it leads by more than its margin varies.
-    - ``recurring``: no rank persists, and one rank pauses in single steps, as where it saves or evaluates;
+    - ``recurring``: no rank persists, and one rank pauses in single steps, as when it saves or evaluates;
       see :func:`stepscope.analyze.ranks.pauses.pauses_of`.
     - ``wandering``: no rank persists, and single steps lie more than five deviations above their rank's
       median: steps of changing ranks.
@@ -173,7 +173,7 @@ def frontier_of(
     stages: Sequence[str],
     steps: Sequence[int],
 ) -> tuple[Frontier, Floats]:
-    """Return the frontier of the steps that are whole, and what the group lost by step and stage."""
+    """Return the frontier of the steps that are whole, and the group's loss by step and stage."""
     kept = times.of_steps(whole)
     count = kept.shape[0]
     if kept.shape[1] < 2 or not count:
@@ -247,7 +247,7 @@ class _Columns:
         self.noise_s = max(float(np.median(np.concatenate(parts))) for parts in some)
 
     def by_rank(self) -> tuple[Floats, Floats]:
-        """Return what was lost beyond the median while each rank led each stage, and its share of steps."""
+        """Return the loss beyond the median while each rank led each stage, and its share of steps."""
         pairs = range(self.leader.shape[1])
         lost = [
             np.bincount(self.leader[:, at], weights=self.beyond[:, at], minlength=self._ranks) for at in pairs
@@ -304,7 +304,7 @@ def _judge(
 
 
 def _onset(lead: Floats) -> int:
-    """Return where a rank begins to lead: the split that parts the two levels best, 0 without one."""
+    """Return the step at which a rank begins to lead: the best split of two levels, 0 without one."""
     count = len(lead)
     total = np.concatenate(([0.0], np.cumsum(lead)))
     cut = np.arange(1, count)

@@ -2,7 +2,7 @@
 
 A collective ends when the last rank of its group has arrived. So a rank waits for another if it has
 enqueued a collective that the other has not, or whose device has not come as far. These waits are a graph
-over ranks; the ranks at which all its paths end wait for nobody, and are what the job waits for. A path that
+over ranks; the ranks at which all its paths end wait for nobody, so the job waits for them. A path that
 does not end is a circle: ranks that wait for each other, as collectives called in different orders make them.
 """
 
@@ -74,13 +74,13 @@ class Hang:
     waits: tuple[BlockedRank, ...]
     mismatches: tuple[Mismatch, ...]
     suspects: tuple[Suspect, ...]
-    """Most certain first. Empty if nothing waits, or where the dumps cannot tell."""
+    """Most certain first. Empty if nothing waits, or if the dumps cannot tell."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class _Member:
-    """The progress of one rank in one group, by what it enqueued and what ended."""
+    """The progress of one rank in one group, by its enqueued and ended collectives."""
 
     enqueued: int = _UNKNOWN
     completed: int = _UNKNOWN
@@ -129,9 +129,8 @@ def find_hang(trace: Trace, taken_ns: Mapping[int, int] | None = None, silent: C
     have made them since.
 
     The confidence of a suspect is ``1 - 0.5 ** n`` for the ``n`` ranks that wait for it directly, and half of
-    that where the suspect itself has work that has not ended and that nobody is known to hold up. It is
-    divided by the number of odd ranks where ranks called different collectives and no majority says which
-    were wrong.
+    that if the suspect itself has work that has not ended and that nobody is known to hold up. It is divided
+    by the number of odd ranks if ranks called different collectives and no majority says which were wrong.
 
     Args:
         trace: Flight-recorder dumps of the ranks of one job, as a directory of them is read.
@@ -219,7 +218,7 @@ def _whole(value: object) -> int:
 
 
 def _calls(trace: Trace, groups: _Groups) -> set[str]:
-    """Enter what each rank's dump lists; return the groups in which ranks send and receive."""
+    """Enter each rank's dump; return the groups in which ranks send and receive."""
     table, pairwise = trace.collectives, set()
     created = table.created_ns.tolist()
     for at, row in enumerate(table.row.tolist()):
@@ -293,7 +292,7 @@ def _short_of(member: _Member, first: int) -> bool:
 
 
 def _behind(member: _Member, first: int) -> bool:
-    """Return whether a rank's device has not ended all that comes before, or what a peer has ended."""
+    """Return whether a rank's device has not ended all earlier work, or work that a peer has ended."""
     return 0 <= member.first < first
 
 

@@ -1,4 +1,4 @@
-"""All ranks of one job: what their profiles, their dumps, or the telemetry of a run show."""
+"""All ranks of one job: from their profiles, their dumps, or the telemetry of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Job:
     """The ranks of a job, as far as they are known.
 
-    What the recording does not show is None or empty, and ``notes`` says why.
+    Facts that the recording lacks are None or empty, and ``notes`` says why.
 
     Attributes:
         source: ``run``, ``profiles`` or ``dumps``.
@@ -39,23 +39,23 @@ class Job:
         clocks: The ranks' clocks, from profiles.
         waits: Waiting in collectives, from profiles.
         bandwidths: Transfers by operation and group, from profiles.
-        blame: Who caused the waiting and by what, from profiles; sums to all of it.
+        blame: The ranks and causes of the waiting, from profiles; sums to all of it.
         costs: The same by ``host``, ``scope``, ``line`` and ``cause``, over all ranks.
         path: The chain of work and transfers that made the steps so long, from profiles.
         stragglers: Ranks that come last beyond chance, from profiles.
         replay: How long a step would take if a rank were different, from profiles.
-        shared: What delays changing ranks if none stands out, from profiles.
+        shared: The cause that delays changing ranks if none stands out, from profiles.
         slow_groups: Process groups whose transfers take longer than those of similar groups, from profiles.
-        frontier: Where the time goes by stage, from a run's telemetry; of several groups of ranks that in
+        frontier: The time by stage, from a run's telemetry; of several groups of ranks that in
             which one rank costs most.
         accounts: Likewise of each group of ranks whose work is alike.
-        stage_clock: Whose time the stages are: ``host``, or ``device`` where the devices timed them.
+        stage_clock: Whose time the stages are: ``host``, or ``device`` if the devices timed them.
         stuck: Ranks whose step does not end, from ``HangHook``.
         hosts: Host of each rank, if it was recorded.
         hang: Who is waited for, from dumps.
         ends: How ranks failed, were killed or vanished, in words, the first to end first; from telemetry.
         tasks: Share of receiving of workers and parameter servers, from TensorFlow's profiles.
-        notes: What is unknown, in sentences.
+        notes: The open questions, in sentences.
     """
 
     source: str
@@ -82,7 +82,7 @@ class Job:
     notes: tuple[str, ...] = field(default=())
 
     def data(self) -> dict[str, Any]:
-        """Return the answer as JSON types; what is not known is null or empty."""
+        """Return the answer as JSON types; unknown facts are null or empty."""
         return {
             "source": self.source,
             "ranks": len(self.ranks),
@@ -112,7 +112,7 @@ class Job:
 
 
 Progress = Callable[[str, int, int, float], None]
-"""Called with what is being done, the number of files, and the seconds it took so far."""
+"""Called with the activity, the number of files, and the seconds it took so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class HowRead:
         processes: Number of processes on this machine, by default one per processor.
         ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
         progress: Called as files are done.
-        network_bytes_per_s: What a rank's network carries in one direction.
+        network_bytes_per_s: Rate of a rank's network in one direction.
     """
 
     cache: bool = True
@@ -140,8 +140,8 @@ class JobParts:
 
     Attributes:
         tasks: Steps of TensorFlow's tasks.
-        own: Gives what each rank would save by itself.
-        causes: Gives what the ranks that came last did instead, and what ranks did in stretches of time.
+        own: Gives each rank's savings by itself.
+        causes: Gives the last ranks' other work, and ranks' work in stretches of time.
     """
 
     tasks: Sequence[TaskStep]
@@ -150,12 +150,12 @@ class JobParts:
 
 
 def job_of(trace: Trace, parts: JobParts | None = None, *, network_bytes_per_s: float | None = None) -> Job:
-    """Return what the profiles of all ranks, or their flight-recorder dumps, say about a job.
+    """Return a job as the profiles of all ranks, or their flight-recorder dumps, show it.
 
     Args:
         trace: The profiles or dumps, whole, or their collectives and steps.
         parts: If only those are given, the answers of the files themselves.
-        network_bytes_per_s: What a rank's network carries in one direction, which no profile says.
+        network_bytes_per_s: Rate of a rank's network in one direction, which no profile holds.
 
     Raises:
         EmptyTraceError: One rank alone, no collective that ranks share, or files that contradict each other.
@@ -288,7 +288,7 @@ def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
 
 
 def _account_wait(accounts: Sequence[Account]) -> dict[str, Any]:
-    """Return how long a run's ranks waited for each other; what of it was communication is not recorded."""
+    """Return how long a run's ranks waited for each other; the share of communication is not recorded."""
     if any(account.own is not None for account in accounts):  # each waits for servers, which no run records
         return {"total_ns": None, "transfer_ns": None, "share_of_communication": None}
     total = sum(row["wait_caused_ns"] for row in _account_blame(accounts))

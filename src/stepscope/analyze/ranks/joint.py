@@ -35,7 +35,7 @@ class Joint:
         operation: Name of the operation of each.
         group: Name of its process group, empty if none was recorded.
         expected: Members of the group, if that is known, else 0.
-        notes: What could not be matched, in sentences.
+        notes: The unmatched parts, in sentences.
     """
 
     ranks: tuple[int, ...]
@@ -135,7 +135,7 @@ def _of_common_steps(
     """Return the rows of steps that all ranks recorded, by step, and how many others there were.
 
     Ranks that share no step with most are left out of "all": they were captured at another time.
-    Ranks are not captured in the same steps if one is asked later. What lies outside every step belongs to
+    Ranks are not captured in the same steps if one is asked later. Time outside every step belongs to
     the one that began last on its rank. If a rank marked no step, all rows are of one.
     """
     if not all((trace.steps.rank == rank).any() for rank in of_rank):

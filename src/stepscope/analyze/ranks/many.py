@@ -1,7 +1,7 @@
-"""The ranks of a large job, file by file, keeping only what the ranks have in common.
+"""The ranks of a large job, file by file, keeping only the parts that the ranks share.
 
 Each file is read twice, by whichever process or machine is free: first to bring its collectives and steps
-together with those of the other ranks, then to find out what its rank did while others waited for it. So
+together with those of the other ranks, then to find its rank's work while others waited for it. So
 memory grows with ranks and collectives, and not with events.
 """
 
@@ -68,7 +68,7 @@ class _Answer:
 
 
 def job_of_files(place: Path, where: HowRead, *, url: str = "") -> tuple[Job, Trace]:
-    """Return what the profiles in a directory say about a job, and what was kept of them.
+    """Return a job as the profiles in a directory show it, and their kept parts.
 
     Args:
         place: The directory.
@@ -98,7 +98,7 @@ class _Files:
         self.notes: list[str] = []
 
     def digests(self, paths: Sequence[Path]) -> Iterator[Trace | TraceError]:
-        """Yield what is kept of each file in order, or why it cannot be read."""
+        """Yield the kept part of each file in order, or why it cannot be read."""
         self._files = [
             _RankFile(number, str(path.resolve()), self._url_of(path), self._where.cache)
             for number, path in enumerate(paths)
@@ -121,7 +121,7 @@ class _Files:
             yield found.pop(number)
 
     def own(self, trace: Trace) -> dict[int, OwnWork]:
-        """Return the own work of each rank, in rows of what was kept of all files together."""
+        """Return the own work of each rank, in rows of the kept parts of all files together."""
         row_of = {key: row for row, key in enumerate(zip(*_places(trace), strict=True))}
         parts: dict[int, list[OwnWork]] = defaultdict(list)
         rank_of = dict(zip(trace.flops.tolist(), trace.rank.tolist(), strict=True))
@@ -134,7 +134,7 @@ class _Files:
     def causes(
         self, trace: Trace, waits: Waits, excess: Excess, stretches: Mapping[int, OwnStretches]
     ) -> tuple[Answers, Doings]:
-        """Ask files what their ranks did instead of arriving, and in stretches of their time."""
+        """Ask files for their ranks' work instead of arriving, and in stretches of their time."""
         files, rows = (np.array(column) for column in _places(trace))
         questions = []
         for at, rank in enumerate(waits.joint.ranks):
@@ -191,7 +191,7 @@ def _unanswered(question: _Question, why: str) -> _Answer:
 
 
 def digest_of(file: _RankFile) -> _Digest:
-    """Read a file, and keep what the ranks have in common."""
+    """Read a file, and keep the parts that the ranks share."""
     try:
         trace = _loaded(file)
     except StepscopeError as error:
@@ -203,7 +203,7 @@ def digest_of(file: _RankFile) -> _Digest:
 
 
 def answer_of(question: _Question) -> _Answer:
-    """Read a file again, and return what its rank did instead of arriving."""
+    """Read a file again, and return its rank's work instead of arriving."""
     try:
         trace = _loaded(question.file)
     except StepscopeError as error:

@@ -7,7 +7,7 @@ time
   the part in which the device had nothing to do;
 - **operator free**: the time in which that kernel alone kept the device, but no more than the time by which
   its host had launched the collective before the device came to it. On ranks without a device: the time of
-  the host operator, with what it calls.
+  the host operator, with its calls.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class OwnWork:
     Attributes:
         changes: The changed times.
         row: Rows of the collectives, shape ``(n,)``.
-        before_ns: What each change saves before each collective, ``(n, k)``.
+        before_ns: The savings of each change before each collective, ``(n, k)``.
         step: Numbers of the steps, ``(m,)``.
-        after_ns: What each change saves after the last collective of each step, ``(m, k)``.
+        after_ns: The savings of each change after the last collective of each step, ``(m, k)``.
         own_ns: How long each stretch before a collective is, ``(n,)``; as the next two since the collective
             before it, also if that was in the step before.
         computing_ns: For how long of it the device computed.
@@ -80,7 +80,7 @@ class _RankRows:
 
 
 def own_work(trace: Trace, rank: int) -> OwnWork:
-    """Measure what changes would save in each stretch of a rank's own work in its steps."""
+    """Measure the savings of changes in each stretch of a rank's own work in its steps."""
     mine = _RankRows(trace, np.flatnonzero(trace.rank == rank))
     row, step, start, end, after, since = _stretches(trace, rank, mine)
     working = _spans(trace, mine.of(_COMPUTES, on_device=True))
@@ -176,7 +176,7 @@ def _loading(trace: Trace, mine: _RankRows) -> Spans:
 
 
 def _sooner(loading: Spans, exposed: Spans, start: Ints, end: Ints) -> Ints:
-    """Return what each stretch would save if the loader took half of its time."""
+    """Return the savings of each stretch if the loader took half of its time."""
     saved = np.zeros(len(start), np.int64)
     order = np.argsort(start, kind="stable")
     for begin, finish in zip(loading.start.tolist(), loading.end.tolist(), strict=True):

@@ -1,9 +1,9 @@
 """The critical path across ranks: the chain of work and transfers, on any rank, that makes up a step.
 
-It is traced backwards from the rank that ended a step last: what it did since it left its last collective,
-that collective's transfer, and then what the last rank to arrive there did since its previous collective, and
-so on. Consecutive steps are one path, because what a rank does at the end of a step delays it in the next. So
-its pieces fill the steps exactly, and no waiting is on it: a rank that waits is not what the step waits for.
+It is traced backwards from the rank that ended a step last: its work since it left its last collective, that
+collective's transfer, and then the work of the last rank to arrive there since its previous collective, and
+so on. Consecutive steps are one path, because a rank's work at the end of a step delays it in the next. So
+its pieces fill the steps exactly, and no waiting is on it: the step does not wait for a waiting rank.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Walks:
         self.stretches = _asked(trace, self._works, clocks)
 
     def path(self, doings: Doings) -> RanksPath:
-        """Return the path, given what the ranks did in their stretches of it."""
+        """Return the path, given the ranks' work in their stretches of it."""
         if self.refused is not None:
             return RanksPath(0, 0, (), {}, 0, self.refused)
         pieces: dict[tuple[int, str, str, str, str], float] = defaultdict(float)

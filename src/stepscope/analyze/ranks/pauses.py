@@ -1,9 +1,9 @@
 """Pauses of one rank that all others wait for: it saves, evaluates or logs now and then, they do not.
 
-A mean over all steps hides such a rank, and among many ranks the sum of what each step loses by noise hides
-it too. So each step is looked at by itself: how much earlier it would have ended if its last rank had come
-with the second. What lies far above that rank's usual lead is a pause. A pause that most ranks make in the
-same step, as a checkpoint of all, is nobody's.
+A mean over all steps hides such a rank, and among many ranks the sum of the steps' losses by noise hides it
+too. So each step is looked at by itself: how much earlier it would have ended if its last rank had come with
+the second. A lead far above that rank's usual one is a pause. A pause that most ranks make in the same step,
+as a checkpoint of all, is nobody's.
 
 Whether the pauses are one rank's is tested against ranks that pause alike at random steps. The number of
 pauses that this rank has of all of their size is binomial then, and their steps are spread at random. Both
@@ -35,7 +35,7 @@ ONE_RANKS = 0.8
 OUTLYING = 5.0
 """Deviations above the usual lead from which on a step is held up."""
 SMALLER = 0.25
-"""Pauses of a kind last alike: what is shorter than this part of the usual one is something else."""
+"""Pauses of a kind last alike: one shorter than this part of the usual one is of another kind."""
 SHARED = 0.5
 """Part of a pause by which the median rank is late in the same step, too, that makes it everybody's."""
 MOST_PAUSED = 0.4
@@ -52,8 +52,8 @@ class Pauses:
         stage: The stage in which it comes late, in most of the steps.
         steps: The numbers of these steps.
         every: Steps from one to the next; None if that varies by more than one step.
-        pause_s: Median of what each costs.
-        cost_s: What all of them cost the group.
+        pause_s: Median of the cost of each.
+        cost_s: The group's cost of all of them.
         share: The same as a share of the group's time.
         chance: The chance of as clear a picture among ranks that pause alike.
     """
@@ -129,7 +129,7 @@ def pauses_of(
 
 
 def _alone(late_s: Floats, last: Ints, typical_s: Floats, ranks: int) -> tuple[Ints, Floats] | None:
-    """Return the steps that one rank alone holds up, and by how much beyond what is usual for it.
+    """Return the steps that one rank alone holds up, and by how much beyond its usual lead.
 
     A rank that is last in most steps has a lead of its own, which is no pause.
     """
@@ -160,9 +160,8 @@ def joined(one: float, two: float) -> float:
 def chance_of_rhythm(gaps: Ints, steps: int) -> float:
     """Return the chance that as many steps, chosen at random, would be at as equal distances.
 
-    Of all sets of ``n`` of ``steps`` steps, ``steps² / (2 (n - 1))`` have equal distances, by where they
-    begin and how far apart they are; if distances may differ by ``w``, each step after the second has
-    ``2 w + 1`` places.
+    Of all sets of ``n`` of ``steps`` steps, ``steps² / (2 (n - 1))`` have equal distances, by their beginning
+    and distance; if distances may differ by ``w``, each step after the second has ``2 w + 1`` places.
 
     Args:
         gaps: Distances between the steps.

@@ -1,6 +1,6 @@
 """Steps that all ranks recorded, in runs without a missing one.
 
-Ranks that end a step apart begin the next one apart, so what happens in one step shows in the next.
+Ranks that end a step apart begin the next one apart, so events of one step show in the next.
 """
 
 from __future__ import annotations

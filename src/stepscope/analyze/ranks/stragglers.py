@@ -1,4 +1,4 @@
-"""Ranks that others wait for again and again, beyond what equal ranks would show by chance."""
+"""Ranks that others wait for again and again, beyond the chance of equal ranks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) 
     Args:
         trace: The ranks' profiles.
         waits: The waits in them.
-        answers: What kept the ranks that came last, if that is known.
+        answers: The causes of the last ranks' delays, if known.
     """
     joint = waits.joint
     total = waits.total_ns
@@ -129,7 +129,7 @@ MOST_OF_IT = 0.5
 
 
 def shared_cause(trace: Trace, waits: Waits, blame: Sequence[Blame]) -> SharedCause | None:
-    """Return what several ranks do in turn while others wait; None if they compute, or it costs little.
+    """Return the work of several ranks in turn while others wait; None if they compute, or it costs little.
 
     Ranks whose work differs a little each time come last in turn while computing: there is nothing to fix.
     """

@@ -31,7 +31,7 @@ def together(trace: Trace) -> Trace:
     """Return a trace of several ranks with their clocks aligned, and its waits as flows.
 
     A flow leads from the collective of a rank that waits, longer than the clocks may be off, to that of the
-    rank that came last. Where the clocks cannot be aligned, times are as recorded, no flow is added, and a
+    rank that came last. If the clocks cannot be aligned, times are as recorded, no flow is added, and a
     note says why; a trace of one rank is returned as it is.
     """
     if len(trace.ranks) < 2:

@@ -1,4 +1,4 @@
-"""Waiting separated from transfer: what each rank lost in each collective because others came later."""
+"""Waiting separated from transfer: each rank's loss in each collective because others came later."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Waits:
 
     Attributes:
         joint: Which rows they are.
-        arrival_ns: Start on the common clock, shape ``(C, R)``; meaningless where a rank took no part.
+        arrival_ns: Start on the common clock, shape ``(C, R)``; meaningless if a rank took no part.
         wait_ns: From a rank's arrival to the last rank's, ``(C, R)``; 0 if it took no part. A lower bound
             if not all members were recorded.
         transfer_ns: From the last arrival to a rank's end, ``(C, R)``.
         last: Index of the rank that came last, ``(C,)``.
         margin_ns: How much later it came than the second-to-last, ``(C,)``.
-        kept_ns: How long before its arrival it counts what kept it, ``(C,)``: from the arrival since which at
-            least half of the waiting came about. That is the second-to-last one's, unless some came together
-            with the last, as those do whom a collective of their own has held up.
+        kept_ns: How long before its arrival its work counts as the cause, ``(C,)``: from the arrival since
+            which at least half of the waiting came about. That is the second-to-last one's, unless some came
+            together with the last, as those do whom a collective of their own has held up.
     """
 
     joint: Joint
@@ -119,12 +119,12 @@ class Bandwidth:
 def bandwidths(
     trace: Trace, waits: Waits, *, network_bytes_per_s: float | None = None
 ) -> tuple[Bandwidth, ...]:
-    """Sum up transfers by operation and group, most waiting first, with what their links can carry.
+    """Sum up transfers by operation and group, most waiting first, with the rate of their links.
 
     Args:
         trace: The ranks' profiles.
         waits: The waits in them.
-        network_bytes_per_s: What a rank's network carries in one direction, for groups of several machines.
+        network_bytes_per_s: Rate of a rank's network in one direction, for groups of several machines.
     """
     links = RankLinks(trace, network_bytes_per_s)
     joint = waits.joint
@@ -162,8 +162,8 @@ def bandwidths(
 class RankLinks:
     """The links between ranks: that of their devices on one machine, else the network, if its rate is given.
 
-    Ranks are on one machine where their profiles name one host. If no profile names any, they are where
-    each saw as many devices as the job has ranks, and each worked on another one of them.
+    Ranks are on one machine if their profiles name one host. If no profile names any, they are if each saw as
+    many devices as the job has ranks, and each worked on another one of them.
     """
 
     def __init__(self, trace: Trace, network_bytes_per_s: float | None) -> None:

@@ -27,7 +27,7 @@ TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One change and what the steps would take on average with it."""
+    """One change and the mean time of steps with it."""
 
     change: str
     """A sentence's beginning, such as ``rank 3 like the median rank``."""
@@ -45,7 +45,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class JobReplay:
-    """A replay of the steps, and what changes would do."""
+    """A replay of the steps, and the effects of changes."""
 
     recorded_ns: float
     replayed_ns: float
@@ -58,10 +58,10 @@ class JobReplay:
 class _Chain:
     """Steps of all ranks that follow each other: own work before each collective, transfers, and the end.
 
-    ``own[c, r]`` is what rank ``r`` worked from its previous collective's end to this one's start, also where
+    ``own[c, r]`` is the work of rank ``r`` from its previous collective's end to this one's start, also where
     that was in the step before; it is below zero if collectives overlap. ``transfer[c, r]`` is from the
-    last arrival to the rank's end. ``tail[r]`` is what follows the last collective. ``recorded_ns`` is of all
-    steps together. ``numbers[c]`` is the step of each collective.
+    last arrival to the rank's end. ``tail[r]`` is the time after the last collective. ``recorded_ns`` is of
+    all steps together. ``numbers[c]`` is the step of each collective.
     """
 
     begin: Floats
@@ -109,7 +109,7 @@ def what_if(
 ) -> JobReplay:
     """Replay each step with each rank's own work replaced by the median rank's, and with every rank's.
 
-    Also with a loader that is twice as fast and with each of the longest operators free, where the ranks' own
+    Also with a loader that is twice as fast and with each of the longest operators free, if the ranks' own
     work is given. Only steps that all ranks recorded count. Those that follow each other are one chain, from
     the first rank's start to the last rank's end: ranks that end a step apart begin the next one apart.
 
@@ -117,7 +117,7 @@ def what_if(
         trace: The ranks' profiles, or of each its collectives and steps.
         waits: The waits in them.
         clocks: The ranks' clocks.
-        own: What each rank would save by itself, in rows of ``trace``.
+        own: Each rank's savings by itself, in rows of ``trace``.
     """
     if clocks.refused is not None:
         return JobReplay(0.0, 0.0, (), f"the clocks cannot be aligned: {clocks.refused}")
@@ -151,7 +151,7 @@ def what_if(
 def like_the_others(trace: Trace, waits: Waits, clocks: Clocks, rank: int) -> WhatIf | None:
     """Return how long the steps would take if one rank did its own work like the median of the others.
 
-    None if a replay is refused, as in :func:`what_if`, and where collectives are waited for at once: the
+    None if a replay is refused, as in :func:`what_if`, and if collectives are waited for at once: the
     time before each is not a rank's own work then.
     """
     steps = [] if clocks.refused is not None else _steps(trace, waits, clocks)

@@ -1,6 +1,6 @@
 """The trees of a tfprof source: graph nodes by name, input, type or Python line, with tfprof's numbers.
 
-What a tree shows is chosen by :mod:`stepscope.analyze.views.choose`, as for any other profile.
+The nodes of a tree are chosen by :mod:`stepscope.analyze.views.choose`, as for any other profile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A view of tfprof's own data: its numbers for the page and for JSON, and as text what tfprof prints."""
+"""A view of tfprof's own data: its numbers for the page and for JSON, and tfprof's own output as text."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TfprofReport(Answer):
 
     @property
     def text(self) -> str:
-        """Exactly what tfprof writes with ``-output file:outfile=…``."""
+        """Exactly tfprof's output with ``-output file:outfile=…``."""
         warning = _MISSING_STREAM if self.profile.misses_accelerator_stream else ""
         meaning = "\n".join(_MEANING[column] for column in sorted(set(self.options.select)))
         head = f"{warning}\nDoc:\n{_ABOUT[self.view]}\n{meaning}\n\nProfile:\n"

@@ -110,7 +110,7 @@ def view(
 
     Raises:
         UsageError: No such view or step.
-        EmptyTraceError: The trace is empty, or lacks what the view shows.
+        EmptyTraceError: The trace is empty, or lacks the data of the view.
     """
     options = options or ViewOptions()
     if name not in BUILDERS:
@@ -243,7 +243,7 @@ def _rates(tree: Tree, order: Any, measures: Measures) -> list[AnswerColumn]:
 
 
 def _seconds(tree: Tree, key: str) -> Floats:
-    """Time in which the amount was achieved: the device's where it worked for the node, else the host's."""
+    """Time in which the amount was achieved: the device's if it worked for the node, else the host's."""
     if key == "moved_bytes":
         return tree.total["moved_bytes_ns"] / 1e9
     return np.where(tree.total["device_ns"] > 0, tree.total["device_ns"], tree.total["host_ns"]) / 1e9
@@ -254,7 +254,7 @@ _REDUNDANT = ("launch_arrows",)
 
 
 def losses(trace: Trace) -> Iterator[str]:
-    """Yield what is in the file but not in the trace, and what the importer had to repair."""
+    """Yield the parts of the file that are not in the trace, and the importer's repairs."""
     yield from trace.notes
     for what, count in trace.dropped.items():
         if what not in _REDUNDANT:

@@ -34,7 +34,7 @@ _NOT_OPERATORS = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.STEP, Kind.OVERHEAD
 
 
 def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
-    """Module scopes, and in each the operators that ran in it; device work counts where it was launched.
+    """Module scopes, and in each the operators that ran in it; device work counts at its launch.
 
     If no module was recorded, annotations are the scopes.
     """
@@ -96,9 +96,9 @@ def _path_names(trace: Trace, parents: Ints, last: Ints) -> list[str]:
 
 
 def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
-    """Build the tree of calls: operators, what ran in them, and the device work that they launched.
+    """Build the tree of calls: operators, their inner calls, and the device work that they launched.
 
-    If events are nodes of a graph and the arrows between them are known, each node above what feeds it.
+    If events are nodes of a graph and the arrows between them are known, each node above its inputs.
     """
     if trace.format in GRAPH_FORMATS and len(trace.flows):
         node, parent, nodes = dataflow(trace)
@@ -114,7 +114,7 @@ def graph_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
 def operation_names(trace: Trace, owner: Ints) -> Ints:
     """Return for each event the name of the operation that a step's time in it counts for, -1 for a frame's.
 
-    What a step spends in loading is the loader's, whatever operators do the work in it.
+    A step's time in loading is the loader's, whatever operators do the work in it.
     """
     loader = _loaders(trace)
     own = np.where(among(*_NOT_OPERATORS)[trace.kind], -1, names_of(trace, owner))
@@ -169,7 +169,7 @@ def _flat(
 
 
 def code_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
-    """Python frames, outermost first; device work counts where it was launched.
+    """Python frames, outermost first; device work counts at its launch.
 
     Raises:
         EmptyTraceError: No Python stack was recorded.

@@ -26,9 +26,10 @@ class Terms:
     """How the options apply to a tree; both functions take it and a metric in tfprof's spelling.
 
     Attributes:
-        least: Returns what a ``min_`` option is compared with, in its unit; None if the option hides nothing.
-        order: Returns what siblings are sorted by, greatest first; None for their names. Equal ones keep the
-            order of their numbers.
+        least: Returns the value that a ``min_`` option is compared with, in its unit; None if the option
+            hides nothing.
+        order: Returns the value that siblings are sorted by, greatest first; None for their names. Equal ones
+            keep the order of their numbers.
         trims_matches: A match of ``trim_name_regexes`` goes with all below it, instead of staying.
     """
 
@@ -62,7 +63,7 @@ class Chosen:
 def choose(
     tree: Tree, options: ViewOptions, terms: Terms, *, able: Bools | None = None, flat: bool = False
 ) -> Chosen:
-    """Choose what to show.
+    """Choose the nodes to show.
 
     Args:
         tree: Everything.

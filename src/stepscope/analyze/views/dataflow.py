@@ -48,7 +48,7 @@ def dataflow(trace: Trace) -> tuple[Ints, Ints, list[str]]:
 def walk(
     below: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], starts: Iterable[int]
 ) -> tuple[list[int], list[int]]:
-    """Turn a graph into a tree: each number stands once, where a depth-first walk from the starts reaches it.
+    """Turn a graph into a tree: each number stands once, in the order of a depth-first walk.
 
     Returns:
         The numbers in the order of the walk, which are the nodes 1, 2, … of the tree; and the parent of each

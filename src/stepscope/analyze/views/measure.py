@@ -34,7 +34,7 @@ class Stretches:
         window: i8[m], in which of the counted steps it lies.
         length_ns: i8[m].
         part: i8[m], the place of its part of the step in :data:`~stepscope.analyze.step_tree.PARTS`.
-        nothing_ns: i8[windows], what of each step no stretch covers: nothing was recorded then.
+        nothing_ns: i8[windows], the part of each step that no stretch covers: nothing was recorded then.
     """
 
     row: Ints
@@ -51,14 +51,14 @@ class Measures:
     Attributes:
         window: i4[n], which of the counted steps an event is in; -1 for none.
         windows: How many there are: steps times ranks, or 1 if no step was marked.
-        label: What a window is, for people.
+        label: Name of a window, for people.
         marked: Whether windows are steps.
         host_ns: i8[n], self time of host events.
         device_ns: i8[n], duration of device work.
         above: i4[n], the enclosing event; for device work, its launch; -1 for none.
         level: i4[n], number of events above.
         waited_ns: Self time in counted steps in which helper threads waited; it is in no ``host_ns``.
-        stretches: What each instant of the counted steps went to; None if nothing took time.
+        stretches: The event of each instant of the counted steps; None if nothing took time.
         overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at
             least one of some slices was open: such times overlap.
         flops: i8[n], operations of each event, if they are not the recorded ones; -1 for none.
@@ -224,7 +224,7 @@ def _counted(trace: Trace, step: int) -> _Counted:
 
 
 def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None]:
-    """Return how many steps of one rank have one number at most, and what tells which of them it is."""
+    """Return how many steps of one rank have one number at most, and the key that tells them apart."""
     steps = trace.steps
     rank, number, start = (np.asarray(each, np.int64) for each in (steps.rank, steps.number, steps.start_ns))
     _, count = np.unique(np.stack((rank, number)), axis=1, return_counts=True)
@@ -258,7 +258,7 @@ def owners(trace: Trace, measures: Measures) -> Ints:
     """Return for each event the innermost operator at or above it, device work by its launch.
 
     Host events that are not operators and in none own themselves, as does device work of unknown origin and
-    what ran an instruction of an XLA program; device work launched outside all operators belongs to the call
+    events of an XLA program's instructions; device work launched outside all operators belongs to the call
     that launched it.
     """
     operator = among(Kind.HOST_OP, Kind.DATA_LOADING)[trace.kind] & (trace.device < 0)

@@ -23,7 +23,7 @@ MEASURES = ("bytes", "peak_bytes", "residual_bytes")
 def with_memory(tree: Tree, trace: Trace, measures: Measures) -> Tree:
     """Add the memory measures to a tree; a trace without allocations leaves it as it is.
 
-    Each device counts at its own peak. What was held before the recording began belongs to the root.
+    Each device counts at its own peak. Memory held before the recording began belongs to the root.
     """
     if "memory" not in trace.recorded or not len(trace.memory):
         return tree

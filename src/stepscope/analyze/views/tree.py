@@ -1,4 +1,4 @@
-"""Named nodes in a tree, with what each one and all below it took."""
+"""Named nodes in a tree, with the cost of each one and all below it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _kept(stretches: Stretches, keep: Bools) -> Stretches:
 
 
 def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Floats:
-    """Return f8[nodes, windows]: what of each step went to each node."""
+    """Return f8[nodes, windows]: the part of each step that went to each node."""
     cell = node * windows + stretches.window
     spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * windows).astype(np.float64)
     spent = spent.reshape(size, windows)
@@ -203,7 +203,7 @@ def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Flo
 def _parts(stretches: Stretches, node: Ints, parent: Ints) -> Ints:
     """Return the part of the step that took most of each node and all below it, -1 for none.
 
-    That a device idles meanwhile says nothing of a node: only what nobody recorded is idle.
+    That a device idles meanwhile says nothing of a node: only unrecorded time is idle.
     """
     size, parts = len(parent), len(PARTS)
     cell = node * parts + stretches.part

@@ -39,8 +39,8 @@ _RUNTIME_WAITS = re.compile(r"wait for completion|^BufferSequencingEvent::|::Awa
 def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
     """Return bool[n]: events that wait, on threads that run no step.
 
-    These are frames of functions that wait, on threads that ran no step, operator or other work; and what
-    XLA's runtime does to wait for what it handed on. Of a trace that holds nothing but frames, no frame:
+    These are frames of functions that wait, on threads that ran no step, operator or other work; and the
+    waits of XLA's runtime for work that it handed on. Of a trace that holds nothing but frames, no frame:
     nobody knows which thread it is about.
     """
     return _frames(trace) | _runtime(trace)
