@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.events.hparams import EXPERIMENT_TAG
+from stepscope.names.splits import split_tag
+from stepscope.names.telling import by_epoch, telling
 from stepscope.serve.feed import Feed
 from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary, StepNote
 from stepscope.store import charts as store_charts
@@ -80,6 +82,19 @@ def may_differ(summary: RunSummary, run: StoredRun) -> bool:
 
 def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:
     """Return the charts over all runs."""
+    charts = store_charts(log, kinds)
+    meanings = [
+        telling(
+            chart.title,
+            [line.tag for line in chart.lines],
+            chart.kind,
+            evaluated=any(line.split in ("eval", "test") for line in chart.lines),
+        )
+        for chart in charts
+    ]
+    places = [0] * len(charts)
+    for place, number in enumerate(sorted(range(len(charts)), key=lambda number: meanings[number].place)):
+        places[number] = place
     return [
         Chart(
             chart.id,
@@ -90,8 +105,13 @@ def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:
             kind=chart.kind,
             kind_said=chart.id in kinds,
             lower_is_better=chart.lower_is_better,
+            split=split_tag(chart.title).split,
+            role=meaning.role,
+            tier=meaning.tier,
+            place=place,
+            by_epoch=by_epoch([line.tag for line in chart.lines]),
         )
-        for chart in store_charts(log, kinds)
+        for chart, meaning, place in zip(charts, meanings, places, strict=True)
     ]
 
 

@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from stepscope.names.kinds import MetricKind
+from stepscope.names.splits import Split
+from stepscope.names.telling import ChartRole, ChartTier
+
 XAxis = Literal["step", "wall", "relative", "tag"]
 Band = Literal["std", "minmax", "stderr"]
 State = Literal["running", "finished", "failed", "stopped", "stalled", "ended"]
-Split = Literal["train", "eval", "test"]
-MetricKind = Literal[
-    "loss", "score", "schedule", "counter", "nonfinite", "norm", "latency", "rate", "ratio", "bytes", "other"
-]
-"""Kinds of metrics, as in ``store/metrics.py``."""
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 
 MAGIC = 0x31535353
@@ -139,6 +138,14 @@ class Chart(msgspec.Struct, frozen=True):
     """True if people said so."""
     lower_is_better: bool | None
     """None: neither end is."""
+    split: Split | None
+    """The part of the data that the title names."""
+    role: ChartRole | None
+    tier: ChartTier
+    place: int
+    """Its place among all charts, the most telling first."""
+    by_epoch: bool
+    """True if its steps are numbers of epochs, as those of Keras' own callback."""
 
 
 class Changes(msgspec.Struct, frozen=True):

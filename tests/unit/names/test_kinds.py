@@ -1,12 +1,10 @@
 import hashlib
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from stepscope.errors import UsageError
 from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, metric_kind
-from stepscope.serve import types
 from stepscope.store.annotations import MetricKinds
 from stepscope.store.charts import charts_of
 
@@ -78,10 +76,6 @@ def test_which_end_is_better():
     [bytes_written] = charts_of(frozenset(["disk/written_bytes"]))
     assert (loss.lower_is_better, score.lower_is_better) == (True, False)
     assert (rate.lower_is_better, bytes_written.lower_is_better) == (None, None)
-
-
-def test_the_page_knows_the_same_kinds():
-    assert get_args(types.MetricKind) == KINDS
 
 
 def test_what_people_say_is_kept_beside_the_runs(tmp_path):

@@ -15,7 +15,19 @@ def run(name, *, step=None):
 
 
 LOSS = Chart(
-    "loss", "loss", "", None, [ChartLine("loss", None)], kind="loss", kind_said=False, lower_is_better=True
+    "loss",
+    "loss",
+    "",
+    None,
+    [ChartLine("loss", None)],
+    kind="loss",
+    kind_said=False,
+    lower_is_better=True,
+    split=None,
+    role="loss",
+    tier="learning",
+    place=0,
+    by_epoch=False,
 )
 
 

@@ -16,6 +16,11 @@ const chart = (id: string, ...tags: string[]): Chart => ({
   section: id.split("/")[0]!,
   kind: "other",
   kind_said: false,
+  split: null,
+  role: null,
+  tier: "recorded",
+  place: 0,
+  by_epoch: false,
   lower_is_better: null,
   unit: null,
   lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
@@ -136,43 +141,42 @@ describe("order", () => {
 });
 
 describe("charts", () => {
-  it("are picked by what one looks at first", () => {
-    const picked = keyCharts([
-      chart("zebra"),
-      chart("stepscope/overhead_ratio"),
-      chart("train/learning_rate"),
-      chart("loss", "train/loss", "eval/loss"),
-      chart("accuracy"),
-    ]);
-    expect(picked.map(({ id }) => id)).toEqual(["loss", "accuracy", "train/learning_rate", "zebra"]);
+  const telling = (id: string, tier: Chart["tier"], role: Chart["role"], place: number): Chart => ({
+    ...chart(id),
+    tier,
+    role,
+    place,
   });
-  it("are those that people record where no name says how it learns", () => {
-    const own = [chart("speed/step_time"), chart("metrics/top1"), chart("objective")];
-    expect(keyCharts(own).map(({ id }) => id)).toEqual(["metrics/top1", "objective", "speed/step_time"]);
-    expect(rankingChart(own)!.id).toBe("metrics/top1");
-    expect(keyCharts([...own, chart("loss")]).map(({ id }) => id)[1]).toBe("speed/step_time");
+  const ids = (charts: readonly Chart[]): string[] => charts.map(({ id }) => id);
+  const learning = [
+    telling("b_loss", "learning", "part_loss", 2),
+    telling("a_loss", "learning", "part_loss", 1),
+    telling("accuracy", "learning", "score", 4),
+    telling("f1", "learning", "score", 5),
+    telling("c_loss", "learning", "part_loss", 3),
+  ];
+  const others = [
+    telling("zebra", "recorded", null, 10),
+    telling("gpu1", "running", "memory", 9),
+    telling("gpu0", "running", "memory", 8),
+    telling("step_time", "running", "step_time", 7),
+    telling("count", "detail", null, 12),
+    telling("layer", "detail", null, 11),
+    telling("stepscope/overhead_ratio", "detail", null, 13),
+  ];
+  it("are picked one of each role, four of how it learns before how it runs", () => {
+    expect(ids(keyCharts([...others, ...learning]))).toEqual(
+      "a_loss accuracy b_loss c_loss step_time gpu0 f1 zebra gpu1 layer count".split(" "),
+    );
+    expect(ids(keyCharts([...others, ...learning], 2))).toEqual(["a_loss", "accuracy"]);
+    expect(rankingChart([...others, ...learning])!.id).toBe("a_loss");
   });
-  it("are losses also where that is the name of their group", () => {
-    const gan = [chart("speed/step_time"), chart("images"), chart("loss/generator")];
-    expect(keyCharts(gan)[0]!.id).toBe("loss/generator");
-    expect(rankingChart(gan)!.id).toBe("loss/generator");
+  it("are those that people record where none says how it learns", () => {
+    expect(ids(keyCharts(others, 3))).toEqual(["zebra", "step_time", "gpu0"]);
+    expect(rankingChart(others)!.id).toBe("zebra");
   });
-  it.each([
-    "rollout/ep_rew_mean",
-    "charts/episodic_return",
-    "eval/mean_reward",
-    "env_runners/episode_return_mean",
-    "reward",
-  ])("rank agents by %s, not by a loss", (name) => {
-    const all = [chart("loss", "train/loss", "eval/loss"), chart("train/value_loss"), chart(name)];
-    expect(rankingChart(all)!.id).toBe(name);
-    expect(keyCharts(all)[0]!.id).toBe(name);
-  });
-  it.each(["rewards/chosen", "rewards/margins", "reward_model/lr"])("do not rank by %s", (name) =>
-    expect(rankingChart([chart(name), chart("loss")])!.id).toBe("loss"),
-  );
-  it("rank by an evaluated loss", () =>
-    expect(rankingChart([chart("aux_loss"), chart("loss", "train/loss", "eval/loss")])!.id).toBe("loss"));
+  it("leave out what says nothing", () =>
+    expect(ids(keyCharts(learning, 2, ({ id }) => id === "a_loss"))).toEqual(["b_loss", "accuracy"]));
   it("go into sections, own cost last", () => {
     const sections = sectionsOf(
       [chart("stepscope/x"), chart("speed/y"), chart("train/a"), chart("train/b")],

@@ -1,5 +1,11 @@
 /** Titles as short as they may be: what charts share is left out, what tells them apart is kept. */
-import type { Chart } from "../server/api";
+import type { Chart, Split } from "../server/api";
+
+/** Whether a line is of the evaluation, which the chart's title does not say. */
+export const addsEval = (
+  { split }: Pick<Chart, "split">,
+  line: { split: Split | null } | undefined,
+): boolean => line?.split === "eval" && split === null;
 
 type Titled = Pick<Chart, "id" | "title">;
 
