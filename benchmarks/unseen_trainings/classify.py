@@ -389,7 +389,7 @@ def evaluation_breaks(log: Log) -> None:
     field="classification",
     fault="It overfits: the evaluation loss is worse than its best for most of the run.",
     series=["eval/loss"],
-    onset=(100, 700),
+    onset=(100, 400),
     source="https://developers.google.com/machine-learning/crash-course/overfitting/interpreting-loss-curves",
 )
 def overfits_for_long(log: Log) -> None:
@@ -519,7 +519,7 @@ def label_leaks(log: Log) -> None:
     field="classification",
     fault="Every step trains on the same batch, as the iterator is made anew in the loop.",
     series=["train/loss", "val/loss"],
-    onset=(0, 200),
+    onset=(0, 300),
     source="https://tanelp.github.io/posts/a-bug-that-plagues-thousands-of-open-source-ml-projects/",
 )
 def same_batch_again(log: Log) -> None:

@@ -179,7 +179,7 @@ def warmup_missing(log: Log) -> None:
 
 @training(
     field="language modelling",
-    fault="One shard in eight holds bytes of another file: the loss jumps whenever it comes up.",
+    fault="A shard holds bytes of another file: the loss jumps whenever it comes up, every 80 steps.",
     series=["train/loss", "train/grad_norm"],
     onset=(300, 360),
     source="https://github.com/facebookresearch/metaseq/blob/main/projects/OPT/chronicles/README.md",
@@ -251,7 +251,7 @@ def resumed_without_weights(log: Log) -> None:
 
 @training(
     field="language modelling",
-    fault="Resumed at step 600 without the optimizer's moments: the next updates are far too big.",
+    fault="Resumed at step 600 without Adam's moments but with its step count: the updates are far too big.",
     series=["train/loss", "train/update_norm"],
     onset=(600, 602),
     source="https://github.com/EvolvingLMMs-Lab/OneVision-Encoder/pull/65",

@@ -253,7 +253,7 @@ def percentage_of_zero(log: Log) -> None:
     field="physics",
     fault="The boundary's weight is learned by descent: it falls below zero, and the term runs away.",
     series=["loss_bc", "weight_bc"],
-    onset=(200, 1200),
+    onset=(850, 1100),
     source="https://ogbonlab.com/textbooks/physics-informed-neural-networks-for-exploration-seismology/"
     "part-3-training-pathologies-and-remedies/the-loss-balance-crisis-data-pde-bc-weights",
 )
