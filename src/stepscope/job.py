@@ -42,8 +42,8 @@ def load_ranks(
         ray: Have a Ray cluster read them: its address, ``local`` for one that is started here, True for the
             one that ``ray.init`` finds. A connected session takes precedence. The machines of the cluster
             must see the files under the same path, or be able to fetch them from their URL.
-        progress: Called for a folder that is read file by file, with what is being done (``read`` or
-            ``ask``), the number of files, and the seconds it has taken so far.
+        progress: Called for a folder that is read file by file, with the activity (``read`` or ``ask``), the
+            number of files, and the seconds it has taken so far.
         network_bytes_per_s: The rate of each rank's network in one direction, with which the bandwidth of
             process groups of several machines is compared. Within one machine it is compared with the rate of
             the devices' link.
@@ -196,7 +196,7 @@ def notes_of_ends(ends: Mapping[int, str]) -> list[str]:
 
 
 def _recorded_hang(place: Path, stalled: list[dict[str, Any]], members: Sequence[Rank]) -> Hang | None:
-    """Return what the flight recorders of ranks whose steps do not end say; None if none was on.
+    """Return the hang that the flight recorders of ranks show whose steps do not end; None if none was on.
 
     A rank that ended a step after the first dump was late, and its own step has not lasted long enough for a
     dump. So a missing dump says nothing about it. The others write theirs again, and if it ends no more

@@ -140,7 +140,7 @@ class Remote:
         return {name: facts if "size" in facts else self.info(name) for name, facts in found.items()}
 
     def ls(self, path: str, *, detail: bool) -> Any:
-        """Return what a folder holds."""
+        """Return the entries of a folder."""
         return self._call("ls", path, detail=detail, seconds=LIST_SECS)
 
     def info(self, path: str) -> dict[str, Any]:

@@ -301,7 +301,7 @@ def grid(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def picture(array: NDArray[Any], order: str) -> NDArray[Any]:
-    """Return what a user logged as one picture; grey ones become RGB, as with the originals."""
+    """Return a user's image as one picture; grey ones become RGB, as with the originals."""
     found = grid(ordered(array, order))
     return np.repeat(found, 3, 2) if found.shape[2] == 1 else found
 
@@ -563,7 +563,7 @@ def escaped(tag: str) -> str:
 
 
 def number(value: Any) -> float | Pending:
-    """Return what the originals accept as a number, which includes text that spells one and a list of one.
+    """Return a value that the originals accept as a number, including text that spells one and a list of one.
 
     Raises:
         RefusalError: It is not a number.

@@ -133,7 +133,7 @@ class LeavingFiles(LogFiles):
             self._telling = True
 
     def close(self) -> None:
-        """Write what is buffered and close the files; delete the one beside the events if it says nothing."""
+        """Write the buffers and close the files; delete the one beside the events if it is empty."""
         super().close()
         own = next((Path(path) for path in self.paths if is_own_name(Path(path).name)), None)
         if own is None or self._telling or not self._said:
@@ -156,7 +156,7 @@ class Branch(Added):
     Args:
         directory: Of the run, or its URL.
         suffix: Of the file's name.
-        local: Where the run is recorded; by default its directory.
+        local: Directory of the file; by default the run's own.
 
     Attributes:
         paths: Paths of the files that it began.
@@ -256,7 +256,7 @@ def _read(value: float | int | Pending) -> float:
 
 
 def whole(step: Any) -> Any:
-    """Return a step as ``int()`` converts text and other numbers; what it refuses is returned unchanged."""
+    """Return a step as ``int()`` converts text and other numbers; other values are returned unchanged."""
     try:
         return int(step)
     except (TypeError, ValueError, OverflowError):

@@ -20,7 +20,7 @@ _WRITERS = {
 }
 """By package that is replaced: the names that replace the package's."""
 _NEEDED = {_TORCH: "tensorboard", _TENSORBOARDX: "google.protobuf"}
-"""Names that a package's own modules import: ``summary`` is the original's where it is installed."""
+"""Names that a package's own modules import: ``summary`` is the original's if it is installed."""
 _ELSEWHERE = {"RecordWriter": "record_writer", "TorchVis": "torchvis"}
 """Names of the originals that have no stand-in, and the original modules that hold them."""
 
@@ -31,7 +31,7 @@ class StandIns(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module comes from; None if it has no stand-in."""
+        """Return the origin of a module; None if it has no stand-in."""
         package = next((name for name in _WRITERS if fullname.startswith(name)), None)
         rest = fullname.removeprefix(package or "")
         if package is None or rest not in ("", ".writer", ".summary"):

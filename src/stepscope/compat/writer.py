@@ -68,8 +68,9 @@ W = TypeVar("W", bound="SummaryWriter")
 class SummaryWriter(HotWriter):
     """Records as ``torch.utils.tensorboard.SummaryWriter`` and ``tensorboardX.SummaryWriter`` do.
 
-    Scripts only change their import, and what is written is what torch writes, record for record.
-    ``docs/guides/compat.md`` says what differs: nothing waits for a queue, and ``flush`` writes everything.
+    Scripts only change their import, and the files equal torch's, record for record.
+    ``docs/guides/compat.md`` lists the differences: nothing waits for a queue, and ``flush`` writes
+    everything.
 
     Args:
         log_dir: The run's directory; by default ``runs/<time>_<host><comment>``.
@@ -152,7 +153,7 @@ class SummaryWriter(HotWriter):
     def _find_direct(self) -> Run | None:
         """Return the run that takes ordinary numbers directly; None once closed and within ``use_metadata``.
 
-        It takes only tags that were recorded before. Where ``Run.scalar`` was patched, the patch is
+        It takes only tags that were recorded before. If ``Run.scalar`` was patched, the patch is
         called.
         """
         run = self._opened
@@ -189,7 +190,7 @@ class SummaryWriter(HotWriter):
         return found
 
     def _local(self, place: str) -> str:
-        """Return where a run beside this one is recorded; for a run in a store, below its local directory."""
+        """Return the directory of a run beside this one; for a run in a store, below its local directory."""
         if not is_url(place):
             return place
         run, base = self._run, self.get_logdir().rstrip("/")
@@ -224,7 +225,7 @@ class SummaryWriter(HotWriter):
 
     @contextmanager
     def use_metadata(self: W, *, global_step: Any = None, walltime: float | None = None) -> Iterator[W]:
-        """Set step and time of what is logged in this block without them."""
+        """Set step and time of values that are logged in this block without them."""
         before, self._defaults = self._defaults, {"global_step": global_step, "walltime": walltime}
         self._direct = None
         try:
@@ -358,7 +359,7 @@ class SummaryWriter(HotWriter):
             tag: Its series.
             values: An array or tensor.
             global_step: Its step.
-            bins: "tensorflow", or what ``numpy.histogram`` takes.
+            bins: "tensorflow", or bins as for ``numpy.histogram``.
             walltime: Its time in seconds since the epoch.
             max_bins: Join bins until there are about this many.
         """
@@ -735,7 +736,7 @@ class FileWriter(OwnFile):
 
     @contextmanager
     def use_metadata(self, *, global_step: Any = None, walltime: float | None = None) -> Iterator[FileWriter]:
-        """Set step and time of what is added in this block without them."""
+        """Set step and time of values that are added in this block without them."""
         with self._writer.use_metadata(global_step=global_step, walltime=walltime):
             yield self
 

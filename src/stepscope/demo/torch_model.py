@@ -13,7 +13,7 @@ from stepscope.record import Run
 
 
 class Classifier:
-    """Two convolutions and two dense layers, trained with Adam, on the GPU where there is one."""
+    """Two convolutions and two dense layers, trained with Adam, on the GPU if there is one."""
 
     name = "cnn 32-64-128"
 

@@ -50,7 +50,7 @@ class ScalarColumns:
     Attributes:
         tag: Its name.
         wall: Wall time in seconds, float64.
-        step: int32, or int64 where one does not fit.
+        step: int32, or int64 if one does not fit.
         value: float32, or float64 if one was written with 64 bits.
         position: Position of the record in the file, in bytes; uint32, or int64 if one does not fit.
     """

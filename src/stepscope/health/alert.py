@@ -30,7 +30,7 @@ class Alert:
 
     Args:
         when: A condition over tags, ``"ema(train/loss, 50) > 2 * min(train/loss)"``; or a function that is
-            called with the last values of each tag, oldest first, and says whether it holds, or what to say.
+            called with the last values of each tag, oldest first, and returns whether it holds, or a text.
         name: The name of the rule in findings; by default the condition, or the function's name.
         severity: The severity of its findings.
         tags: The tags that a function looks at. It is called at each of their points, once all have one.
@@ -77,7 +77,7 @@ class Alert:
 
 
 class Own(Rule):
-    """Follows the tags of one alert and opens where its condition holds, separately for each run and rank."""
+    """Follows the tags of one alert and opens if its condition holds, separately for each run and rank."""
 
     id = "alert"
     title = "Alert"
@@ -151,7 +151,7 @@ class Own(Rule):
 
 
 class _Place:
-    """One run or rank: what an alert reads from it, and whether the condition holds.
+    """One run or rank: the values that an alert reads from it, and whether the condition holds.
 
     Attributes:
         at: The newest point that is not judged yet.

@@ -57,8 +57,8 @@ Point = tuple[Stream, int, float, float]
 class StreamBatch:
     """All points of a stretch of time, one chunk for each stream that has any.
 
-    The chunks are in the order in which their streams began, so that what is kept by stream has this order
-    too, whichever stream was handed over first.
+    The chunks are in the order in which their streams began, so that state by stream has this order too,
+    whichever stream was handed over first.
     """
 
     chunks: list[Chunk]

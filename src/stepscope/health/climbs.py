@@ -17,9 +17,9 @@ CLIMB = 8
 CLIMBED = 3.0
 """Multiple of its lowest block that a climbing loss has to reach."""
 LOST = 1 / 3
-"""Share of what was learnt whose loss counts as much: a loss with a floor never reaches a multiple."""
+"""Share of the progress whose loss counts as much: a loss with a floor never reaches a multiple."""
 CLEAR = 0.25
-"""Rise, as a share of the lowest value, below which no share of what was learnt counts."""
+"""Rise, as a share of the lowest value, below which no share of the progress counts."""
 ONSET = 0.1
 """Share of a rise below which it has not begun."""
 BACK = 2.0
@@ -93,9 +93,9 @@ class Rise(NamedTuple):
 
     Attributes:
         level: Median of its newest points.
-        before: Where it began, or its lowest level.
+        before: Its beginning, or its lowest level.
         since: The step from which it rose, or was too high.
-        lowest_step: Of its lowest level, None if it is above where it began.
+        lowest_step: Of its lowest level, None if it is above its beginning.
         limit: The level below which that is over.
     """
 
@@ -133,7 +133,7 @@ class FewPoints:
 
     @property
     def fell(self) -> bool:
-        """Whether it has fallen clearly below where it began."""
+        """Whether it has fallen clearly below its beginning."""
         if len(self._first) < FEW:
             return False
         start = median(np.array(self._first))

@@ -140,7 +140,7 @@ class Context:
 
     Attributes:
         kinds: When each kind of training was first indicated, and by which tag.
-        restarts: Where its series start over, and what was set.
+        restarts: The restarts of its series, and changes of settings.
     """
 
     def __init__(self) -> None:
@@ -335,6 +335,6 @@ def largest(values: Iterable[float | None]) -> float | None:
 
 
 def lower_is_better(tag: str) -> bool:
-    """Return whether a metric is an error: the last word of its name that says what it is decides."""
+    """Return whether a metric is an error: the last telling word of its name decides."""
     words = re.findall(r"[a-z]+|\d+", tag.rpartition("/")[2].lower()) or [tag.lower()]
     return any(word in ERRORS for word in words)

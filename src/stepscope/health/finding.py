@@ -35,8 +35,8 @@ class Finding:
         since_step: The step since which it holds, if the rule can tell that better than by ``step``.
         stack: The place of the training thread, innermost call last; only for a stall seen live.
         also: Further layers in which the same was found while it was open.
-        causes: What else was recorded about it, as sentences: where it began, what grew first.
-        batches: What the steps in question were computed from, each with its ``step``; only the run knows it.
+        causes: Further recorded evidence, as sentences: its beginning, the first growing series.
+        batches: The batches of the steps in question, each with its ``step``; only the run knows it.
         rewind: How to go back to before it, as sentences; only the run knows the checkpoints.
         number: Findings of the rule before it; rule, number and ``wall`` stay the same while it changes.
     """
@@ -134,7 +134,7 @@ SHOWN = 8
 
 
 def batch_line(batch: Mapping[str, Any]) -> str:
-    """Return a sentence on what a step was computed from."""
+    """Return a sentence on the batch of a step."""
     told = []
     for name, value in batch.items():
         if name == "step":

@@ -26,11 +26,11 @@ FIRST = 3
 """Points at the beginning of a series to which a restarted one is compared."""
 LAST = 8
 STEADY = 10
-"""Points between two changes of a setting, on average; what changes more often is not a setting."""
+"""Points between two changes of a setting, on average; a value that changes more often is not a setting."""
 FREE = 16
 """Changes of an integer that need no points in between: it may be recorded only when it changes."""
 MOVES = 4
-"""Values of a setting that show where it goes."""
+"""Values of a setting that show its direction."""
 MOVED = 0.1
 """Share of its largest value by which it must have changed."""
 

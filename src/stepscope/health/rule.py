@@ -137,12 +137,12 @@ class Rule(ABC):
         """Judge the points of a stretch of time."""
 
     def end(self) -> None:
-        """Judge what waited for more points; the run is over."""
+        """Judge the points that waited for more; the run is over."""
         self.finish()
         self._settle()
 
     def finish(self) -> None:  # noqa: B027  most rules have nothing left to say
-        """Judge what waited for more points; the run is over."""
+        """Judge the points that waited for more; the run is over."""
 
     def abstain(self, reason: str) -> None:
         """Note why it could not tell, unless it can later."""
@@ -195,7 +195,7 @@ class Rule(ABC):
             severity: By default the rule's.
             about: Distinguishes findings of one rule about one stream.
             since_step: The step since which it holds, if that can be told; by default the first of the
-                samples in a row where the rule takes several.
+                samples in a row if the rule takes several.
             action: By default the rule's.
         """
         if since_step is None and self.in_a_row:
@@ -272,7 +272,7 @@ class Rule(ABC):
     # --- layers in which the same is found -------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Open and close what was found of single layers in the order of time, one finding for a run."""
+        """Open and close the findings of single layers in the order of time, one finding for a run."""
         events, self._events = in_order(self._events), []
         for at, opens, told in events:
             about = told[4] if opens else told[1]
@@ -318,7 +318,7 @@ def with_also(finding: Finding, name: str) -> Finding:
 def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Detail]]:
     """Return all that happened in several series by time, step, tag and rank, each series in recorded order.
 
-    Steps may fall among points of one time, where a counter began again.
+    Steps may fall among points of one time, if a counter began again.
     """
     latest: dict[Stream, tuple[float, int]] = {}
     placed = []
@@ -362,7 +362,7 @@ class PerStream(Rule):
 
     @abstractmethod
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series."""
+        """Return the judge of a series."""
 
     def look(self, batch: StreamBatch) -> None:
         """Hand every series to its watch."""
@@ -386,7 +386,7 @@ class PerStream(Rule):
 
 
 class Threshold(StreamWatch):
-    """Opens where values pass a limit often enough; the simplest watch.
+    """Opens if values pass a limit often enough; the simplest watch.
 
     Args:
         rule: Whose findings these are.
@@ -457,7 +457,7 @@ class Windowed(StreamWatch):
 
     @abstractmethod
     def judge(self, values: Floats) -> Callable[[At], Told] | None:
-        """Return what makes the sentence and the numbers of a finding; None if nothing is wrong."""
+        """Return the parts of a finding's sentence and numbers; None if nothing is wrong."""
 
     def take(self, chunk: Chunk) -> None:
         """Judge points."""

@@ -25,7 +25,7 @@ _NO_LAYER = re.compile(
     r"|weight|kernel|bias|grad|update|moment|variable|param",
     re.IGNORECASE,
 )
-"""Names of what may well be 0 or 1, or is no activation."""
+"""Names of values that may well be 0 or 1, or is no activation."""
 _AFFIX = re.compile(
     r"^activations?/|(?:[/_.\-](?:histograms?|activations?|outputs?))+(?:_\d+)?$", re.IGNORECASE
 )
@@ -125,7 +125,7 @@ def _fit(rows: Floats, sums: tuple[float, float]) -> bool:
 
 
 def _ends(tag: str, low: float, high: float) -> tuple[float, float] | None:
-    """Return where the function ends whose values these are, None if that is not known.
+    """Return the limits of the function whose values these are, None if that is not known.
 
     A ReLU has zeros and need not reach 1: without a name, both ends of tanh or the upper one of a sigmoid
     must have been reached, and never passed.

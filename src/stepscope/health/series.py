@@ -35,7 +35,7 @@ def stream_of(
     split: JudgedSplit | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> Stream | None:
-    """Return the stream of a tag, None for what the recorder records about itself.
+    """Return the stream of a tag, None for the recorder's own series.
 
     Args:
         tag: Name of the series.

@@ -59,7 +59,7 @@ class Spikes(StreamWatch):
     """Opens at a value far above the points just before it, compared with earlier such distances.
 
     The distance of each point to the median of the 8 before it is compared with the tail of the last 128 such
-    distances, in values and in logarithms: what is usual for the series is not a spike, trend or heavy tail.
+    distances, in values and in logarithms: usual values of the series are no spike, trend or heavy tail.
     A distance counts at most as the limit that it passed, so that one spike does not blind the rule to the
     next (as ZClip does, arXiv 2504.02507).
 

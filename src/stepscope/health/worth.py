@@ -14,7 +14,7 @@ def is_worth(cost_s: float, whole_s: float, *, ratio: float, steps: float = 1) -
     """Return whether a cost is a share of the run's time that matters, and more than measuring it takes.
 
     Args:
-        cost_s: What could be saved, of all the steps together.
+        cost_s: Possible saving, of all the steps together.
         whole_s: The time in which it arose.
         ratio: Least share of that time.
         steps: How many steps there were.

@@ -67,7 +67,7 @@ class Run(HotCalls, SummaryMethods):
         tags: Labels.
         hooks: Called at the run's steps, in this order.
         alerts: Rules of your own, as for ``alert``.
-        total_steps: How many steps it is meant to take; by default known from ``len()`` of what ``steps``
+        total_steps: How many steps it is meant to take; by default the ``len()`` of the data that ``steps``
             loops over.
         start_step: Number of the first step, for a run that resumes: the number of steps done so far.
         flush_secs: The longest that a point waits, in seconds.
@@ -643,7 +643,7 @@ class Run(HotCalls, SummaryMethods):
 
         Args:
             what: In the plural: "gradients of encoder".
-            why: The cause, and what to do.
+            why: The cause, and the remedy.
             since: The first step without it; by default the present one.
         """
         step = (self.current_step or 0) if since is None else since

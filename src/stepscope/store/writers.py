@@ -170,7 +170,7 @@ def predecessor(source: FollowedFile, writers: list[Writer]) -> Writer | None:
 
 
 def number_attempts(writer: Writer) -> None:
-    """Number the attempts of a writer, by what it recorded if that is higher than the count."""
+    """Number the attempts of a writer, by its recorded number if that is higher than the count."""
     number, before = 0, None
     for source in writer.sources:
         recorded = source.said.attempt if source.said and source.said.attempt else 0

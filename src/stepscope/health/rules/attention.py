@@ -45,7 +45,7 @@ class AttentionLogits(PerStream):
 
 
 class _Growing(StreamWatch):
-    """Learns what the first samples were, then compares."""
+    """Learns the level of the first samples, then compares."""
 
     def __init__(self, rule: Rule, stream: Stream) -> None:
         self._rule, self._stream = rule, stream

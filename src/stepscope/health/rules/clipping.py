@@ -22,7 +22,7 @@ ALWAYS = 0.9
 class Clipping(Paired):
     """Compares the gradient norm before clipping with the one after it, over a window of samples.
 
-    Clipping that halves the norm is common and harmless; where it divides the norm by far more at most steps,
+    Clipping that halves the norm is common and harmless; if it divides the norm by far more at most steps,
     the threshold sets the step, not the gradient.
     """
 

@@ -33,7 +33,7 @@ class DeadRelu(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        """Return what judges a series; experts that no token reaches belong to ``dead-experts``."""
+        """Return the judge of a series; experts that no token reaches belong to ``dead-experts``."""
         if expert_of(stream.layer) is not None:
             return Ignored()
         limit, calm = self.limits[stream.role], self.limit("calm")

@@ -22,7 +22,7 @@ class ExplodingGradient(PerStream):
     """Compares the median of the last 5 norms with those at the start, so no scale matters.
 
     The start is the larger of the median of the first 5 and that of the first 100: a model that converges at
-    once is not compared with what was left. Norms that grow while the loss falls mean that the model begins
+    once is not compared with its last norms. Norms that grow while the loss falls mean that the model begins
     to learn.
     """
 

@@ -60,7 +60,7 @@ class _Rates(StreamWatch):
         self._count = 0
 
     def follow(self, other: StreamWatch) -> None:
-        """Continue: a changed setting does not change what the rate was so far."""
+        """Continue: a changed setting does not change the earlier rate."""
         self.__dict__.update(other.__dict__)
 
     def take(self, chunk: Chunk) -> None:

@@ -45,14 +45,14 @@ UNMOVED = (20, 40, 80)
 
 
 class LossNotDecreasing(PerStream):
-    """Compares the loss with its beginning, and reports only what neither noise nor a slow start explains.
+    """Compares the loss with its beginning, and reports a lack that neither noise nor a slow start explains.
 
     A model may learn nothing for hundreds of steps and then everything at once. So early on the rule reports
     only if something shows that nothing moves: a learning rate or updates near 0, a loss that never changes
     or that rises. Without such a sign it waits for 960 points.
 
     Of a loss that is logged rarely or by epoch, and of a run that resumes, the fall may have been before the
-    first point: there it reports only what rises again.
+    first point: there it reports only a loss that rises again.
     """
 
     id = "loss-not-decreasing"
@@ -404,7 +404,7 @@ def may_be_maximized(tag: str) -> bool:
 
 
 def idle_rate(rule: Rule, at: At) -> tuple[Severity, str] | None:
-    """Return what shows that no step so far could move the model, however noisy its loss is."""
+    """Return the evidence that no step so far could move the model, however noisy its loss is."""
     rate, most = rule.context.rate(at.stream.run, at.wall), rule.context.largest_rate(at.stream.run, at.wall)
     if rate is None or max(rate, most or 0.0) > TINY_RATE:
         return None
@@ -420,7 +420,7 @@ def is_mean_from_zero(values: Floats) -> bool:
     """Return whether a loss is an exponential mean that began at 0, which at first grows by its first value.
 
     Each point adds (1 - d) (L - v), the first one (1 - d) L from 0: at first v is about the count of points
-    times that, later less. What explodes adds more and more.
+    times that, later less. An exploding loss adds more and more.
     """
     start = float(values[0])
     if not 0 < start < 0.5 * values[4]:

@@ -26,8 +26,8 @@ SETTLES = 0.7
 class MemoryCreep(PerStream):
     """Compares the medians of the quarters of a window: each must be clearly above the one before.
 
-    What fills and empties again and again, as a cache by epochs, rises within bounds: only a rise above all
-    that was in use before counts. A leak may be slow beside what is in use, so that the same is also looked
+    Memory that fills and empties again and again, as a cache by epochs, rises within bounds: only a rise
+    above all earlier use counts. A leak may be slow beside what is in use, so that the same is also looked
     for in windows ten and a hundred times as long, where the rise must not abate.
     """
 

@@ -130,7 +130,7 @@ class NonFinite(Rule):
             self.changed.append(told)
 
     def _named(self, stream: Stream) -> str:
-        """Return what a series holds, in words."""
+        """Return the content of a series, in words."""
         if stream.layer == MODEL_INPUT:
             return "the model's input"
         return f"{self.what} of {stream.layer}" if stream.layer else self.what
@@ -183,7 +183,7 @@ def worded(value: float) -> str:
 
 
 class NonFiniteLoss(NonFinite):
-    """The training loss, and what is recorded beside it: evaluation losses, parts, perplexities.
+    """The training loss, and others beside it: evaluation losses, parts, perplexities.
 
     A value that is only recorded beside a training loss does not break the model: a part may have no example
     in a batch, and a perplexity may overflow although its loss does not. That is a finding of its own, unless
@@ -252,7 +252,7 @@ class NonFiniteLoss(NonFinite):
                 self.close(replace(at, stream=self._told), about=BESIDE)
 
     def _is_beside(self, stream: Stream, wall: float) -> bool:
-        """Return whether a series does not decide what is trained, as of a time."""
+        """Return whether a series does not decide the training, as of a time."""
         if stream.role == "part_loss":
             is_power = _POWER.search(stream.tag) is not None
             return is_power or stream.split == "eval" or self.context.trains(stream.run, wall)
@@ -318,7 +318,7 @@ _JUDGED_ABOVE = {*NonFiniteLoss.roles, *NonFiniteGradient.roles, *NonFiniteActiv
 class NonFiniteSeries(Rule):
     """Any other series, whatever its name: metrics, statistics, measured times, a user's own values.
 
-    Once the training loss is not finite, everything else follows, and nonfinite-loss says so. What is found
+    Once the training loss is not finite, everything else follows, and nonfinite-loss says so. A finding
     therefore waits for the next training loss and is dropped if that is not finite either. Series of one
     severity are one finding.
     """

@@ -23,7 +23,7 @@ FEW = 4
 LARGE = 0.5
 """Share of the best by which so few must have risen."""
 LOST = 0.25
-"""Share of what was learnt that so few must have lost again; as many as ``SINCE`` as in longer runs."""
+"""Share of the progress that so few must have lost again; as many as ``SINCE`` as in longer runs."""
 HALVED = 0.5
 """Share of its value at the best evaluation to which the training loss must have fallen meanwhile."""
 

@@ -127,7 +127,7 @@ class StalledTraining(Rule):
     def _worth_of(self, ends: list[Chunk], known: dict[Stream, int]) -> float:
         """Return how long the steps that were made by the next point may have taken, by their usual time.
 
-        Where points come at irregular steps a pause is as long as the steps in it.
+        If points come at irregular steps, a pause is as long as the steps in it.
         """
         found = 0.0
         for chunk in ends:

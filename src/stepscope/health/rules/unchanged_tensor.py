@@ -98,7 +98,7 @@ class UnchangedTensor(Rule):
             self._rates[chunk.stream.run, chunk.stream.rank] = float(chunk.values[-1])
 
     def _note(self, chunk: Chunk) -> None:
-        """Note what shows that a layer is kept unchanged on purpose."""
+        """Note the signs that a layer is kept unchanged on purpose."""
         stream, walls = chunk.stream, chunk.walls
         place = stream.run, stream.rank, stream.layer
         if stream.role == "layer_gradient":
@@ -181,7 +181,7 @@ class UnchangedTensor(Rule):
         return best is None or stream.role == "learning_rate" or RANKING[stream.role] >= RANKING[best.role]
 
     def _is_best(self, at: At) -> bool:
-        """Return whether a series shows best if its layer moves; what another one showed is then over."""
+        """Return whether a series shows best if its layer moves; another one's finding is then over."""
         stream = at.stream
         place = stream.run, stream.rank, stream.layer
         best = self._best.setdefault(place, stream)

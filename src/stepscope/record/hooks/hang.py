@@ -1,4 +1,4 @@
-"""Says where every rank is stuck when a step does not end."""
+"""Records the stacks of every rank when a step does not end."""
 
 from __future__ import annotations
 

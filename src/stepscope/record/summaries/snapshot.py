@@ -1,4 +1,4 @@
-"""Snapshots of logged values, held so that nothing done to them later changes what was logged.
+"""Snapshots of logged values, held so that later changes to them do not change the record.
 
 No framework is imported; the type's own module says which one made a value.
 
