@@ -301,8 +301,8 @@ class SummaryWriter(HotWriter):
         try:
             return encodings.number(value)
         except RefusalError as refusal:
-            found = f"not recorded: {tag!r} must be one number, got {refusal.found}"
-            self._run.report("value", RecordError(found, hint=refusal.hint, path=self._run.log_dir))
+            message = f"not recorded: {tag!r} must be one number, got {refusal.found}"
+            self._run.report("value", RecordError(message, hint=refusal.hint, path=self._run.log_dir))
             return None
 
     def add_scalars(

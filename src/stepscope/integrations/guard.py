@@ -53,8 +53,8 @@ def report_raised(reporter: Reporter, where: str, error: Exception) -> None:
         where: The class and method it came from.
         error: The exception.
     """
-    found = f"{where} raised {type(error).__name__}: {error}; training goes on"
-    refusal = RecordError(found, hint="see where it raises with STEPSCOPE_STRICT=1")
+    message = f"{where} raised {type(error).__name__}: {error}; training goes on"
+    refusal = RecordError(message, hint="see where it raises with STEPSCOPE_STRICT=1")
     refusal.__cause__ = error
     reporter.report("callback", refusal)
 

@@ -544,9 +544,9 @@ class Listeners:
         wanted.sort(key=lambda entry: entry[0] == STEP_TIME_NUMBER)
         for number, takes in wanted:
             at = np.flatnonzero(tags == number)
-            found = [column[at] for column in rows]
+            values = [column[at] for column in rows]
             for take in takes:
-                self._call(take, self._names[number], *found)
+                self._call(take, self._names[number], *values)
 
     def _takes(self, number: int) -> list[Take]:
         found = self._by_tag.get(number)
@@ -563,8 +563,8 @@ class Listeners:
             self._all = [entry for entry in self._all if entry[0] is not take]
             self._by_tag = {}
             name = getattr(take, "__qualname__", type(take).__name__)
-            found = f"the listener {name} raised {type(error).__name__}: {error}; it is not called again"
-            self._problems.post("hook", RecordError(found, hint="the run itself is not affected"))
+            message = f"the listener {name} raised {type(error).__name__}: {error}; it is not called again"
+            self._problems.post("hook", RecordError(message, hint="the run itself is not affected"))
 
 
 def _any(name: str) -> bool:

@@ -199,10 +199,10 @@ def nvidia(environ: Mapping[str, str] = os.environ, *, every: bool = False) -> N
         every: Also those that ``CUDA_VISIBLE_DEVICES`` hides.
     """
     try:
-        found = Nvidia(None if every else environ.get("CUDA_VISIBLE_DEVICES"))
+        devices = Nvidia(None if every else environ.get("CUDA_VISIBLE_DEVICES"))
     except pynvml.NVMLError:
         return None
-    return found if found.names() else None
+    return devices if devices.names() else None
 
 
 def choose(visible: str | None, uuids: list[str]) -> list[int]:

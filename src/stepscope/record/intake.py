@@ -152,8 +152,8 @@ class Intake:
         try:
             items = numbers.items()
         except AttributeError:
-            found = f"scalars() takes a mapping of tags to numbers, got {type(numbers).__name__}"
-            self.refuse("tag", found, "run.scalars({'train/loss': loss})")
+            message = f"scalars() takes a mapping of tags to numbers, got {type(numbers).__name__}"
+            self.refuse("tag", message, "run.scalars({'train/loss': loss})")
             return
         if not self.points.gated or self.gates.wanted(step):
             for tag, value in items:
@@ -189,8 +189,8 @@ class Intake:
             what = f"{tag!r} must be one number, got " if refusal.reason == "value" else ""
             self.refuse(refusal.reason, what + refusal.found, refusal.hint)
         except Exception as error:  # noqa: BLE001  code of a framework or of the user's own type
-            found = f"reading the value of {tag!r} raised {type(error).__name__}: {error}"
-            self.refuse("value", found, "pass float(value) to see where that comes from")
+            message = f"reading the value of {tag!r} raised {type(error).__name__}: {error}"
+            self.refuse("value", message, "pass float(value) to see where that comes from")
         else:
             self.accept_or_refuse(str(tag), number, step, wall)
 
@@ -203,10 +203,10 @@ class Intake:
         if tag not in self.points.numbers:
             size = TAG_BYTES + len(tag)
             if self._tag_bytes + size > self._max_tag_bytes:
-                found = f"{tag!r:.100}: there are {len(self.points.names):,} different tags already"
+                message = f"{tag!r:.100}: there are {len(self.points.names):,} different tags already"
                 raise RefusalError(
                     "tags",
-                    found,
+                    message,
                     "use one tag for numbers of one kind and tell them apart by step, or raise "
                     "max_queue_bytes",
                 )
@@ -222,8 +222,8 @@ class Intake:
     def accept_or_refuse(self, tag: str, value: float | Pending, step: int, wall: float = -1.0) -> None:
         """Take a point of an admitted tag, or tell the user that memory is full."""
         if not self._accept(tag, value, step, self._wall() if wall < 0 else wall):
-            found = f"{tag!r}: more is logged than can be written, and max_queue_bytes are waiting"
-            self.refuse("overflow", found, "log less often, or raise max_queue_bytes")
+            message = f"{tag!r}: more is logged than can be written, and max_queue_bytes are waiting"
+            self.refuse("overflow", message, "log less often, or raise max_queue_bytes")
 
     def _accept(self, tag: str, value: float | Pending, step: int, wall: float) -> bool:
         """Take a point of an admitted tag; False if memory is full."""
@@ -289,8 +289,8 @@ class Intake:
             return
         name, wall = repr(tag) if tag else "an event", self._wall() if wall is None else wall
         if not self.summaries.put(SummaryTask(make, number, wall, nbytes, name, user_site())):
-            found = f"{tag!r}: more is logged than can be written, and max_summary_bytes are waiting"
-            self.refuse("overflow", found, "log less often, or raise max_summary_bytes")
+            message = f"{tag!r}: more is logged than can be written, and max_summary_bytes are waiting"
+            self.refuse("overflow", message, "log less often, or raise max_summary_bytes")
         self._cost.charge(begun)
 
     def background_event(
@@ -332,8 +332,8 @@ class Intake:
             what = "" if refusal.reason == "tag" else f"{tag!r}: got "
             self.refuse(refusal.reason, what + refusal.found, refusal.hint)
         except Exception as error:  # noqa: BLE001  code of a framework or of the user's own type
-            found = f"taking the value of {tag!r} raised {type(error).__name__}: {error}"
-            self.refuse("value", found, "pass a numpy array of it to see where that comes from")
+            message = f"taking the value of {tag!r} raised {type(error).__name__}: {error}"
+            self.refuse("value", message, "pass a numpy array of it to see where that comes from")
         else:
             self.event(partial(prepared.make, name), step, prepared.nbytes, name, wall)
         self._cost.charge(begun, spent)
@@ -361,9 +361,9 @@ class Intake:
     def report_unheld(self) -> None:
         """Report the points for which there was no memory when they were logged."""
         if self.points.unheld and (count := self.points.take_unheld()):
-            found = f"not recorded: there was no memory for {count:,} points; training goes on"
+            message = f"not recorded: there was no memory for {count:,} points; training goes on"
             hint = "leave memory free: smaller batches, or fewer workers"
-            self._problems.post("memory", RecordError(found, hint=hint, path=self._log_dir), points=count)
+            self._problems.post("memory", RecordError(message, hint=hint, path=self._log_dir), points=count)
 
     def bound(self, stuck: int) -> None:
         """Set how many points may wait besides those that are stuck; interrupt the fast path if needed.
@@ -493,10 +493,10 @@ class Gates:
         if condition is not None:
             return Gate(self, decision(*given, self._clock.steady))
         key = line, *given
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Gate(self, decision(*given, self._clock.steady))
-        return found
+        gate = self._known.get(key)
+        if gate is None:
+            gate = self._known[key] = Gate(self, decision(*given, self._clock.steady))
+        return gate
 
     def entered(self, change: int) -> None:
         """Make logging ask while any thread is in a context, and not otherwise."""
@@ -512,8 +512,8 @@ class Gates:
         try:
             return gate.allows(step if isinstance(step, int) else None)
         except Exception as error:  # noqa: BLE001  the user's own condition
-            found = f"not recorded: the condition of record_if raised {type(error).__name__}: {error}"
-            self._problems.tell("record_if", RecordError(found, hint="it decides with True or False"))
+            message = f"not recorded: the condition of record_if raised {type(error).__name__}: {error}"
+            self._problems.tell("record_if", RecordError(message, hint="it decides with True or False"))
             return True
 
 

@@ -46,14 +46,14 @@ class Process:
         with suppress(psutil.Error, AttributeError, NotImplementedError, OSError):
             traffic = process.io_counters()
             counts |= {READ: traffic.read_bytes, WRITTEN: traffic.write_bytes}
-        found = dict(self._rates(counts, now))
-        if CPU_CORES in found:
-            found[PROCESS_CPU_RATIO] = found[CPU_CORES] / self._cpus()
-        found[PROCESS_MEMORY] = float(process.memory_info().rss)
-        found[THREADS] = float(process.num_threads())
+        readings = dict(self._rates(counts, now))
+        if CPU_CORES in readings:
+            readings[PROCESS_CPU_RATIO] = readings[CPU_CORES] / self._cpus()
+        readings[PROCESS_MEMORY] = float(process.memory_info().rss)
+        readings[THREADS] = float(process.num_threads())
         with suppress(psutil.Error, AttributeError, OSError):
-            found[OPEN_FILES] = float(process.num_fds())
-        return found
+            readings[OPEN_FILES] = float(process.num_fds())
+        return readings
 
 
 class Children:
@@ -81,8 +81,8 @@ class Children:
         known, self._rates = bool(self._rates), rates
         if not rates:
             return {}
-        found = {CHILDREN: float(len(rates)), CHILDREN_MEMORY: float(memory)}
-        return found | ({CHILDREN_CPU: cores} if known else {})
+        readings = {CHILDREN: float(len(rates)), CHILDREN_MEMORY: float(memory)}
+        return readings | ({CHILDREN_CPU: cores} if known else {})
 
 
 CPU_RATIO, IOWAIT_RATIO = "system/host/cpu_ratio", "system/host/cpu_iowait_ratio"
@@ -114,11 +114,11 @@ class Cpu:
         total = sum(passed.values())
         if total <= 0 or min(passed.values()) < 0:
             return {}
-        found = {CPU_RATIO: 1 - (passed["idle"] + passed.get("iowait", 0.0)) / total}
+        readings = {CPU_RATIO: 1 - (passed["idle"] + passed.get("iowait", 0.0)) / total}
         for tag, name in ((IOWAIT_RATIO, "iowait"), (STEAL_RATIO, "steal")):
             if name in passed:
-                found[tag] = passed[name] / total
-        return found
+                readings[tag] = passed[name] / total
+        return readings
 
 
 class HostMemory:
@@ -128,8 +128,8 @@ class HostMemory:
         """Return the readings."""
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
         used = memory.total - memory.available
-        found = {MEMORY: float(used), MEMORY_RATIO: used / memory.total}
-        return found | ({SWAP: float(swap.used)} if swap.total else {})
+        readings = {MEMORY: float(used), MEMORY_RATIO: used / memory.total}
+        return readings | ({SWAP: float(swap.used)} if swap.total else {})
 
 
 class Disk:
@@ -147,15 +147,15 @@ class Disk:
 
     def read(self, now: float) -> dict[str, float]:
         """Return the readings."""
-        found: dict[str, float] = {}
+        readings: dict[str, float] = {}
         try:
             room = psutil.disk_usage(self._directory)
         except OSError:
             room = None
         if room and room.total:
             # As df does: what is kept for root is neither used nor free.
-            found = {DISK_FREE: float(room.free), DISK_RATIO: room.used / max(room.used + room.free, 1)}
-        return found | self._traffic(now)
+            readings = {DISK_FREE: float(room.free), DISK_RATIO: room.used / max(room.used + room.free, 1)}
+        return readings | self._traffic(now)
 
     def _traffic(self, now: float) -> dict[str, float]:
         counts: dict[str, float] = {}
@@ -164,9 +164,9 @@ class Disk:
                 add(counts, DISK_READ, disk.read_bytes)
                 add(counts, DISK_WRITTEN, disk.write_bytes)
                 add(counts, f"busy {name}", getattr(disk, "busy_time", None), 1e-3)
-        found = dict(self._rates(counts, now))
-        busy = [found.pop(name) for name in list(found) if name.startswith("busy ")]
-        return found | ({DISK_BUSY: min(max(busy), 1.0)} if busy else {})
+        readings = dict(self._rates(counts, now))
+        busy = [readings.pop(name) for name in list(readings) if name.startswith("busy ")]
+        return readings | ({DISK_BUSY: min(max(busy), 1.0)} if busy else {})
 
 
 def _disks() -> dict[str, Any]:
@@ -231,9 +231,9 @@ def file_text(path: str) -> str | None:
 
 def file_integer(path: str) -> int | None:
     """Return the number that a file holds; None if it holds none, such as ``max``."""
-    found = file_text(path)
+    text = file_text(path)
     try:
-        return None if found is None else int(found)
+        return None if text is None else int(text)
     except ValueError:
         return None
 
@@ -337,10 +337,10 @@ class Container:
         if used is not None:
             counts["seconds"] = used / (1e6 if group.modern else 1e9)
         rates = dict(self._rates(counts, now))
-        found = {CONTAINER_CPU_RATIO: rates["seconds"] / cpus} if "seconds" in rates else {}
+        readings = {CONTAINER_CPU_RATIO: rates["seconds"] / cpus} if "seconds" in rates else {}
         if rates.get("nr_periods") and "nr_throttled" in rates:
-            found[CONTAINER_THROTTLED] = rates["nr_throttled"] / rates["nr_periods"]
-        return found
+            readings[CONTAINER_THROTTLED] = rates["nr_throttled"] / rates["nr_periods"]
+        return readings
 
     def _read_memory(self) -> dict[str, float]:
         group = self._memory
@@ -354,11 +354,11 @@ class Container:
         stat = file_table(f"{group.path}/memory.stat")
         # Files that were read once and not again are given back before the limit is felt.
         used -= min(stat.get("inactive_file" if group.modern else "total_inactive_file", 0), used)
-        found = {CONTAINER_MEMORY: float(used), CONTAINER_MEMORY_RATIO: used / limit}
+        readings = {CONTAINER_MEMORY: float(used), CONTAINER_MEMORY_RATIO: used / limit}
         events = file_table(f"{group.path}/{'memory.events' if group.modern else 'memory.oom_control'}")
         if "oom_kill" in events:
-            found[CONTAINER_KILLS] = float(events["oom_kill"])
-        return found
+            readings[CONTAINER_KILLS] = float(events["oom_kill"])
+        return readings
 
 
 def groups(controller: str, proc: str = "/proc", root: str = "") -> list[ControlGroup]:

@@ -31,8 +31,8 @@ def device_bytes(modules: Mapping[str, Any] = sys.modules) -> float:
     Args:
         modules: Imported modules, to look frameworks up; none is imported.
     """
-    found = [number for ask in (_torch_bytes, _jax_bytes) if (number := _asked(ask, modules)) is not None]
-    return sum(found) if found else NAN
+    totals = [number for ask in (_torch_bytes, _jax_bytes) if (number := _asked(ask, modules)) is not None]
+    return sum(totals) if totals else NAN
 
 
 def device_names(modules: Mapping[str, Any] = sys.modules) -> list[str]:
@@ -68,8 +68,8 @@ def _jax_devices(modules: Mapping[str, Any]) -> list[Any]:
 
 
 def _jax_bytes(modules: Mapping[str, Any]) -> float | None:
-    found = [device.memory_stats() for device in _jax_devices(modules)]
-    used = [stats["bytes_in_use"] for stats in found if stats and "bytes_in_use" in stats]
+    statistics = [device.memory_stats() for device in _jax_devices(modules)]
+    used = [stats["bytes_in_use"] for stats in statistics if stats and "bytes_in_use" in stats]
     return float(sum(used)) if used else None
 
 

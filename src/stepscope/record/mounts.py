@@ -65,13 +65,13 @@ class Mount(NamedTuple):
 
 def mounts(table: str) -> list[Mount]:
     """Return the file systems that a table of mounts names, see proc_pid_mountinfo(5), but odd lines."""
-    found = []
+    entries = []
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
         fields, what = before.split(" "), after.split(" ")
         if len(fields) >= 5 and what[0]:
-            found.append(Mount(_plain(fields[4]), what[0], _plain(what[1]) if len(what) > 1 else ""))
-    return found
+            entries.append(Mount(_plain(fields[4]), what[0], _plain(what[1]) if len(what) > 1 else ""))
+    return entries
 
 
 def _plain(text: str) -> str:

@@ -497,12 +497,12 @@ def _identity(writer: LogWriter) -> tuple[int, int] | None:
     A file system that cannot say just now is trusted.
     """
     try:
-        found = os.stat(writer.path)  # noqa: PTH116  no Path object per flush
+        status = os.stat(writer.path)  # noqa: PTH116  no Path object per flush
     except FileNotFoundError:
         return None
     except OSError:
         return _UNKNOWN
-    return (found.st_dev, found.st_ino)
+    return (status.st_dev, status.st_ino)
 
 
 _HIDDEN = (".nfs", ".fuse_hidden")
@@ -513,8 +513,8 @@ def _moved_to(writer: LogWriter, identity: tuple[int, int] | None) -> str | None
     """Return the name that an open file has now; None if it has none, or the system does not tell it."""
     try:
         place = os.readlink(f"/proc/self/fd/{writer.fileno()}")  # noqa: PTH115  text
-        found = os.stat(place)  # noqa: PTH116
+        status = os.stat(place)  # noqa: PTH116
     except (OSError, ValueError):
         return None
-    is_it = (found.st_dev, found.st_ino) == identity
+    is_it = (status.st_dev, status.st_ino) == identity
     return place if is_it and not os.path.basename(place).startswith(_HIDDEN) else None  # noqa: PTH119

@@ -263,8 +263,10 @@ class SpoolEntry:
 def entries(home: Path | None = None) -> list[SpoolEntry]:
     """Return all spools of the user, or those below a folder, the oldest first."""
     home = spool_home() if home is None else home
-    found = [SpoolEntry.load(path.parent) for path in sorted(home.rglob(ENTRY)) if RUN not in path.parts[-2:]]
-    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.path.name)
+    entries = [
+        SpoolEntry.load(path.parent) for path in sorted(home.rglob(ENTRY)) if RUN not in path.parts[-2:]
+    ]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.path.name)
 
 
 def next_attempt(url: str, at_least: int) -> int:

@@ -126,9 +126,9 @@ class Hooks:
             if keeps_deadline(hook):
                 end(*words)
             elif not Call(partial(end, *words), "stepscope-hook-end").wait(deadline.left()):
-                found = f"{type(hook).__name__}.end has not returned in time; the run is closed without it"
+                message = f"{type(hook).__name__}.end has not returned in time; the run is closed without it"
                 hint = "give the end more time: run.close(timeout=120); or look what it waits for"
-                self._problems.tell("hook", RecordError(found, hint=hint))
+                self._problems.tell("hook", RecordError(message, hint=hint))
         except Exception as error:  # noqa: BLE001  a hook's own code, and the run is to be closed all the same
             self._tell(hook, "end", error, "the run is closed all the same")
 
@@ -151,8 +151,10 @@ class Hooks:
 
     def _tell(self, hook: Hook, method: str, error: Exception, then: str) -> None:
         name = type(hook).__name__
-        found = f"{name}.{method} raised {type(error).__name__}: {error}; {then}"
-        refusal = RecordError(found, hint=f"see where it raises with STEPSCOPE_STRICT=1, or leave out {name}")
+        message = f"{name}.{method} raised {type(error).__name__}: {error}; {then}"
+        refusal = RecordError(
+            message, hint=f"see where it raises with STEPSCOPE_STRICT=1, or leave out {name}"
+        )
         refusal.__cause__ = error
         self._problems.tell("hook", refusal)
 
@@ -317,9 +319,9 @@ class TrainingLoop:
         stop.raise_error()
         if stop.alone and not stop.warned and not self.shares_stop:
             stop.warned = True
-            found = f"a stop was requested ({stop.reason}), but the other ranks do not know of it"
+            message = f"a stop was requested ({stop.reason}), but the other ranks do not know of it"
             hint = "add StopTogetherHook, or ask run.should_stop and share the answer; training goes on"
-            self._problems.tell("stop", RecordError(found, hint=hint), points=0)
+            self._problems.tell("stop", RecordError(message, hint=hint), points=0)
         return not stop.alone
 
     def nested(self, counts: bool) -> None:
@@ -339,12 +341,12 @@ class TrainingLoop:
             )
             return
         around = "a training whose steps a framework numbers" if self.counter.led else "a step"
-        found = (
+        message = (
             f"run.steps or run.step within {around} (step {step}): what it goes through belongs to that "
             "step and is not counted"
         )
         hint = "evaluate in a plain loop; if these are steps of the training, say so with start=…"
-        self._problems.tell("steps", RecordError(found, hint=hint), points=0)
+        self._problems.tell("steps", RecordError(message, hint=hint), points=0)
 
     def step_number(self, number: object) -> int:
         """Return the number that a user gave a step."""

@@ -178,8 +178,8 @@ def as_step(step: Any) -> int | Pending:
     if isinstance(step, int):
         return _whole(int(step))
     if framework_reader(type(step)) is not None:
-        found = read(step)
-        return _whole(found) if isinstance(found, float) else found
+        number = read(step)
+        return _whole(number) if isinstance(number, float) else number
     try:
         return _whole(operator.index(step))
     except TypeError:

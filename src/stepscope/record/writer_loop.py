@@ -200,9 +200,9 @@ class WriterTasks:
         other = recording_too(directory, self._info.role) if self._info.role.writes else None
         if other is not None:
             self._look_at = math.inf
-            found = f"{other} of this machine records into this directory, too: two jobs at the same time"
+            message = f"{other} of this machine records into this directory, too: two jobs at the same time"
             hint = "give each job a directory of its own; what both log is hard to tell apart afterwards"
-            self._problems.post("overlap", RecordError(found, hint=hint, path=directory))
+            self._problems.post("overlap", RecordError(message, hint=hint, path=directory))
 
     def drain(self, requests: list[FlushRequest]) -> None:
         """Write everything logged so far, as far as the deadlines allow, and answer."""

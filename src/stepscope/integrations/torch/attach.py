@@ -296,5 +296,5 @@ def _named(optimizer: Any, model: nn.Module | None) -> dict[str, Optimizer]:
 
 def _check(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
-        found = f"{name} must be a {kind.__name__}, got {type(value).__qualname__}"
-        raise UsageError(found, hint="watch(model, optimizer, run)")
+        message = f"{name} must be a {kind.__name__}, got {type(value).__qualname__}"
+        raise UsageError(message, hint="watch(model, optimizer, run)")

@@ -120,9 +120,9 @@ class AttentionHook(Hook):
 
     def _fail(self, raised: Exception) -> None:
         self._failures += 1
-        found = f"attention is not recorded: {type(raised).__name__}: {raised}"
+        message = f"attention is not recorded: {type(raised).__name__}: {raised}"
         hint = "it is measured by attention_statistics(logits) of stepscope.integrations.torch.attention too"
-        self._run.report("attention", RecordError(found, hint=hint), points=0)
+        self._run.report("attention", RecordError(message, hint=hint), points=0)
 
 
 @dataclass

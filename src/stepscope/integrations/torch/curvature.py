@@ -66,9 +66,9 @@ class SharpnessHook(Hook):
             self._run.cost.call(self._measure, step)
         except Exception as raised:  # noqa: BLE001  the user's loss, kernels without a second derivative
             self._failures += 1
-            found = f"sharpness is not recorded: {type(raised).__name__}: {raised}"
+            message = f"sharpness is not recorded: {type(raised).__name__}: {raised}"
             hint = "attention needs its math kernel: torch.nn.attention.sdpa_kernel(SDPBackend.MATH)"
-            self._run.report("sharpness", RecordError(found, hint=hint), points=0)
+            self._run.report("sharpness", RecordError(message, hint=hint), points=0)
 
     def _measure(self, step: int) -> None:
         parameters = [p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad]

@@ -89,10 +89,10 @@ class CheckpointHook(Hook):
             path = run.cost.call(self._save, done)
             where = None if path is None else os.fsdecode(os.fspath(path))
         except Exception as error:  # noqa: BLE001  the user's own code, their framework, their disk
-            found = f"{type(error).__name__}: {error}"
-            self._write(step, f"{done} steps done: not saved, {found}", None)
+            message = f"{type(error).__name__}: {error}"
+            self._write(step, f"{done} steps done: not saved, {message}", None)
             refusal = RecordError(
-                f"the checkpoint after {done} steps was not saved: {found}",
+                f"the checkpoint after {done} steps was not saved: {message}",
                 hint="training goes on, and the next checkpoint is tried at its time",
             )
             refusal.__cause__ = error

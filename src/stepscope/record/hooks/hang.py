@@ -80,8 +80,10 @@ class HangHook(Hook):
                 try:
                     written = self._tell(steps, folder, run, now - since)
                 except Exception as error:  # noqa: BLE001  a full disk, a foreign frame: training goes on
-                    found = f"the stacks of a stalled step cannot be written: {type(error).__name__}: {error}"
-                    run.report("hang", RecordError(found, hint="free space or make it writable"))
+                    message = (
+                        f"the stacks of a stalled step cannot be written: {type(error).__name__}: {error}"
+                    )
+                    run.report("hang", RecordError(message, hint="free space or make it writable"))
                     return
 
     def _tell(self, steps: Any, folder: Path, run: Run, stalled: float) -> Path:

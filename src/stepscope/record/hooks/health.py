@@ -307,9 +307,9 @@ class HealthHook(Hook):
             function(*arguments)
         except BaseException as error:  # noqa: BLE001  the user's own code must not end the writer's thread
             pass_on(error)
-            found = f"HealthHook: {what} raised {type(error).__name__}: {error}"
+            message = f"HealthHook: {what} raised {type(error).__name__}: {error}"
             hint = "the finding is written into the run all the same"
-            run.report("hook", RecordError(found, hint=hint), later=True)
+            run.report("hook", RecordError(message, hint=hint), later=True)
 
     # --- a thread of its own --------------------------------------------------------------------------
 

@@ -166,8 +166,8 @@ class EarlyStoppingHook(Hook):
         if status == "finished" and self._first_step is None and run.last_step is not None:
             run.flush(timeout=deadline.left(_FLUSH_SECS))
             if self._first_step is None:
-                found = f"EarlyStoppingHook waited for {self.metric!r}, which was never logged"
-                run.warn(f"{found}\nhint: metric= is the tag as it is logged")
+                message = f"EarlyStoppingHook waited for {self.metric!r}, which was never logged"
+                run.warn(f"{message}\nhint: metric= is the tag as it is logged")
 
     def _take(self, tag: str, steps: Any, values: Any, walls: Any) -> None:
         """Judge new values, on the thread that writes."""
@@ -194,10 +194,10 @@ class EarlyStoppingHook(Hook):
         return steps >= (self._patience_steps or 0)
 
     def _reason(self, step: int) -> str:
-        found = f"{self.metric} has not improved for {self._waited} values, at step {step}"
+        message = f"{self.metric} has not improved for {self._waited} values, at step {step}"
         if self.best is None:
-            return f"{found}; it never did"
-        return f"{found}; the best is {self.best:.6g} at step {self.best_step}"
+            return f"{message}; it never did"
+        return f"{message}; the best is {self.best:.6g} at step {self.best_step}"
 
 
 Action = Literal["raise", "stop", "warn"]

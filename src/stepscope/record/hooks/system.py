@@ -178,8 +178,8 @@ class Sampler:
 
 def give_up(run: Run, source: ReadingSource, error: BaseException) -> None:
     """Report that a source is no longer read."""
-    found = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
-    refusal = RecordError(found, hint="it is not read any more; the rest goes on")
+    message = f"SystemHook: reading {type(source).__name__} raised {type(error).__name__}: {error}"
+    refusal = RecordError(message, hint="it is not read any more; the rest goes on")
     run.report("hook", refusal, points=0, later=True)
 
 

@@ -219,19 +219,19 @@ def runtime_claim(modules: Modules) -> Claim | None:
     Args:
         modules: ``sys.modules``.
     """
-    found = [each for runtime in RUNTIMES if (each := ask(runtime, modules)) is not None]
-    return next((each for each in found if (each.world_size or 0) > 1), found[0] if found else None)
+    claims = [each for runtime in RUNTIMES if (each := ask(runtime, modules)) is not None]
+    return next((each for each in claims if (each.world_size or 0) > 1), claims[0] if claims else None)
 
 
 def ask(runtime: Callable[[Modules], Claim | None], modules: Modules) -> Claim | None:
     """Return the claim of a runtime, if it makes sense."""
     try:
-        found = runtime(modules)
+        claim = runtime(modules)
     except Exception:  # noqa: BLE001  another version of it, or a state that we do not know
         return None
-    if found is None or found.world_size is None:
+    if claim is None or claim.world_size is None:
         return None
-    return found if found.name == "ps" or 0 <= found.rank < found.world_size else None
+    return claim if claim.name == "ps" or 0 <= claim.rank < claim.world_size else None
 
 
 def torch(modules: Modules) -> Claim | None:

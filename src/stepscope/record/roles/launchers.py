@@ -334,12 +334,12 @@ def index_of(task: dict[str, Any]) -> int:
     Raises:
         ConfigError: It is not a number from 0.
     """
-    found = task.get("index", 0)
-    if isinstance(found, str) and found.isascii() and found.isdigit():
-        found = int(found)  # some operators write it as text
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise ConfigError(f"must have a number from 0 as task.index, got {found!r:.40}")
-    return found
+    index = task.get("index", 0)
+    if isinstance(index, str) and index.isascii() and index.isdigit():
+        index = int(index)  # some operators write it as text
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        raise ConfigError(f"must have a number from 0 as task.index, got {index!r:.40}")
+    return index
 
 
 SOURCES: tuple[Callable[[EnvironmentReader], Claim | None], ...] = (

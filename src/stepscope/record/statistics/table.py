@@ -123,12 +123,12 @@ def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts 
         integers: [n, 3]: zeros, non-finite, whether there was such an array.
         counts: [n, BUCKETS + 1]; None without histograms.
     """
-    found = StatisticsTable(len(sizes), histograms=counts is not None)
+    table = StatisticsTable(len(sizes), histograms=counts is not None)
     there = np.flatnonzero(integers[:, 2])
     moments = np.column_stack([sizes, floats[:, :2], integers[:, :2], floats[:, 2:]])
     rows = np.zeros((0, 0), np.int64) if counts is None else np.asarray(counts, np.int64)[there]
-    found.add_rows(there, np.asarray(moments, np.float64)[there], rows)
-    return found
+    table.add_rows(there, np.asarray(moments, np.float64)[there], rows)
+    return table
 
 
 STATISTICS = ("norm", "mean", "std", "min", "max", "zero_ratio", "nonfinite_count")
@@ -213,14 +213,14 @@ class StatisticsWriter:
 
     def _tags_of(self, prefix: str, names: tuple[str, ...]) -> list[list[str]]:
         """Return the tags of each row, made once: they are the same at each sample."""
-        found = self._tags.get((prefix, names))
-        if found is None:
+        tags = self._tags.get((prefix, names))
+        if tags is None:
             if len(self._tags) >= MOST_KEPT:
                 self._tags.clear()
             stats = [stat for stat in self.stats if stat in STATISTICS]
-            found = [[f"{prefix}/{name}/{stat}" for stat in stats] for name in names]
-            self._tags[prefix, names] = found
-        return found
+            tags = [[f"{prefix}/{name}/{stat}" for stat in stats] for name in names]
+            self._tags[prefix, names] = tags
+        return tags
 
     def numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Record single numbers."""
