@@ -338,12 +338,12 @@ def test_operations_show_tfprofs_views_with_its_options(opened):
         rows,
     )
     watched.wait("() => location.hash.includes('opt=min_micros:5000')")
-    first = grid.locator("[aria-level='2']").first
+    first = grid.locator("[aria-level='1']").first
     before = first.inner_text()
     page.get_by_role("button", name="Scope", exact=True).click()
     watched.wait(
         """(before) => {
-            const first = document.querySelector("[role=treegrid] [aria-level='2']");
+            const first = document.querySelector("[role=treegrid] [aria-level='1']");
             return first && first.innerText !== before;
         }""",
         before,

@@ -253,10 +253,10 @@ def test_the_overview_of_many_runs_is_ordered_by_any_column(open_page):
     page = watched.page
     names = page.locator("tbody th a")
     assert names.all_inner_texts() == ["a", "b", "c"]
-    page.get_by_title("Order by Step", exact=True).click()
+    page.get_by_title("Sort by step", exact=True).click()
     watched.wait("() => location.hash.includes('sort=-step')")
     assert names.all_inner_texts()[-1] == "c"
-    page.get_by_title("Order by lr", exact=True).click()
+    page.get_by_title("Sort by lr", exact=True).click()
     watched.wait("() => document.querySelector('tbody th a').textContent === 'c'")
     names.first.click()
     watched.wait("() => location.hash.includes('q=run:c')")

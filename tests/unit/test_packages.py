@@ -75,7 +75,7 @@ def test_the_release_runs_what_is_there():
     assert targets
     assert all(re.search(rf"^{name}:", rules, re.MULTILINE) for name in targets)
     named = re.findall(r"(?:scripts/)?\w+\.py\b", "\n".join(steps))
-    assert {"hatch_build.py", "scripts/smoke.py"} <= set(named)
+    assert "scripts/smoke.py" in named
     assert all((ROOT / name).is_file() for name in named)
     assert "smoke.py" in PROJECT["tool"]["cibuildwheel"]["test-command"]
     systems = workflow["jobs"]["wheels"]["strategy"]["matrix"]["os"]
