@@ -191,13 +191,13 @@ $(VENV)/.docs: dist/.wheel
 
 # The last TensorFlow with the Estimator needs numpy < 2 and protobuf < 5, so it has an environment of its own.
 $(TFVENV)/.test: dist/.wheel | $(TFVENV)/bin/python
-	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.15.1 pytest pytest-timeout
+	$(TFVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.15.1 pytest pytest-timeout
 	$(TFVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
 # Keras 3 on TensorFlow. Beside torch, TensorFlow would be imported by TensorBoard and by torch's SummaryWriter.
 $(KVENV)/.test: dist/.wheel | $(KVENV)/bin/python
-	$(KVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
+	$(KVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
 	$(KVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 

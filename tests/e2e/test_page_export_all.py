@@ -82,7 +82,7 @@ def test_small_multiples_and_one_tensor(opened, files):
     with page.expect_download() as download:
         dialog.get_by_role("button", name="CSV").click()
     saved = files.table(download.value)
-    shown = dialog.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
+    shown = dialog.get_by_role("row").nth(1).locator("th, td").all_inner_texts()
     assert shown[1] == saved[0]["tag"].removeprefix("'")
     assert [float(shown[at]) for at in (6, 7, 8)] == pytest.approx(
         [float(saved[0][name]) for name in ("left", "right", "count")], rel=1e-8

@@ -97,7 +97,7 @@ def test_ranks_on_a_cluster_are_told_as_here(cluster, tmp_path, capfd):
     broken = next(tmp_path.glob("rank3.json*"))
     broken.write_bytes(b'{"traceEvents": [{"ph": "X"')
     capfd.readouterr()
-    assert main(["ranks", str(tmp_path), "--ray", cluster]) == 0
+    assert main(["ranks", str(tmp_path), "--ray", cluster, "-v"]) == 0
     said = capfd.readouterr()
     assert "not recorded: rank 3" in said.out
     assert "collectives of 7 ranks" in said.out

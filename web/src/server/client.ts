@@ -7,7 +7,8 @@ import {
   type Failure,
   type SeriesRequest,
 } from "./api";
-import { report, type Report } from "./report";
+import type { Report } from "./answers";
+import { report } from "./report";
 import { decodeFrame, type DecodedChart } from "./wire";
 
 /** The server answered that it will not; `hint` says what to do. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { MAGIC } from "./api";
-import { Report, type Answers } from "./report";
+import { Report, type Answers } from "./answers";
 
 const CHANGES = { cursor: "1", runs: [{ name: "a" }], removed: [], dirty: {}, charts: [], reset: true };
 
