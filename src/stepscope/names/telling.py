@@ -27,7 +27,7 @@ ChartRole = Literal[
 ]
 """The most telling first. An agent is trained for its ``return``; its losses say less."""
 ChartTier = Literal["learning", "running", "recorded", "detail"]
-"""What a chart shows: how the training learns, how it runs, something else that a person records, or a
+"""The subject of a chart: how the training learns, how it runs, something else that a person records, or a
 detail, such as a count, a spread, a layer or a part of the machine.
 """
 _PLACE: dict[ChartRole | None, int] = {role: place for place, role in enumerate((*get_args(ChartRole), None))}
@@ -51,7 +51,7 @@ _OF_WORDS: tuple[tuple[ChartRole, MetricKind, tuple[Set[str], ...]], ...] = (
 )
 """Role and kind of a series that no rule of health knows, and words of which it has one of each set."""
 _THINGS = frozenset({"examples", "tokens", "samples", "items", "images", "tps", "fps"})
-"""What is counted by the throughput that tells most."""
+"""Units of the throughput that tells most."""
 _RETURN = re.compile(
     r"(?:.*[/_.-])?(?:ep|episod(?:e|ic)|mean|avg|average|total|eval|test)[_-]?(?:rew(?:ard)?|return)s?(?:[_-](?:mean|avg))?"
     r"|(?:.*/)?(?:reward|return)(?:_mean)?",
@@ -67,7 +67,7 @@ _BY_EPOCH = re.compile(r"(?:.*/)?epoch_[^/]+", re.DOTALL)
 
 
 class Telling(NamedTuple):
-    """What a chart shows, and its place: the chart with the lowest one tells most."""
+    """The subject of a chart and its place: the chart with the lowest place tells most."""
 
     role: ChartRole | None
     tier: ChartTier
