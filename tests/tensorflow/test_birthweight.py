@@ -104,7 +104,9 @@ def test_a_cluster_leaves_the_fifteen_timelines(tmp_path, forks, monkeypatch):
     shares = {each.task: each.receive_ratio for each in parameter_server(load_trace(folders[-1]))}
     assert {"ps:0", "ps:1", "chief:0", "worker:3"} <= set(shares)
     told = {
-        line.split()[0]: line for line in stepscope(tmp_path, "ranks", str(folders[-1]), "-v").splitlines() if line
+        line.split()[0]: line
+        for line in stepscope(tmp_path, "ranks", str(folders[-1]), "-v").splitlines()
+        if line
     }
     assert all(f"{100 * shares[task]:.1f} %" in told[task] for task in ("ps:0", "ps:1"))
     glance = json.loads(stepscope(tmp_path, "glance", str(folders[-1]), "--json"))
