@@ -42,7 +42,8 @@ export async function fetchNeighbours(
   ).json()) as NeighbourList;
 }
 
-export const spriteAddress = (run: string, name: string): string => addressOf(`sprite?${encoded({ run, name })}`);
+export const spriteAddress = (run: string, name: string): string =>
+  addressOf(`sprite?${encoded({ run, name })}`);
 
 /** Tag and step of an embedding that was recorded by step, as `hidden:00000020`. */
 export function tagAndStep(name: string): { tag: string; step: number | null } {
