@@ -13,13 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
 from stepscope.errors import ServeError, UnknownRunError
 from stepscope.serve.page import NOT_BUILT, Page
+from stepscope.serve.rank_types import RankFact
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
 from stepscope.urls import is_url
@@ -34,11 +35,14 @@ SMOOTHED = (0.0, 0.6)
 HISTOGRAMS, PICTURES = 120, 12
 """Values of a tag, evenly over the steps; pictures, sounds and films are large."""
 PIXELS = 2400
+"""Width that a timeline is drawn for: a wide screen, or a usual one at twice the zoom."""
 MARK = b"</head>"
 PAGE = "report.html"
 AGAIN_S = 0.05
+"""Pause before a log that is still being read is asked again."""
 BLOBS = frozenset({"image", "audio", "video"})
 RANK_COLUMNS = 400
+"""Columns of a map of ranks over steps; the page scales them to its width."""
 OK = 200
 RECORDED = {
     "distributions": {"histogram"},
@@ -47,7 +51,6 @@ RECORDED = {
     "graph": {"graph", "keras_model"},
 }
 """Kinds of records that a page shows."""
-RANK_FACTS = ("step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes")
 TREES = ("scope", "graph", "op", "code", "kernel")
 OF_A_PROFILE = ("kernels", "overlap", "shapes", "memory")
 PIECES = 3000
@@ -213,7 +216,7 @@ class Report:
             return False
         await self.get("ranks", run=run)
         await self.get("ranks/frontier", run=run, columns=RANK_COLUMNS)
-        for fact in RANK_FACTS:
+        for fact in get_args(RankFact):
             await self.data("ranks/steps", run=run, fact=fact, columns=RANK_COLUMNS)
         return True
 
