@@ -33,7 +33,7 @@ from stepscope.errors import ExpressionError
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 40
 MAX_POINTS = 100_000
-"""Of one window."""
+"""Most points that one window of an alert holds."""
 AXES = ("step", "elapsed")
 """Unquoted names that stand for the place of a point: its step, and seconds since the run began."""
 ALL_POINTS = 0

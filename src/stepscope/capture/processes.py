@@ -45,7 +45,7 @@ class Flag:
     """The number of the capture that wants stacks, shared with the workers; 0: none.
 
     Args:
-        folder: Of the parent.
+        folder: Directory of files that the parent process shares.
 
     Raises:
         OSError: It cannot be made or mapped.
@@ -71,7 +71,7 @@ class WorkerSampler:
     """Samples the thread that creates it, from beginning to end of each batch, while a capture wants it.
 
     Args:
-        folder: Of the parent.
+        folder: Directory of files that the parent process shares.
         clock: Returns Unix ns.
 
     Raises:
@@ -155,7 +155,7 @@ def read_stacks(folder: Path, number: int, shift_ns: int = 0) -> list[dict[str, 
     """Return the workers' notes in one capture, as JSON types; never raises.
 
     Args:
-        folder: Of the parent.
+        folder: Directory of files that the parent process shares.
         number: Of the capture.
         shift_ns: Is added to their Unix times.
     """

@@ -66,8 +66,8 @@ def start(profile: Path, summary: Path) -> subprocess.Popen[bytes] | None:
     """Begin to analyse a profile; None if no process could be started.
 
     Args:
-        profile: The capture.
-        summary: Path of the summary.
+        profile: Path of the captured profile.
+        summary: Path at which the summary is written.
     """
     return started(command(profile, summary), subprocess.PIPE)
 
@@ -128,8 +128,8 @@ class AnalysisJob:
     """A profile to analyse.
 
     Attributes:
-        profile: The capture.
-        summary: Path of the summary.
+        profile: Path of the captured profile.
+        summary: Path at which the summary is written.
         done: Called on a thread once that is over, with an error, or None.
     """
 

@@ -356,9 +356,9 @@ class SummaryWriter(HotWriter):
         """Record the distribution of values.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             values: An array or tensor.
-            global_step: Its step.
+            global_step: Step at which the value was measured.
             bins: "tensorflow", or bins as for ``numpy.histogram``.
             walltime: Its time in seconds since the epoch.
             max_bins: Join bins until there are about this many.
@@ -427,10 +427,10 @@ class SummaryWriter(HotWriter):
         """Record an image with boxes drawn on it.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             img_tensor: The image.
             box_tensor: [n, 4]: left, top, right and bottom in pixels.
-            global_step: Its step.
+            global_step: Step at which the value was measured.
             walltime: Its time in seconds since the epoch.
             rescale: Factor of the size; tensorboardX has ``dataformats`` here.
             dataformats: Of the image; tensorboardX has ``labels`` here.
@@ -460,9 +460,9 @@ class SummaryWriter(HotWriter):
         """Record a matplotlib figure, or several as one image.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             figure: A figure or a list of figures.
-            global_step: Its step.
+            global_step: Step at which the value was measured.
             close: Close it afterwards.
             walltime: Its time in seconds since the epoch.
         """
@@ -576,7 +576,7 @@ class SummaryWriter(HotWriter):
             mat: [points, dimensions].
             metadata: One label per point.
             label_img: (N, C, H, W), one image per point.
-            global_step: Its step.
+            global_step: Step at which the value was measured.
             tag: Its name.
             metadata_header: Names of several columns of labels.
         """

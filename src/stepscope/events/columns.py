@@ -74,7 +74,7 @@ class RecordColumns:
         plugin: Names of the plugin that shows them: from the tag's metadata, or by the type of old-style
             values.
         wall: Wall time in seconds.
-        step: Step.
+        step: Number of the step.
         position: Of the record in the file, in bytes, for ``EventFile.event_at``.
         index: Of the value in its event.
     """
@@ -97,7 +97,7 @@ class PackedColumns:
     Attributes:
         tag: Its place among the tags that were asked for.
         wall: Wall time in seconds.
-        step: Step.
+        step: Number of the step.
         start: Start of the text in ``data``.
         length: Of the text, in bytes.
         data: uint8, with the texts among other bytes.

@@ -52,7 +52,7 @@ ROWS_OF = np.dtype(
 assert PACKED_HEADS.itemsize == HEAD.size
 assert ROWS_OF.itemsize == ROW.size
 PORTION_BYTES = 64 << 20
-"""So much of a file is read at once."""
+"""Bytes of a file that are read at once."""
 MOST_FACTS_BYTES = 64 << 10
 """Most bytes of a rank's own facts."""
 MAX_STEP = 1 << 61

@@ -51,7 +51,7 @@ MORE = 2
 HAS_LOSS = 1 << 15
 """More non-finite values in a step than fit below it are counted as one less than it."""
 MAX_ROWS = 4096
-"""Rows of an event."""
+"""Most rows that one event holds."""
 MAX_RANKS = 1 << 18
 """Ranks of a job at most. Names of files are not to be trusted: to count up to this takes milliseconds."""
 LARGEST, LEAST = 3.4028234663852886e38, 2.0**-149

@@ -123,7 +123,7 @@ class Intake:
         """Record a value that ``Points.put`` refused: a new tag, a value on a device, or an invalid value.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             value: The value.
             step: Its step; None for the running one.
             wall: Its time in seconds since the epoch; below 0 for now.

@@ -218,7 +218,7 @@ class Run(HotCalls, SummaryMethods):
         """Record a summary of a kind of its own, as all of the methods for kinds do.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             step: As for ``scalar``.
             prepare: Called at once, if the summary is recorded at all; copies the given values and returns
                 the function that makes the summary later.
@@ -456,7 +456,7 @@ class Run(HotCalls, SummaryMethods):
         ``CheckpointHook`` does this for its own.
 
         Args:
-            path: Its location.
+            path: Directory or file of the checkpoint.
             steps_done: How many steps the saved model has done; by default all up to the running one.
         """
         counter = self.step_counter
@@ -663,7 +663,7 @@ class Run(HotCalls, SummaryMethods):
         """Warn of something that the run shows, rather than of a failure to record: nothing is counted.
 
         Args:
-            text: The text.
+            text: Words of the message.
             later: Whether to warn at the user's next call; for calls from any thread but theirs.
         """
         (self._problems.post_warning if later else self._problems.warn)(text)

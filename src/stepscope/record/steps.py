@@ -388,7 +388,7 @@ class Pause(Stage):
     Within another pause, the time counts for the outer one alone.
 
     Args:
-        steps: Of the run.
+        steps: The steps of the run.
         name: Name of the work done meanwhile.
         ended: Is told how many seconds the block took.
     """

@@ -47,7 +47,7 @@ class SharedWork:
 
     @classmethod
     def of_backend(cls, backend: Backend) -> SharedWork:
-        """Return that of a server."""
+        """Return the shared work of one server."""
         return cls(backend)
 
 

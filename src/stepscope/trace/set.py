@@ -23,7 +23,7 @@ from stepscope.trace.sampled import ENDING as STACKS
 DEEPEST = 5
 """Folders below the given one that are looked into; ``plugins/profile/<session>/`` are three."""
 DEEPEST_OF_LOG = 8
-"""The same below a log directory."""
+"""Folders below a log directory that are looked into."""
 
 _MEMBER = re.compile(r"[A-Za-z0-9-]+_rank(\d+)(_step\d{8,}.*)")
 _SET = re.compile(r"rank\*(_step\d{8,}.*)")

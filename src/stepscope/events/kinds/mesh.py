@@ -37,7 +37,7 @@ def values(
     """Return the values that record a mesh.
 
     Args:
-        tag: Its series.
+        tag: Name of the series.
         parts: ``vertices`` and perhaps ``faces`` and ``colors``, each [batch, n, 3].
         config: JSON of the settings of THREE.js.
         description: Markdown.

@@ -192,16 +192,16 @@ class EagerMarks(Protocol):
         """Mark the stages of one call of the function that trains."""
 
     def close(self) -> None:
-        """Mark no more."""
+        """Stop marking."""
 
 
 class BatchStages:
     """Marks the stages of the batches of one ``fit``.
 
     Args:
-        steps: Of the run.
+        steps: The steps of the run.
         model: The model that is trained.
-        reporter: Told if marking fails.
+        reporter: Warns the user if marking fails.
     """
 
     def __init__(self, steps: Steps, model: Any, reporter: Reporter) -> None:
@@ -238,9 +238,9 @@ class TorchMarks:
     """Stages on PyTorch: layers are its modules and gradients those of autograd.
 
     Args:
-        steps: Of the run.
+        steps: The steps of the run.
         model: The model that is trained.
-        reporter: Told if marking fails.
+        reporter: Warns the user if marking fails.
     """
 
     def __init__(self, steps: Steps, model: Any, reporter: Reporter) -> None:
@@ -256,7 +256,7 @@ class TorchMarks:
         return marked(optimizer, "apply", phases.optimizer_begins, phases.optimizer_ended)
 
     def close(self) -> None:
-        """Mark no more."""
+        """Stop marking."""
         self._marks.remove()
 
 

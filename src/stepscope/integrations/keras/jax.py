@@ -292,7 +292,7 @@ class StatelessActivations(ActivationMeter):
     Args:
         run: The run.
         hook: Chooses the quantities and the steps.
-        taps: The layers.
+        taps: The layers that are measured.
         model: The model.
     """
 

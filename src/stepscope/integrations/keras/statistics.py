@@ -67,7 +67,7 @@ class SampledSteps(Hook):
         """Choose the level of a step.
 
         Args:
-            step: Which.
+            step: Number of the step.
             otherwise: The level if no sample is due.
             possible: Whether there may be a sample.
         """
@@ -84,7 +84,7 @@ class SampledSteps(Hook):
         """Record a step on the thread that may wait for the device.
 
         Args:
-            step: Which.
+            step: Number of the step.
             kind: The level compiled into it, for the pace.
             wait: Returns when the step is done.
             write: Records the step; it is given the result of ``wait``.
@@ -371,7 +371,7 @@ class ActivationMeter(SampledSteps):
     Args:
         run: The run.
         hook: Chooses the quantities and the steps.
-        taps: The layers.
+        taps: The layers that are measured.
     """
 
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps) -> None:
@@ -398,7 +398,7 @@ class ActivationMeter(SampledSteps):
         """Report a sample once the device has it.
 
         Args:
-            step: Which.
+            step: Number of the step.
             wait: Returns when the step is done.
             write: Reports the sample; None for a step that is only timed.
         """

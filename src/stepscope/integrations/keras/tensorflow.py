@@ -108,7 +108,7 @@ class GraphActivations(ActivationMeter):
     Args:
         run: The run.
         hook: Chooses the quantities and the steps.
-        taps: The layers.
+        taps: The layers that are measured.
         model: The model, whose step is compiled again with the measurements in it.
     """
 

@@ -154,7 +154,7 @@ class EagerActivations(Hook):
     Args:
         run: The run.
         hook: Chooses the quantities and the steps.
-        taps: The layers.
+        taps: The layers that are measured.
     """
 
     ranks = "all"

@@ -427,7 +427,7 @@ class Pass:
         active: By row, which units put out anything but zeros.
         measured: Rows of which something was measured.
         trained: Whether a backward pass has begun, or something was measured.
-        seconds: Duration of measuring.
+        seconds: Time that measuring took.
     """
 
     def __init__(

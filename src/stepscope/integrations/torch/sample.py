@@ -82,7 +82,7 @@ class StepSample:
         table: The rows; None if this rank measures nothing.
         pending_sums: Whether a gradient was seen that needs a new layout.
         closed: Whether the measurements were handed on.
-        seconds: Duration of measuring.
+        seconds: Time that measuring took.
     """
 
     plan: SamplePlan

@@ -36,7 +36,7 @@ class Phases:
     """Which stage of its step a run is in, as far as calls of PyTorch tell; one for all models of a run.
 
     Args:
-        steps: Of the run.
+        steps: The steps of the run.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -144,7 +144,7 @@ class StageMarks:
     """Marks the stages of steps in which a model is trained.
 
     Args:
-        steps: Of the run.
+        steps: The steps of the run.
         model: The model; without one only the optimizer and the backward pass are known.
         optimizers: Those that train it.
         timer: Times the stages on the model's device; None if that cannot be.

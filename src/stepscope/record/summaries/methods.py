@@ -50,7 +50,7 @@ class SummaryMethods:
         has a point only if there are any.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             values: An array or tensor of any shape.
             step: As for ``scalar``.
             buckets: So many of one width between the smallest and the largest value, as in TensorBoard. Or
@@ -66,7 +66,7 @@ class SummaryMethods:
         """Record a histogram that is counted already.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             counts: One per bucket.
             edges: One more, ascending: the beginning of each bucket, and the end of the last one.
             step: As for ``scalar``.
@@ -78,7 +78,7 @@ class SummaryMethods:
         """Record an array as it is. TensorBoard keeps it without showing it; ``stepscope.open`` reads it.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             values: An array or tensor.
             step: As for ``scalar``.
         """
@@ -98,7 +98,7 @@ class SummaryMethods:
         """Record an image.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             image: An array or tensor: uint8, booleans, or floats of 0 to 1, with 1 (grey), 2 (grey and
                 alpha), 3 (RGB) or 4 (RGBA) channels; a PIL image; a matplotlib figure; or the bytes of a PNG,
                 JPEG, GIF or WebP.
@@ -147,7 +147,7 @@ class SummaryMethods:
         """Record a video.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             frames: An array or tensor [frames, height, width, channels], of numbers as ``image`` takes them,
                 which becomes a GIF of at most 256 colours; or the bytes of a GIF, WebP, MP4 or WebM.
                 TensorBoard shows GIF and WebP.
@@ -171,7 +171,7 @@ class SummaryMethods:
         """Record a sound.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             audio: Samples [frames] or [frames, channels], floats of -1 to 1 (beyond is clipped) or int16,
                 which become a WAV of 16 bits; [channels, frames] if only that makes sense. Or the bytes of
                 a WAV, FLAC, MP3 or Ogg; TensorBoard plays the formats of the browser.
@@ -188,8 +188,8 @@ class SummaryMethods:
         """Record a text in Markdown.
 
         Args:
-            tag: Its series.
-            text: The text.
+            tag: Name of the series.
+            text: The text, in Markdown.
             step: As for ``scalar``.
             description: Markdown.
         """
@@ -207,7 +207,7 @@ class SummaryMethods:
         """Record a table. TensorBoard shows it as text; the cells themselves are kept under ``<tag>/table``.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             rows: Dictionaries; or sequences of one cell per column; or a pandas or Polars data frame.
             step: As for ``scalar``.
             columns: Their names, by default those of the dictionaries or the data frame.
@@ -231,7 +231,7 @@ class SummaryMethods:
         """Record precision and recall of a classifier of two classes.
 
         Args:
-            tag: Its series.
+            tag: Name of the series.
             labels: Booleans, or 0 and 1.
             predictions: As many probabilities.
             step: As for ``scalar``.

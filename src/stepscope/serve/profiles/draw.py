@@ -65,7 +65,7 @@ def search(
 
     Args:
         profile: The profile.
-        q: The text.
+        q: Part of the names, in any case.
         limit: How many of them to return.
         skip: From which one on.
         start: Instead from the first one on that begins at this time or later.

@@ -61,7 +61,7 @@ class Finder:
 
     @classmethod
     def of_backend(cls, backend: Backend) -> Finder:
-        """Return that of a server."""
+        """Return the finder of one server."""
         return cls(backend.directory, backend.read)
 
     @get("profiles")
