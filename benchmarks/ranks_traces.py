@@ -25,7 +25,7 @@ from profiles import shared
 OURS = """
 import sys, time
 import importlib, numpy.ma, pkgutil
-import stepscope.analyze.ranks, stepscope.analyze.sampled, stepscope.analyze.parameter_server
+import stepscope.analyze.ranks, stepscope.attribute.sampled, stepscope.analyze.parameter_server
 import stepscope.trace.chrome_file, stepscope.trace.load, stepscope.trace.ranks
 for each in pkgutil.iter_modules(stepscope.analyze.ranks.__path__, "stepscope.analyze.ranks."):
     importlib.import_module(each.name)

@@ -15,10 +15,10 @@ import pytest
 from support.recordings import recorded, whole
 
 from stepscope.analyze.critical_path import critical_path, critical_paths
-from stepscope.analyze.device import devices, streams
 from stepscope.analyze.idle import idle
 from stepscope.analyze.launch import launch_delays, launches, queue_series
 from stepscope.analyze.overlap import overlap
+from stepscope.attribute.device import devices, streams
 from stepscope.trace.load import load_trace
 from stepscope.trace.model import Kind
 

@@ -9,8 +9,8 @@ from support.recordings import DATA, recorded
 from stepscope.analyze.advise import Facts
 from stepscope.analyze.glance import glance
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.step_tree import step_tree
 from stepscope.analyze.views import view
+from stepscope.attribute.step_tree import step_tree
 from stepscope.trace import load_trace
 
 EVERYTHING = ViewOptions(max_depth=100_000)

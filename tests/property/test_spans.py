@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analyze.spans import Spans, sweep
+from stepscope.attribute.spans import Spans, sweep
 from stepscope.kernels import tree
 
 pairs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from stepscope.analyze.breakdown import breakdown
 from stepscope.analyze.diff import diff
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.step_tree import PARTS, loading_lanes, step_tree
 from stepscope.analyze.views import view
 from stepscope.analyze.views.tree import below_added
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.step_tree import PARTS, loading_lanes, step_tree
 from stepscope.trace.model import DEVICE_WORK, Kind
 
 _spec = importlib.util.spec_from_file_location(

@@ -51,13 +51,26 @@ MAY_IMPORT = {
     "integrations": {"capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
     "trace": {"events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
-    "analyze": {"trace", "health", "kernels"},
-    "export": {"analyze", "trace", "health", "kernels"},
+    "attribute": {"trace", "kernels"},
+    "analyze": {"attribute", "trace", "health", "kernels"},
+    "export": {"analyze", "attribute", "trace", "health", "kernels"},
     "store": {"events", "kernels", "mirror"},
-    "job": {"mirror", "store", "analyze", "trace", "events", "health", "kernels"},
-    "serve": {"mirror", "store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "job": {"mirror", "store", "analyze", "attribute", "trace", "events", "health", "kernels"},
+    "serve": {"mirror", "store", "analyze", "attribute", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own
-    "cli": {"mirror", "job", "serve", "store", "analyze", "export", "trace", "events", "health", "kernels"},
+    "cli": {
+        "mirror",
+        "job",
+        "serve",
+        "store",
+        "analyze",
+        "attribute",
+        "export",
+        "trace",
+        "events",
+        "health",
+        "kernels",
+    },
 }
 """What each package may import besides itself and :data:`EVERYWHERE`."""
 FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction
 

@@ -1,6 +1,6 @@
 """The breakdown of each step's time; the parts exclude each other and add up to the step exactly.
 
-These are sums of :mod:`~stepscope.analyze.step_tree`, which gives every instant of a step to one event:
+These are sums of :mod:`~stepscope.attribute.step_tree`, which gives every instant of a step to one event:
 to computation by phase (``backward``, ``forward``, ``optimizer``, else ``other``), to ``communication``,
 ``copy`` or ``data_loading``, in this order, and to ``idle`` if nothing of all these went on.
 
@@ -20,11 +20,11 @@ from statistics import median
 
 import numpy as np
 
-from stepscope.analyze.device import COMMUNICATION, COPY, rows_spans
-from stepscope.analyze.phases import Phase, Phases, phases
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.step_tree import PARTS, StepTree, loading_lanes, step_tree
-from stepscope.analyze.windows import Windows, ranks
+from stepscope.attribute.device import COMMUNICATION, COPY, rows_spans
+from stepscope.attribute.phases import Phase, Phases, phases
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.step_tree import PARTS, StepTree, loading_lanes, step_tree
+from stepscope.attribute.windows import Windows, ranks
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 

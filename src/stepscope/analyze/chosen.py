@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.errors import UsageError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from stepscope.analyze.dependencies import Bound, Graph, Graphs, graph
 from stepscope.analyze.groups import Groups
-from stepscope.analyze.spans import Times
-from stepscope.analyze.windows import NO_STEP, ranks, windows
+from stepscope.attribute.spans import Times
+from stepscope.attribute.windows import NO_STEP, ranks, windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Trace

@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.idle import KERNEL_WAIT_NS
-from stepscope.analyze.launch import synchronizing_calls
-from stepscope.analyze.named import named
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.spans import Ints, Times
+from stepscope.attribute.device import synchronizing_calls
+from stepscope.attribute.named import named
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.spans import Ints, Times
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among

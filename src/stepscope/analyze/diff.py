@@ -13,7 +13,7 @@ of the parts to the step, their differences to its difference. The verdict is
 - ``added`` and ``removed`` if a side does not have it
 
 Operators and scopes are compared by the step's own time: the event of each instant
-(:mod:`~stepscope.analyze.step_tree`), so they add up to it as parts do. ``launched`` and
+(:mod:`~stepscope.attribute.step_tree`), so they add up to it as parts do. ``launched`` and
 ``kernels`` are the device's time, which overlaps itself.
 """
 
@@ -30,12 +30,12 @@ import numpy.typing as npt
 from stepscope.analyze.breakdown import breakdown_of
 from stepscope.analyze.groups import Groups, step_matrix
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.phases import Phases, phases
 from stepscope.analyze.rank_test import LEVEL, RankTest, rank_test
-from stepscope.analyze.spans import Ints
-from stepscope.analyze.step_tree import PARTS, StepTree, step_tree
 from stepscope.analyze.views.build import operation_names
 from stepscope.analyze.views.measure import measure, owners
+from stepscope.attribute.phases import Phases, phases
+from stepscope.attribute.spans import Ints
+from stepscope.attribute.step_tree import PARTS, StepTree, step_tree
 from stepscope.trace.model import Kind, Trace
 
 Floats = npt.NDArray[np.float64]

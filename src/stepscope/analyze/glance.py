@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise import Abstain, Advice, Facts, advise
 from stepscope.analyze.critical_path import BOUNDS, CriticalPath, critical_paths
-from stepscope.analyze.device import executor_lanes
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
-from stepscope.analyze.spans import Ints, Spans, Times
-from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views import losses, view
+from stepscope.attribute.activity import WRAPPERS
+from stepscope.attribute.device import executor_lanes
+from stepscope.attribute.spans import Ints, Spans, Times
+from stepscope.attribute.step_tree import PARTS, innermost
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import Kind, Trace
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.model import Trace
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.device import DeviceRows, devices, no_device_work, rows_spans, streams
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.device import DeviceRows, devices, no_device_work, rows_spans, streams
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 

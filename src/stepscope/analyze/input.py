@@ -17,9 +17,9 @@ from statistics import median
 import numpy as np
 
 from stepscope.analyze.breakdown import loading_spans
-from stepscope.analyze.device import COMMUNICATION, COMPUTE, COPY, kind_spans, rows_spans
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.windows import Windows, ranks, windows
+from stepscope.attribute.device import COMMUNICATION, COMPUTE, COPY, kind_spans, rows_spans
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
 MODERATE_RATIO = 0.05

@@ -23,7 +23,7 @@ from stepscope.analyze.groups import Floats, Groups, step_matrix
 from stepscope.analyze.kernels import TENSOR_CORE, known, operators_of
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.device import no_device_work
 from stepscope.analyze.groups import Floats, Groups, PerStep
 from stepscope.analyze.idle import launching_operators
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.device import no_device_work
+from stepscope.attribute.spans import Ints
 from stepscope.trace.model import Kind, Trace
 
 TENSOR_CORE = re.compile(

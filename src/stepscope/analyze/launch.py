@@ -11,17 +11,15 @@ are weighted by how long they lasted.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.device import devices, streams
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Ints, Times
+from stepscope.attribute.device import devices, streams
+from stepscope.attribute.spans import Ints, Times
 from stepscope.trace.distinct import distinct
-from stepscope.trace.model import Kind, Trace
+from stepscope.trace.model import Trace
 
 SLOW_CALL_NS = 50_000
 LATE_NS = 100_000
@@ -157,13 +155,3 @@ def _queue(rank: int, device: int, stream: int, time: Times, length: npt.NDArray
         empty_ratio=float(lasted[level == 0].sum() / whole),
         full_ns=int(lasted[level >= FULL_QUEUE].sum()),
     )
-
-
-SYNCHRONIZING = r"(?i)(Device|Stream|Event|Context|Ctx)Synchronize|cudaMemcpy$|hipMemcpy$|StreamWaitValue"
-
-
-def synchronizing_calls(trace: Trace) -> Ints:
-    """Return the rows of runtime calls in which the host waits for a device."""
-    pattern = re.compile(SYNCHRONIZING)
-    waits = named(trace, pattern)
-    return np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & waits[trace.name])

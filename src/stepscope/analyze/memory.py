@@ -20,8 +20,8 @@ import numpy.typing as npt
 from stepscope.analyze.allocations import CHANGES, has_addresses, live_allocations
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory_category import Category, categories
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.spans import Ints, Times
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.spans import Ints, Times
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace

@@ -2,7 +2,7 @@
 
 The recorder's own category counts, as in PyTorch's memory timeline. Else it is derived for each
 allocation from the part of the step in which it was made
-(:mod:`stepscope.analyze.phases`, or the stack of a memory snapshot) and from how long it was held:
+(:mod:`stepscope.attribute.phases`, or the stack of a memory snapshot) and from how long it was held:
 
 - made while data was loaded: input
 - made in the forward pass, or in no known part: an activation if the next backward pass began while it was
@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.allocations import NEVER, freed_by, times_of
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction, MemoryCategory

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.groups import Groups, PerStep
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace

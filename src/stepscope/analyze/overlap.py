@@ -25,7 +25,7 @@ import numpy as np
 
 from stepscope.analyze.critical_path import critical_paths
 from stepscope.analyze.dependencies import Bound
-from stepscope.analyze.device import (
+from stepscope.attribute.device import (
     COMMUNICATION,
     COMPUTE,
     COPY,
@@ -34,8 +34,8 @@ from stepscope.analyze.device import (
     kind_spans,
     no_device_work,
 )
-from stepscope.analyze.spans import Spans, sweep
-from stepscope.analyze.windows import NO_STEP, windows
+from stepscope.attribute.spans import Spans, sweep
+from stepscope.attribute.windows import NO_STEP, windows
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.model import Trace
 

@@ -31,11 +31,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
 from stepscope.analyze.ranks.stragglers import chance_of_wins
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.windows import windows
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.dependencies import Bound, Graph
-from stepscope.analyze.spans import Ints, Spans, Times
-from stepscope.analyze.windows import Windows
+from stepscope.attribute.spans import Ints, Spans, Times
+from stepscope.attribute.windows import Windows
 from stepscope.kernels import replay
 from stepscope.trace.model import Trace
 

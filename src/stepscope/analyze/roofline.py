@@ -25,10 +25,10 @@ import numpy.typing as npt
 from stepscope.analyze.flops import OperatorWork, operator_work
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.kernels import TENSOR_CORE
-from stepscope.analyze.named import named
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates, common_peak
-from stepscope.analyze.windows import windows
+from stepscope.attribute.named import named
+from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.model import Trace

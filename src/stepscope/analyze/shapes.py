@@ -26,8 +26,8 @@ from stepscope.analyze.groups import Groups
 from stepscope.analyze.operators import operator_times
 from stepscope.analyze.peaks import PeakRates
 from stepscope.analyze.roofline import call_times, formats_of, require_work, used_peak
-from stepscope.analyze.spans import Ints
-from stepscope.analyze.windows import windows
+from stepscope.attribute.spans import Ints
+from stepscope.attribute.windows import windows
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace

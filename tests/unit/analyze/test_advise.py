@@ -9,8 +9,8 @@ from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _und
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
-from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.source_lines import is_own
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.source_lines import is_own
 from stepscope.trace.model import Kind
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tfprof import Profile, ProfileNode

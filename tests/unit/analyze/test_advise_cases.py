@@ -16,7 +16,7 @@ from support.cases import VARIABLE, Case, read_table
 from support.made_traces import GPU, events_of_line, kind_named
 
 from stepscope.analyze.advise import RULES, Facts, Finding, advise
-from stepscope.analyze.sampled import Sampled
+from stepscope.attribute.sampled import Sampled
 from stepscope.trace.model import Device, Kind, Source
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tables import MemoryAction

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.analyze.phases import Phase, name_phases
-from stepscope.analyze.step_tree import PARTS
+from stepscope.attribute.phases import Phase, name_phases
+from stepscope.attribute.step_tree import PARTS
 from stepscope.trace.names import Strings
 
 

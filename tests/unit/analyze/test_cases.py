@@ -22,19 +22,20 @@ from stepscope.analyze.glance import step_facts, waited_for
 from stepscope.analyze.idle import idle
 from stepscope.analyze.input import input_waits
 from stepscope.analyze.kernel_details import kernel_details
-from stepscope.analyze.launch import launches, queue_series, synchronizing_calls
+from stepscope.analyze.launch import launches, queue_series
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.overlap import blocking, overlap, overlap_by_step
-from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.roofline import roofline
 from stepscope.analyze.shapes import shape_table
-from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.views import VIEWS, Answer, view
 from stepscope.analyze.views.dataflow import node_names
 from stepscope.analyze.views.measure import _collectives, measure
 from stepscope.analyze.views.memory import memory_report
 from stepscope.analyze.views.steps import trace_steps
-from stepscope.analyze.windows import windows
+from stepscope.attribute.device import synchronizing_calls
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.step_tree import PARTS
+from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError, StepscopeError
 from stepscope.trace.model import Device, Kind
 from stepscope.trace.names import Strings

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
@@ -28,9 +27,10 @@ from stepscope.analyze.advise.workers import (
     has_workers,
     workers_of,
 )
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.source_lines import Share, callers
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.activity import Activity
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.source_lines import Share, callers
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

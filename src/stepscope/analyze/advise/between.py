@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.activities import WHOLE, ActivityRule, remedy_of, spans_of, whole_time
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
@@ -24,8 +23,9 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.spans import Spans
-from stepscope.analyze.windows import NO_STEP, Windows
+from stepscope.attribute.activity import Activity
+from stepscope.attribute.spans import Spans
+from stepscope.attribute.windows import NO_STEP, Windows
 
 RULE = "between-steps"
 UNUSUAL = 4

@@ -24,10 +24,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted, show
 from stepscope.analyze.advise.waited import Waited, Worth
-from stepscope.analyze.device import COMMUNICATION, rows_spans
 from stepscope.analyze.parameter_server import bottleneck, task_steps, traffic
-from stepscope.analyze.source_lines import Share
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.device import COMMUNICATION, rows_spans
+from stepscope.attribute.source_lines import Share
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.errors import EmptyTraceError
 from stepscope.text import time
 from stepscope.trace.distinct import distinct

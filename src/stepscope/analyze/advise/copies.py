@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
-from stepscope.analyze.device import rows_spans
+from stepscope.attribute.device import rows_spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 

@@ -16,9 +16,9 @@ from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judg
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Spans
 from stepscope.trace.model import Kind, among
 
 RULE = "eager-operations"

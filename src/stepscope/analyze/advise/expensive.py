@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.activity import WRAPPERS
 from stepscope.analyze.advise.finding import (
     WORTH,
     Facts,
@@ -18,9 +17,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.device import COMMUNICATION, rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Ints, Times
+from stepscope.attribute.activity import WRAPPERS
+from stepscope.attribute.device import COMMUNICATION, rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Ints, Times
 from stepscope.health.worth import is_worth
 from stepscope.kernels import tree
 from stepscope.text import most

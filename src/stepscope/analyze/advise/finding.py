@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analyze.activity import Activities
 from stepscope.analyze.advise.waited import Waited, Worth
 from stepscope.analyze.breakdown import Breakdown, breakdown_of
 from stepscope.analyze.dependencies import Graphs
 from stepscope.analyze.memory import DeviceMemory, memory
-from stepscope.analyze.phases import Phases, phases
-from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.source_lines import Share
-from stepscope.analyze.spans import Ints
-from stepscope.analyze.step_tree import StepTree, step_tree
 from stepscope.analyze.views.measure import Measures, measure
-from stepscope.analyze.windows import ranks, windows
+from stepscope.attribute.activity import Activities
+from stepscope.attribute.phases import Phases, phases
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.source_lines import Share
+from stepscope.attribute.spans import Ints
+from stepscope.attribute.step_tree import StepTree, step_tree
+from stepscope.attribute.windows import ranks, windows
 from stepscope.text import readable, share, time
 from stepscope.trace.sampled import load_samples
 

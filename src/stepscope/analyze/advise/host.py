@@ -31,12 +31,12 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, made_of_samples, open_line, with_line
 from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.source_lines import Share
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.step_tree import innermost
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.source_lines import Share
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.step_tree import innermost
 from stepscope.kernels import tree
 from stepscope.text import most, share, time
 from stepscope.trace.distinct import distinct

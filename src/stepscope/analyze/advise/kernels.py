@@ -23,9 +23,9 @@ from stepscope.analyze.advise.host import SMALL_NS, optimizer_calls, optimizer_r
 from stepscope.analyze.advise.remedy import framework_of, show
 from stepscope.analyze.advise.syncs import around, reads
 from stepscope.analyze.advise.waited import Waited, outermost
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
 COUNT_RATIO, PER_STEP = 0.5, 100

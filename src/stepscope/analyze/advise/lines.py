@@ -6,7 +6,7 @@ from typing import Any
 
 from stepscope.analyze.advise.finding import Abstain, Facts
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.spans import Spans
 from stepscope.text import share, time
 
 LISTED = 20

@@ -9,8 +9,8 @@ import numpy as np
 
 from stepscope.analyze.advise.remedy import framework_of
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Spans
 from stepscope.trace.model import Kind, Trace
 
 

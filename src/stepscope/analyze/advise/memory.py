@@ -18,7 +18,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.memory import DeviceMemory
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from stepscope.analyze.advise.finding import WORTH, Case, Facts, Finding, judged, longest
 from stepscope.analyze.advise.remedy import framework_of, show
-from stepscope.analyze.named import named
 from stepscope.analyze.tfprof.advise import CHANNELS_LAST, UNFUSED, operation_reports
+from stepscope.attribute.named import named
 
 RULE = "operation"
 

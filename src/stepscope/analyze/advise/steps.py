@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.activity import Activity
 from stepscope.analyze.advise.finding import (
     HIGH,
     MEDIUM,
@@ -22,9 +21,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.source_lines import Share
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.windows import NO_STEP, Windows, ranks
+from stepscope.attribute.activity import Activity
+from stepscope.attribute.source_lines import Share
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.windows import NO_STEP, Windows, ranks
 from stepscope.text import time
 from stepscope.trace.model import Kind, among
 

@@ -12,11 +12,11 @@ from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Findin
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.analyze.dependencies import Bound
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.source_lines import responsible
-from stepscope.analyze.spans import Ints, Spans
 from stepscope.analyze.views.measure import owners
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.source_lines import responsible
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.text import most, often
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace

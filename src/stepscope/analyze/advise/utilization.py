@@ -7,10 +7,10 @@ from typing import Any
 
 from stepscope.analyze.advise.finding import Abstain, Facts, Finding, events_of, gathered, place_of_rank
 from stepscope.analyze.advise.remedy import quoted
-from stepscope.analyze.device import devices, rows_spans
-from stepscope.analyze.spans import Spans
 from stepscope.analyze.tfprof.advise import utilizations
-from stepscope.analyze.windows import NO_STEP, windows
+from stepscope.attribute.device import devices, rows_spans
+from stepscope.attribute.spans import Spans
+from stepscope.attribute.windows import NO_STEP, windows
 
 RULE = "accelerator-utilization"
 LOW, VERY_LOW = 0.5, 0.2

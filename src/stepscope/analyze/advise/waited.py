@@ -9,16 +9,16 @@ from functools import cached_property
 
 import numpy as np
 
-from stepscope.analyze.activity import WRAPPERS, Activities, Activity
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
-from stepscope.analyze.device import executor_lanes, rows_spans
-from stepscope.analyze.phases import Phase, phases
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
-from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.source_lines import MOST_LINES, Share, responsible
-from stepscope.analyze.spans import Ints, Spans
-from stepscope.analyze.windows import NO_STEP, Windows
+from stepscope.attribute.activity import WRAPPERS, Activities, Activity
+from stepscope.attribute.device import executor_lanes, rows_spans
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.windows import NO_STEP, Windows
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace

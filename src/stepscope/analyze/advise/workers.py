@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analyze.advise.waited import Waited
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.named import named
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Spans
 from stepscope.trace.distinct import distinct
 
 FETCH, COLLATE = "fetch (loader worker)", "collate (loader worker)"

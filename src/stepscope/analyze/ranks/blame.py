@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
-from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.spans import Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of

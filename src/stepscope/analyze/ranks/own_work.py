@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.spans import Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.step_tree import StepTree, names_no_thread, step_tree
 from stepscope.analyze.views.waiting import waiting
-from stepscope.analyze.windows import Windows
+from stepscope.attribute.step_tree import StepTree, names_no_thread, step_tree
+from stepscope.attribute.windows import Windows
 from stepscope.errors import UsageError
 from stepscope.kernels import tree as forest
 from stepscope.trace.distinct import distinct, numbered
@@ -33,7 +33,7 @@ class Stretches:
         row: i8[m], the event that each stretch went to.
         window: i8[m], in which of the counted steps it lies.
         length_ns: i8[m].
-        part: i8[m], the place of its part of the step in :data:`~stepscope.analyze.step_tree.PARTS`.
+        part: i8[m], the place of its part of the step in :data:`~stepscope.attribute.step_tree.PARTS`.
         nothing_ns: i8[windows], the part of each step that no stretch covers: nothing was recorded then.
     """
 

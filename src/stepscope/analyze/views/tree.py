@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.step_tree import PARTS, innermost
 from stepscope.analyze.views.measure import UNCOUNTED, Bools, Ints, Measures, Stretches
+from stepscope.attribute.step_tree import PARTS, innermost
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace, among
 
@@ -33,8 +33,8 @@ class Tree:
         total: The same with all below it.
         spread: f8[n, 3]: least, median and greatest window of the total device time, else host time.
         node: i4[events], the node of each event, -1 for none.
-        part: i8[n], the place in :data:`~stepscope.analyze.step_tree.PARTS` of the part of the step that took
-            most of the node's time, with all below it; -1 if it has none but idle time.
+        part: i8[n], the place in :data:`~stepscope.attribute.step_tree.PARTS` of the part of the step that
+            took most of the node's time, with all below it; -1 if it has none but idle time.
     """
 
     names: Sequence[str]

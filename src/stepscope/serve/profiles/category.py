@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.phases import Phase, phases
+from stepscope.attribute.phases import Phase, phases
 from stepscope.serve.profiles.types import Category
 from stepscope.trace.model import Kind, Trace
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.spans import Spans
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.draw import related
 from stepscope.serve.profiles.links import predecessors, successors

@@ -13,7 +13,7 @@ from stepscope.analyze.allocations import NEVER, freed_at, live_allocations
 from stepscope.analyze.memory import DeviceMemory, MemorySeries, memory_rows, memory_series
 from stepscope.analyze.memory import memory as measured
 from stepscope.analyze.memory_category import Category, categories
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.spans import Ints
 from stepscope.kernels import tree
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import (

@@ -16,7 +16,7 @@ from msgspec import Meta
 from stepscope.analyze.advise import Advice, Facts, advise
 from stepscope.analyze.chosen import keep_steps
 from stepscope.analyze.ranks.together import together
-from stepscope.analyze.sampled import Sampled
+from stepscope.attribute.sampled import Sampled
 from stepscope.errors import LogDirectoryError, TraceError
 from stepscope.files import run_directory
 from stepscope.lru import Lru

@@ -10,11 +10,11 @@ from typing import Literal
 
 from stepscope import text
 from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
-from stepscope.analyze.step_tree import PARTS
 from stepscope.analyze.tfprof import profile as ask
 from stepscope.analyze.views import Answer
 from stepscope.analyze.views import view as view_of
 from stepscope.analyze.views.tree import Tree
+from stepscope.attribute.step_tree import PARTS
 from stepscope.errors import UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import TreeAnswer, TreeColumn, TreeRow, Unit

@@ -9,7 +9,7 @@ import pytest
 from support.addresses import Addresses
 from support.recordings import recorded
 
-from stepscope.analyze.step_tree import PARTS
+from stepscope.attribute.step_tree import PARTS
 
 RESNET, DLRM = "resnet50_v100_workers0.json.gz", "dlrm"
 WHOLE = "max_depth=10000"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.spans import Ints
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 

@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.named import of_names
+from stepscope.attribute.named import of_names
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among

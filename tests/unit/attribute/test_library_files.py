@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.analyze.source_lines import is_own
+from stepscope.attribute.source_lines import is_own
 
 
 @pytest.mark.parametrize(

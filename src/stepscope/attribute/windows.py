@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 from stepscope.trace.recorder import recorder_rows

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stepscope.analyze.activity import Activities, Activity
-from stepscope.analyze.sampled import Sampled
-from stepscope.analyze.spans import Spans
+from stepscope.attribute.activity import Activities, Activity
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.spans import Spans
 from stepscope.trace.sampled import Samples
 
 HOME = "/home/u/torch"  # a folder with a library's name

@@ -18,9 +18,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.library_files import is_library_file
-from stepscope.analyze.named import of_names
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.library_files import is_library_file
+from stepscope.attribute.named import of_names
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 

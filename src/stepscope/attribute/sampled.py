@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.source_lines import MOST_LINES, Share, SourceLine, is_own, line_of
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.source_lines import MOST_LINES, Share, SourceLine, is_own, line_of
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.sampled import Samples
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import stepscope as ss
-from stepscope.analyze.step_tree import step_tree
+from stepscope.attribute.step_tree import step_tree
 from stepscope.integrations.python.profiler import frame_events, note_event
 
 SAMPLER, OTHER = 10, 20

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.device import COMMUNICATION, COPY
-from stepscope.analyze.phases import Phase, Phases, phases
-from stepscope.analyze.spans import Ints, Times
-from stepscope.analyze.windows import Windows, ranks, windows
+from stepscope.attribute.device import COMMUNICATION, COPY
+from stepscope.attribute.phases import Phase, Phases, phases
+from stepscope.attribute.spans import Ints, Times
+from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.kernels import intervals, nesting, tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among

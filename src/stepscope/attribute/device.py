@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.named import named
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -16,6 +17,7 @@ from stepscope.trace.model import Kind, Trace, among
 COMPUTE = (Kind.KERNEL,)
 COMMUNICATION = (Kind.COLLECTIVE, Kind.SEND_RECV)
 COPY = (Kind.MEMCPY, Kind.MEMSET)
+SYNCHRONIZING = r"(?i)(Device|Stream|Event|Context|Ctx)Synchronize|cudaMemcpy$|hipMemcpy$|StreamWaitValue"
 _EXECUTORS = re.compile(r"XLAPjRt|XLAEigen|tf_Compute|XLATfrt|pjrt_cpu", re.IGNORECASE)
 
 
@@ -84,3 +86,9 @@ def rows_spans(trace: Trace, rows: Ints) -> Spans:
 def kind_spans(trace: Trace, rows: Ints, *kinds: Kind) -> Spans:
     """Return the union of the time of those rows that are of these kinds."""
     return rows_spans(trace, rows[among(*kinds)[trace.kind[rows]]])
+
+
+def synchronizing_calls(trace: Trace) -> Ints:
+    """Return the rows of runtime calls in which the host waits for a device."""
+    waits = named(trace, re.compile(SYNCHRONIZING))
+    return np.flatnonzero((trace.kind == Kind.RUNTIME_CALL) & waits[trace.name])

@@ -16,13 +16,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.device import rows_spans
-from stepscope.analyze.evaluations import modules_without_gradients, programs_without_gradients
-from stepscope.analyze.launch import SYNCHRONIZING
-from stepscope.analyze.named import named, of_names
-from stepscope.analyze.phases import Phase, phases
-from stepscope.analyze.sampled import Sampled, function_of
-from stepscope.analyze.spans import Ints, Spans
+from stepscope.attribute.device import SYNCHRONIZING, rows_spans
+from stepscope.attribute.evaluations import modules_without_gradients, programs_without_gradients
+from stepscope.attribute.named import named, of_names
+from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.sampled import Sampled, function_of
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace, among
 
 
