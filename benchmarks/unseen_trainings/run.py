@@ -12,7 +12,8 @@ rules on trainings that they were not tuned for; once a rule is tuned on it, it 
     python benchmarks/unseen_trainings/run.py --show NAME     # also prints a summary of each series
 
 Each training becomes one file NAME.json.gz with what is registered about it and ``series``: for each tag its
-steps and values in the order of logging. Values that JSON lacks are the strings "nan", "inf" and "-inf".
+steps and values in the order of logging, and ``order``: the places of its points among those of all tags.
+Values that JSON lacks are the strings "nan", "inf" and "-inf".
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import math
 import sys
 import time
 from collections import defaultdict
+from itertools import count
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -35,7 +37,8 @@ from registry import TRAININGS, Training  # noqa: E402 - the folder is put on th
 SUBJECTS = "classify", "regress", "language", "generate", "reinforce", "represent", "operate"
 OUT = HERE.parents[1] / ".cache" / "unseen_trainings"
 
-Series = dict[str, tuple[list[int], list[float]]]
+Series = dict[str, tuple[list[int], list[float], list[int]]]
+"""Steps, values and places in the order of logging, by tag."""
 
 
 def trainings() -> dict[str, Training]:
@@ -47,12 +50,14 @@ def trainings() -> dict[str, Training]:
 
 def record(chosen: Training) -> Series:
     """Run one training and return its series."""
-    series: Series = defaultdict(lambda: ([], []))
+    series: Series = defaultdict(lambda: ([], [], []))
+    places = count()
 
     def log(tag: str, value: float, step: int) -> None:
-        steps, values = series[tag]
+        steps, values, order = series[tag]
         steps.append(int(step))
         values.append(float(value))
+        order.append(next(places))
 
     chosen.function(log)
     if missing := set(chosen.series) - set(series):
@@ -63,8 +68,8 @@ def record(chosen: Training) -> Series:
 def write(chosen: Training, series: Series, out: Path) -> Path:
     """Write one training's series and what is registered about it."""
     columns = {
-        tag: {"steps": steps, "values": [v if math.isfinite(v) else str(v) for v in values]}
-        for tag, (steps, values) in series.items()
+        tag: {"steps": steps, "values": [v if math.isfinite(v) else str(v) for v in values], "order": order}
+        for tag, (steps, values, order) in series.items()
     }
     known = {key: value for key, value in vars(chosen).items() if key != "function"}
     out.mkdir(parents=True, exist_ok=True)
@@ -76,7 +81,7 @@ def write(chosen: Training, series: Series, out: Path) -> Path:
 
 def show(chosen: Training, series: Series) -> None:
     """Print eight values of each series, spread over its length."""
-    for tag, (steps, values) in series.items():
+    for tag, (steps, values, _) in series.items():
         picks = [round(i * (len(values) - 1) / 7) for i in range(8)]
         row = " ".join(f"{values[i]:.4g}" for i in dict.fromkeys(picks))
         print(f"  {'*' if tag in chosen.series else ' '} {tag} [{len(steps)}: {steps[0]}-{steps[-1]}] {row}")
@@ -104,7 +109,7 @@ def main() -> None:
         start = time.perf_counter()
         series = record(chosen)
         write(chosen, series, args.out)
-        points = sum(len(steps) for steps, _ in series.values())
+        points = sum(len(steps) for steps, *_ in series.values())
         print(f"{name}: {points} points, {time.perf_counter() - start:.1f} s; {about}", flush=True)
         if args.show:
             show(chosen, series)

@@ -1,0 +1,154 @@
+"""Judges the rules by the trainings of this folder: right cause, onset, and false findings.
+
+    python benchmarks/unseen_trainings/judge.py [--out DIRECTORY] [--quiet]
+
+The series come from ``run.py``, which is run for the trainings that the directory lacks. They are replayed in
+the order in which they were logged, a tenth of a second for each step, and judged as a recorded run is.
+
+``ANSWERS`` was written from the registered texts of the faults alone, before any training was judged. A
+planted fault counts as named if a finding of at least low severity has one of the accepted rules. The rules
+that did not exist at that time have the ids that were planned for them. A finding that only notices a
+symptom, such as an exploding gradient when gradients are never zeroed, does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from run import OUT, record, trainings, write
+
+from stepscope.analyze.health import AttemptSeries, JudgedPoints
+from stepscope.analyze.health.judge import judge
+from stepscope.health import Finding
+
+STEP_S = 0.1
+"""Seconds of a step: the few trainings that log a step time have about this one."""
+START = 1_700_000_000.0
+
+ANSWERS: dict[str, set[str]] = {
+    "never_zeroed": {"gradients-not-zeroed"},
+    "optimizer_of_old_model": {"unchanged-tensor"},
+    "rate_kills_relus": {"dead-relu", "learning-rate"},
+    "schedule_per_batch": {"schedule-too-fast", "learning-rate"},
+    "evaluation_breaks": {"evaluation-collapsed"},
+    "overfits_for_long": {"overfitting", "worse-than-best"},
+    "labels_shuffled": {"loss-not-decreasing", "never-learned"},
+    "evaluation_not_scaled": {"evaluation-unlike-training"},
+    "batchnorm_never_eval": {"evaluation-unlike-training"},
+    "label_leaks": {"evaluation-unlike-training"},
+    "same_batch_again": {"repeated-batch"},
+    "background_everywhere": {"class-imbalance", "constant-output"},
+    "deep_sigmoids": {"vanishing-gradient"},
+    "recurrent_explosion": {"exploding-gradient", "nonfinite-loss", "nonfinite-gradient"},
+    "percentage_of_zero": {"nonfinite-series"},
+    "boundary_runs_away": {"loss-part-diverges"},
+    "warmup_missing": {"loss-not-decreasing", "never-learned", "learning-rate", "exploding-gradient"},
+    "loss_spikes": {"loss-spike"},
+    "always_clipped": {"clipping"},
+    "resumed_without_weights": {"attempt-discontinuous"},
+    "resumed_without_moments": {"attempt-discontinuous"},
+    "resumed_with_other_schedule": {"attempt-discontinuous", "rate-jump", "learning-rate"},
+    "evaluation_stops": {"series-stopped"},
+    "posterior_collapse": {"posterior-collapse"},
+    "discriminator_wins": {"discriminator-won"},
+    "entropy_collapse": {"entropy-collapsed"},
+    "slower_for_good": {"slower-steps"},
+    "memory_and_wait_grow": {"memory-creep", "data-wait"},
+    "scale_collapses": {"loss-scale"},
+    "one_rank_diverges": {"rank-divergence"},
+}
+"""The rules that name the cause of each planted fault."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The answers about one training.
+
+    Attributes:
+        known: As registered.
+        findings: All of them.
+    """
+
+    known: dict[str, Any]
+    findings: list[Finding]
+
+    @property
+    def right(self) -> list[Finding]:
+        """The findings that name the planted cause."""
+        accepted = ANSWERS.get(self.known["name"], set())
+        return [each for each in self.findings if each.rule in accepted and each.severity != "info"]
+
+    @property
+    def dated(self) -> bool:
+        """Whether one of them begins within the registered interval."""
+        first, last = self.known["onset"]
+        return any(first <= each.since <= last for each in self.right)
+
+
+def replayed(series: dict[str, dict[str, Any]]) -> AttemptSeries:
+    """Return series with the time at which each point was logged."""
+    order = np.concatenate([each["order"] for each in series.values()]).astype(np.int64)
+    steps = np.concatenate([each["steps"] for each in series.values()]).astype(np.int64)
+    place = np.argsort(order)
+    walls = np.empty(len(order))
+    walls[order[place]] = START + STEP_S * np.r_[0, np.cumsum(np.diff(steps[place]) != 0)]
+    points = [
+        JudgedPoints(
+            tag,
+            np.array(each["steps"], np.int64),
+            np.array([float(value) for value in each["values"]]),
+            walls[each["order"]],
+        )
+        for tag, each in series.items()
+    ]
+    return AttemptSeries(1, points)
+
+
+def judged(name: str, out: Path) -> Judged:
+    """Return the answers about a training, which is run if its series are not there."""
+    path = out / f"{name}.json.gz"
+    if not path.exists():
+        chosen = trainings()[name]
+        write(chosen, record(chosen), out)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        known = json.load(file)
+    series = known.pop("series")
+    return Judged(known, judge(replayed(series)).findings)
+
+
+def main() -> None:
+    """Judge all trainings, and print each and the sums."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--quiet", action="store_true", help="print the sums alone")
+    args = parser.parse_args()
+    every = [judged(name, args.out) for name in trainings()]
+    if not args.quiet:
+        for one in every:
+            show(one)
+    planted = [one for one in every if not one.known["healthy"]]
+    healthy = [one for one in every if one.known["healthy"]]
+    print(f"cause named: {sum(bool(one.right) for one in planted)} of {len(planted)}")
+    print(f"onset within its interval: {sum(one.dated for one in planted)} of {len(planted)}")
+    for severity in ("high", "medium", "low"):
+        found = [one for one in healthy if any(each.severity == severity for each in one.findings)]
+        print(f"healthy with a false {severity} finding: {len(found)} of {len(healthy)}")
+
+
+def show(one: Judged) -> None:
+    """Print the findings about one training."""
+    name, fault = one.known["name"], one.known["fault"]
+    state = "healthy" if one.known["healthy"] else ("named" if one.right else "MISSED")
+    print(f"{state:8} {name}: {fault} {one.known['onset'] if fault else ''}")
+    for each in one.findings:
+        print(f"           {each.severity} {each.rule} since {each.since} ({each.tag}): {each.summary}")
+
+
+if __name__ == "__main__":
+    main()
