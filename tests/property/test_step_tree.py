@@ -15,7 +15,8 @@ from stepscope.analyze.diff import diff
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import view
 from stepscope.analyze.views.tree import below_added
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.step_tree import PARTS, loading_lanes, step_tree
 from stepscope.trace.model import DEVICE_WORK, Kind
 
@@ -68,6 +69,9 @@ def traces(draw, most_steps=3):
     return hand_made.build(events)
 
 
+MODEL = (Purpose.BACKWARD, Purpose.FORWARD, Purpose.OPTIMIZER)
+
+
 def holders(trace, rows):
     """Return what encloses any of some rows."""
     found = set()
@@ -82,22 +86,25 @@ def slowly(trace, tree, at):
     rank, start, end = (
         int(column[at]) for column in (tree.windows.rank, tree.windows.start_ns, tree.windows.end_ns)
     )
-    phase = phases(trace).phase
+    purpose = attribution(trace).purpose
     mine = np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD))
     work = mine[(trace.device[mine] >= 0) & np.isin(trace.kind[mine], DEVICE_WORK)]
     has_device = bool(len(work))
     computing = work[trace.kind[work] == Kind.KERNEL]
     if not has_device:
-        computing = mine[(trace.kind[mine] == Kind.HOST_OP) & (phase[mine] != Phase.DATA_LOADING)]
+        computing = mine[(trace.kind[mine] == Kind.HOST_OP) & (purpose[mine] != Purpose.LOADING)]
     loading = mine[trace.kind[mine] == Kind.DATA_LOADING]
     loading = loading[np.isin(trace.lane[loading], loading_lanes(trace, mine))]
     if not has_device:  # an operator that holds loading waits for it
         computing = computing[~np.isin(computing, holders(trace, loading[trace.duration_ns[loading] > 0]))]
     order = [
-        ("backward", computing[phase[computing] == Phase.BACKWARD]),
-        ("forward", computing[phase[computing] == Phase.FORWARD]),
-        ("optimizer", computing[phase[computing] == Phase.OPTIMIZER]),
-        ("other", computing[~np.isin(phase[computing], (Phase.BACKWARD, Phase.FORWARD, Phase.OPTIMIZER))]),
+        ("backward", computing[purpose[computing] == Purpose.BACKWARD]),
+        ("forward", computing[purpose[computing] == Purpose.FORWARD]),
+        ("optimizer", computing[purpose[computing] == Purpose.OPTIMIZER]),
+        (
+            "other",
+            computing[~np.isin(purpose[computing], (Purpose.BACKWARD, Purpose.FORWARD, Purpose.OPTIMIZER))],
+        ),
         ("communication", mine[np.isin(trace.kind[mine], (Kind.COLLECTIVE, Kind.SEND_RECV))]),
         ("copy", mine[np.isin(trace.kind[mine], (Kind.MEMCPY, Kind.MEMSET))]),
         ("data_loading", loading),

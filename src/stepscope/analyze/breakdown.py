@@ -20,15 +20,16 @@ from statistics import median
 
 import numpy as np
 
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import COMMUNICATION, COPY, rows_spans
-from stepscope.attribute.phases import Phase, Phases, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import PARTS, StepTree, loading_lanes, step_tree
 from stepscope.attribute.windows import Windows, ranks
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
-_PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "optimizer": Phase.OPTIMIZER}
+_MODEL = {"forward": Purpose.FORWARD, "backward": Purpose.BACKWARD, "optimizer": Purpose.OPTIMIZER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,15 @@ class Breakdown:
 
 def breakdown(trace: Trace) -> Breakdown:
     """Return the parts of each step's time, for every rank."""
-    phase = phases(trace)
-    return breakdown_of(trace, step_tree(trace, phase=phase), phase)
+    return breakdown_of(trace, step_tree(trace))
 
 
-def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
+def breakdown_of(trace: Trace, tree: StepTree) -> Breakdown:
     """Return the parts of steps whose stretches are known already."""
     every, parts = tree.windows, tree.parts_ns()
     absent = {}
     for rank in ranks(trace):
-        absent[rank] = _absent(
-            trace, np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD)), phase
-        )
+        absent[rank] = _absent(trace, np.flatnonzero((trace.rank == rank) & (trace.kind != Kind.OVERHEAD)))
     steps = []
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
@@ -109,7 +107,7 @@ def breakdown_of(trace: Trace, tree: StepTree, phase: Phases) -> Breakdown:
             )
         )
     missing = {part: reason for each in absent.values() for part, reason in each.items()}
-    notes = list(phase.notes)
+    notes = list(attribution(trace).notes)
     if not every.marked:
         notes.append("no steps were recorded: each rank's profile counts as one")
     return Breakdown(tuple(steps), missing, tuple(notes))
@@ -133,12 +131,12 @@ def _on_device(trace: Trace, rows: Ints) -> Ints:
     return rows[(trace.device[rows] >= 0) & among(*DEVICE_WORK)[trace.kind[rows]]]
 
 
-def _absent(trace: Trace, rows: Ints, phase: Phases) -> dict[str, str]:
+def _absent(trace: Trace, rows: Ints) -> dict[str, str]:
     """Return the parts that one rank's rows cannot show, with the reason."""
     kinds = set(distinct(trace.kind[rows]).tolist())
-    seen = set(distinct(phase.phase[rows]).tolist())
+    seen = set(distinct(attribution(trace).purpose[rows]).tolist())
     absent = {}
-    for part, needed in _PHASES.items():
+    for part, needed in _MODEL.items():
         if needed not in seen:
             absent[part] = f"nothing in the profile shows the {part}"
     if Kind.DATA_LOADING not in kinds:

@@ -30,9 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.idle import KERNEL_WAIT_NS
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import synchronizing_calls
 from stepscope.attribute.named import named
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Times
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
@@ -145,7 +146,7 @@ class TraceRows:
     above: Ints
     """For each of these, the row of the host event that it is nested in, -1 = none."""
     device: Ints
-    phase: npt.NDArray[np.int32]
+    purpose: npt.NDArray[np.uint8]
     waiting: Ints
     """Runtime calls in which the host waits for a device."""
     copying: npt.NDArray[np.bool_]
@@ -163,7 +164,7 @@ class TraceRows:
             host=host,
             above=np.where(above >= 0, nearest[above], -1) if len(host) else above,
             device=trace.device_work(),
-            phase=phases(trace).phase,
+            purpose=attribution(trace).purpose,
             waiting=synchronizing_calls(trace),
             copying=named(trace, _COPYING),
         )
@@ -273,7 +274,7 @@ class _Graph:
         self.row[:nodes] = np.where(jump | gap | (whose < 0), -1, host[whose])
         nodes_of_gaps = np.flatnonzero(gap & ~jump)
         self.row[nodes_of_gaps] = self._around(host[owner[nodes_of_gaps]], time[nodes_of_gaps - 1])
-        loading = self.rows.phase[host] == Phase.DATA_LOADING
+        loading = self.rows.purpose[host] == Purpose.LOADING
         self.bound[:nodes] = np.where(loading[whose], Bound.DATA_LOADING, Bound.HOST)
         self.bound[:nodes][gap] = Bound.HOST_GAP
         self.bound[:nodes][jump] = Bound.UNKNOWN
@@ -290,7 +291,7 @@ class _Graph:
         outer = self.depth == 0
         main = self.main_lane = self._main_lane()
         self.main_ends = self.end[outer & (self.lane == main)]
-        backward = self.rows.phase[self.host] == Phase.BACKWARD
+        backward = self.rows.purpose[self.host] == Purpose.BACKWARD
         others = distinct(self.lane[outer & backward])
         joined = np.append(others[others != main], main) if len(self.host) else others
         if len(joined) < 2:

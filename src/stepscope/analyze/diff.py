@@ -33,7 +33,6 @@ from stepscope.analyze.operators import operator_times
 from stepscope.analyze.rank_test import LEVEL, RankTest, rank_test
 from stepscope.analyze.views.build import operation_names
 from stepscope.analyze.views.measure import measure, owners
-from stepscope.attribute.phases import Phases, phases
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.step_tree import PARTS, StepTree, step_tree
 from stepscope.trace.model import Kind, Trace
@@ -265,12 +264,8 @@ class _Profile:
     trace: Trace
 
     @cached_property
-    def phases(self) -> Phases:
-        return phases(self.trace)
-
-    @cached_property
     def tree(self) -> StepTree:
-        return step_tree(self.trace, phase=self.phases)
+        return step_tree(self.trace)
 
 
 def step_table(trace: Trace) -> _Table:
@@ -286,7 +281,7 @@ def _step_table(side: _Profile) -> _Table:
 
 
 def _part_table(side: _Profile) -> _Table:
-    steps = breakdown_of(side.trace, side.tree, side.phases).steps
+    steps = breakdown_of(side.trace, side.tree).steps
     names = [part for part in PARTS if steps and all(step.parts_ns[part] is not None for step in steps)]
     time = np.array([[step.parts_ns[part] for step in steps] for part in names], np.float64)
     time = time.reshape(len(names), max(1, len(steps)) if names else 1)

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from stepscope.analyze.allocations import CHANGES, has_addresses, live_allocations
 from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory_category import Category, categories
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Times
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
@@ -136,10 +137,11 @@ class _Places:
         tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
         inside, stack = row >= 0, trace.memory.stack
         operator = np.where(inside, nearest[row], -1)
+        purpose = attribution(trace).purpose.astype(np.int64)
         return cls(
             np.where(inside, trace.scope[row], -1),
             np.where(operator >= 0, trace.name[operator], -1),
-            np.where(inside, phases(trace).phase[row], -1),
+            np.where(inside & (purpose[row] != Purpose.UNKNOWN), purpose[row], -1),
             np.where((stack < 0) & inside, trace.stack[row], stack),
         )
 
@@ -257,7 +259,7 @@ def _peak(
         before_bytes=max(0, level - held) if series.recorded and changes.any() else None,
         by_scope=_holders(scope, sizes, trace.scopes.text),
         by_operator=_holders(operator, sizes, lambda number: trace.strings[number]),
-        by_phase=_holders(phase, sizes, lambda number: Phase(number).name.lower()),
+        by_phase=_holders(phase, sizes, lambda number: Purpose(number).name.lower()),
         by_stack=_holders(stack, sizes, lambda number: trace.stacks.text(number, "\n")),
         by_category=None
         if category is None

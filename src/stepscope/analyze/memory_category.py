@@ -2,7 +2,7 @@
 
 The recorder's own category counts, as in PyTorch's memory timeline. Else it is derived for each
 allocation from the part of the step in which it was made
-(:mod:`stepscope.attribute.phases`, or the stack of a memory snapshot) and from how long it was held:
+(:mod:`stepscope.attribute.attribution`, or the stack of a memory snapshot) and from how long it was held:
 
 - made while data was loaded: input
 - made in the forward pass, or in no known part: an activation if the next backward pass began while it was
@@ -31,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.allocations import NEVER, freed_by, times_of
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
@@ -74,19 +75,24 @@ class Categories:
 
 
 _MAKING = -2
+_PART = np.full(len(Purpose), Purpose.UNKNOWN, np.int32)
+"""The part of the step of an event by its purpose."""
+_PART[[Purpose.FORWARD, Purpose.EVALUATING]] = Purpose.FORWARD
+_PART[[Purpose.BACKWARD, Purpose.OPTIMIZER]] = Purpose.BACKWARD, Purpose.OPTIMIZER
+_PART[[Purpose.LOADING, Purpose.PREPROCESSING]] = Purpose.LOADING
 
 _STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (Phase.DATA_LOADING, re.compile(r"utils/data/|pin_memory")),
+    (Purpose.LOADING, re.compile(r"utils/data/|pin_memory")),
     (_MAKING, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
-    (Phase.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\.py\(\d+\): forward$", re.MULTILINE)),
+    (Purpose.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\.py\(\d+\): forward$", re.MULTILINE)),
 )
 """Parts derived from stacks if events have none, the first that matches; :data:`_MAKING` is that of a
 module."""
 
 _OUTER: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (Phase.OPTIMIZER, re.compile(r"torch/optim/|/optimizers?/|optax/")),
+    (Purpose.OPTIMIZER, re.compile(r"torch/optim/|/optimizers?/|optax/")),
     (
-        Phase.BACKWARD,
+        Purpose.BACKWARD,
         re.compile(
             r"_engine_run_backward|torch/autograd/(__init__|function)\.py|torch/_tensor\.py\(\d+\): backward"
             r"|torch::autograd::(?:Engine|python::PythonEngine)::"
@@ -112,22 +118,22 @@ def categories(trace: Trace, rows: Ints) -> Categories | None:
         found.missing[made[found.category[made] == Category.UNKNOWN]] = Missing.RECORDER
         return found
     phase = made_in(trace, rows)
-    if not np.isin(phase[rows], (Phase.BACKWARD, Phase.OPTIMIZER, _MAKING)).any():
+    if not np.isin(phase[rows], (Purpose.BACKWARD, Purpose.OPTIMIZER, _MAKING)).any():
         return None
     _Judge(trace, rows, phase).judge(made, found)
     return found
 
 
 def made_in(trace: Trace, rows: Ints) -> npt.NDArray[np.int32]:
-    """Return the phase in which each row of the memory table happened; -1 = not known, -2 = made a module."""
+    """Return the part of the step of each row of the memory table; :data:`_MAKING` = made a module."""
     table = trace.memory
-    found = np.full(len(table), -1, np.int32)
+    found = np.full(len(table), Purpose.UNKNOWN, np.int32)
     inside = rows[table.row[rows] >= 0]
     if len(trace):
-        found[inside] = phases(trace).phase[table.row[inside]]
+        found[inside] = _PART[attribution(trace).purpose[table.row[inside]]]
     stack = table.stack.copy()
     stack[inside] = np.where(stack[inside] < 0, trace.stack[table.row[inside]], stack[inside])
-    left = rows[(found[rows] < 0) & (stack[rows] >= 0)]
+    left = rows[(found[rows] == Purpose.UNKNOWN) & (stack[rows] >= 0)]
     for number in distinct(stack[left]).tolist():
         found[left[stack[left] == number]] = _part_of(trace.stacks.text(number, "\n"))
     if len(left):
@@ -140,7 +146,7 @@ def _part_of(stack: str) -> int:
     innermost = max(last, key=lambda part: last[part])
     if last[innermost] >= 0:
         return innermost
-    return next((part for part, rule in _STACKS if rule.search(stack)), -1)
+    return next((part for part, rule in _STACKS if rule.search(stack)), Purpose.UNKNOWN)
 
 
 def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
@@ -150,8 +156,8 @@ def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[
     thread that called ``backward`` waits in it.
     """
     place = np.maximum.accumulate(np.where(bare, -1, np.arange(len(rows))))
-    last = np.where(place >= 0, found[rows[np.maximum(place, 0)]], -1)
-    found[rows[bare & (last == Phase.BACKWARD)]] = Phase.BACKWARD
+    last = np.where(place >= 0, found[rows[np.maximum(place, 0)]], Purpose.UNKNOWN)
+    found[rows[bare & (last == Purpose.BACKWARD)]] = Purpose.BACKWARD
 
 
 class _Judge:
@@ -162,7 +168,7 @@ class _Judge:
         rank = int(table.rank[rows[0]])
         self._time, self._phase, self._freed_by = table.time_ns, phase, freed_by(trace, rows)
         self._freed = times_of(trace, self._freed_by)
-        events = phases(trace).phase if len(trace) else np.zeros(0, np.int32)
+        events = _PART[attribution(trace).purpose]
         host = (trace.rank == rank) & (trace.device < 0)
         self._starts = {
             part: np.sort(
@@ -170,7 +176,7 @@ class _Judge:
                     (trace.start_ns[host & (events == part)], table.time_ns[rows[phase[rows] == part]])
                 )
             )
-            for part in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+            for part in (Purpose.FORWARD, Purpose.BACKWARD, Purpose.OPTIMIZER)
         }
         # What follows a step, such as its bookkeeping, is judged with it.
         self._steps = np.sort(trace.steps.start_ns[trace.steps.rank == rank])
@@ -181,9 +187,9 @@ class _Judge:
         """Set the category of some allocations, or the missing data for it."""
         part, until, time = self._phase[made], self._freed[made], self._time[made]
         end = self._next(self._steps[1:], time + 1)
-        optimizer = self._next(self._starts[Phase.OPTIMIZER], time)
-        backward = self._next(self._starts[Phase.BACKWARD], time)
-        forward = self._next(self._starts[Phase.FORWARD], time)
+        optimizer = self._next(self._starts[Purpose.OPTIMIZER], time)
+        backward = self._next(self._starts[Purpose.BACKWARD], time)
+        forward = self._next(self._starts[Purpose.FORWARD], time)
 
         def put(here: npt.NDArray[np.bool_], category: Category) -> None:
             found.category[made[here]] = category
@@ -192,26 +198,29 @@ class _Judge:
             found.category[made[here]], found.missing[made[here]] = Category.UNKNOWN, what
 
         lacks(np.ones(len(made), bool), Missing.PART)
-        put(part == Phase.DATA_LOADING, Category.INPUT)
+        put(part == Purpose.LOADING, Category.INPUT)
         put(part == _MAKING, Category.PARAMETER)
         marked = len(self._steps) > 0
         passed = optimizer if marked else np.where(optimizer < NEVER, optimizer, forward)
         updated = end if marked else np.minimum(forward, backward)
         for mine, limit, category in (
-            (Phase.FORWARD, backward, Category.ACTIVATION),
-            (Phase.BACKWARD, passed, Category.GRADIENT),
-            (Phase.OPTIMIZER, updated, Category.OPTIMIZER_STATE),
+            (Purpose.FORWARD, backward, Category.ACTIVATION),
+            (Purpose.BACKWARD, passed, Category.GRADIENT),
+            (Purpose.OPTIMIZER, updated, Category.OPTIMIZER_STATE),
         ):
             here, limit = part == mine, np.minimum(limit, end)
             put(here & (until < limit), Category.TEMPORARY)
             put(here & (until >= limit), category)
             open_end = here & (until == NEVER) & (limit == NEVER)
-            if mine == Phase.FORWARD and not marked:
+            if mine == Purpose.FORWARD and not marked:
                 lacks(open_end, Missing.BACKWARD)
             lacks(open_end & (time <= self._failed), Missing.END)
         # The backward pass frees what was kept for it, whoever made that: a loss is made in no module.
-        freed_in = np.where(self._freed_by[made] >= 0, self._phase[self._freed_by[made]], -1)
-        put((part == -1) & (until >= backward) & (freed_in == Phase.BACKWARD), Category.ACTIVATION)
+        freed_in = np.where(self._freed_by[made] >= 0, self._phase[self._freed_by[made]], Purpose.UNKNOWN)
+        put(
+            (part == Purpose.UNKNOWN) & (until >= backward) & (freed_in == Purpose.BACKWARD),
+            Category.ACTIVATION,
+        )
         found.missing[made[found.category[made] != Category.UNKNOWN]] = -1
 
     def _next(self, starts: Ints, time: Ints) -> npt.NDArray[np.int64]:

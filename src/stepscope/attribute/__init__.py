@@ -1,1 +1,1 @@
-"""What each instant of a profile was spent on, and whose code it was."""
+"""Each instant of a profile has one purpose; this package finds it, how it is known, and whose code ran."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.phases import Phase, phases
 from stepscope.attribute.spans import Ints
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -21,10 +20,14 @@ SAME_LINES = 0.5
 """Share of a program's time that is of lines of the model's forward pass."""
 
 
-def modules_without_gradients(trace: Trace) -> Ints:
+def modules_without_gradients(trace: Trace, backward: Ints) -> Ints:
     """Return the outermost calls of PyTorch modules without gradients after the backward pass of their step.
 
     PyTorch numbers operators for autograd if gradients are wanted: in these calls none has a number.
+
+    Args:
+        trace: Any trace.
+        backward: Rows of the operators of the backward pass.
     """
     table, nothing = trace.operators, np.zeros(0, np.int64)
     if trace.format != "kineto" or not len(trace.steps) or not (table.sequence >= 0).any():
@@ -35,7 +38,6 @@ def modules_without_gradients(trace: Trace) -> Ints:
     numbered = table.row[table.sequence >= 0]
     operators = np.flatnonzero(trace.kind == Kind.HOST_OP)
     without = (_within(trace, scopes, numbered) == 0) & (_within(trace, scopes, operators) > 0)
-    backward = np.flatnonzero((trace.kind == Kind.HOST_OP) & (phases(trace).phase == Phase.BACKWARD))
     return _after(trace, scopes[without], backward)
 
 

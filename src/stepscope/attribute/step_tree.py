@@ -29,8 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import COMMUNICATION, COPY
-from stepscope.attribute.phases import Phase, Phases, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Times
 from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.kernels import intervals, nesting, tree
@@ -44,10 +45,11 @@ _LAYERS = ("backward", "forward", "optimizer", "other", "communication", "copy",
 _BUSY, _BUSY_ELSEWHERE, _PRESENT, _NEVER = range(len(_LAYERS), len(_LAYERS) + 4)
 _PART_OF = np.array([PARTS.index(name) for name in _LAYERS] + [PARTS.index("idle")] * 3, np.int32)
 _COMMUNICATION, _COPY, _LOADING = (_LAYERS.index(name) for name in ("communication", "copy", "data_loading"))
-_OF_PHASE = np.array(
-    [_LAYERS.index(name) for name in ("other", "forward", "backward", "optimizer", "other")], np.int32
-)
-"""Layer of computation by :class:`Phase`, and last of none. Loading on a device is work of no phase."""
+_OF_PURPOSE = np.full(len(Purpose), _LAYERS.index("other"), np.int32)
+"""Layer of computation by its :class:`~stepscope.attribute.purpose.Purpose`."""
+_OF_PURPOSE[[Purpose.FORWARD, Purpose.BACKWARD, Purpose.OPTIMIZER]] = (
+    _LAYERS.index("forward"), _LAYERS.index("backward"), _LAYERS.index("optimizer")
+)  # fmt: skip
 
 _FRAMES = (Kind.PYTHON_FRAME, Kind.MODULE_SCOPE, Kind.ANNOTATION, Kind.OTHER)
 _BESIDE = (Kind.STEP, Kind.OVERHEAD)
@@ -105,16 +107,10 @@ class StepTree:
         return sums.astype(np.int64).reshape(len(self.windows), size)
 
 
-def step_tree(trace: Trace, *, phase: Phases | None = None) -> StepTree:
-    """Return the event of each instant of every rank's steps; if none were marked, of all its work.
-
-    Args:
-        trace: Any trace.
-        phase: Its phases, if they are known already.
-    """
-    phase = phase or phases(trace)
+def step_tree(trace: Trace) -> StepTree:
+    """Return the event of each instant of every rank's steps; if none were marked, of all its work."""
     every = windows(trace)
-    found = [_rank(trace, rank, every, phase) for rank in ranks(trace)]
+    found = [_rank(trace, rank, every) for rank in ranks(trace)]
     columns = (
         [np.concatenate(column) for column in zip(*found, strict=True)]
         if found
@@ -170,7 +166,7 @@ def _with_sampled_frames(trace: Trace, rows: Ints) -> Ints:
     return np.union1d(stepping, np.argmax(np.bincount(trace.lane[frames], weights=trace.self_ns[frames])))
 
 
-def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints, Times, Times, Ints, Ints]:
+def _rank(trace: Trace, rank: int, every: Windows) -> tuple[Ints, Times, Times, Ints, Ints]:
     """Return window, start, end, row and part of one rank's stretches."""
     places = np.flatnonzero(every.rank == rank)
     if not len(places):
@@ -179,7 +175,7 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
     mine = (trace.rank == rank) & (trace.start_ns < last.max()) & (trace.end_ns > first.min())
     rows = np.flatnonzero(mine & ~among(*_BESIDE)[trace.kind])
     stepping = _with_sampled_frames(trace, np.flatnonzero(trace.rank == rank))
-    layer = _row_layers(trace, rank, rows, stepping, phase)
+    layer = _row_layers(trace, rank, rows, stepping)
     rows = rows[layer[rows] < _NEVER]
     # Of one layer the stepping threads come first, then all others in the order of their lanes.
     lane = trace.lane[rows].astype(np.int64) + np.where(
@@ -193,9 +189,9 @@ def _rank(trace: Trace, rank: int, every: Windows, phase: Phases) -> tuple[Ints,
     return _clipped(places, first, last, *seen[:3], _PART_OF[layer_of_key[seen[3]]])
 
 
-def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phases) -> Int32:
+def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints) -> Int32:
     """Return each row's layer, the first of its own and its containers'; _NEVER for other rows."""
-    kind = trace.kind[rows]
+    kind, purpose = trace.kind[rows], attribution(trace).purpose[rows]
     on_device = (trace.device[rows] >= 0) & among(*DEVICE_WORK)[kind]
     has_device = bool(((trace.rank == rank) & (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind]).any())
     own = np.full(len(rows), _NEVER, np.int32)
@@ -210,11 +206,11 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints, phase: Phas
     loading = (kind == Kind.DATA_LOADING) & host & np.isin(trace.lane[rows], lanes)
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
-        computes = host & (kind == Kind.HOST_OP) & (phase.phase[rows] != Phase.DATA_LOADING)
+        computes = host & (kind == Kind.HOST_OP) & (purpose != Purpose.LOADING)
         # The operator that takes an element from a pipeline only waits for it.
         loads = (trace.kind[everything] == Kind.DATA_LOADING) & (trace.duration_ns[everything] > 0)
         computes &= ~around(trace, everything[loads & np.isin(trace.lane[everything], lanes)])[rows]
-    own[computes] = _OF_PHASE[phase.phase[rows[computes]]]
+    own[computes] = _OF_PURPOSE[purpose[computes]]
     own[among(*COMMUNICATION)[kind]] = _COMMUNICATION
     own[among(*COPY)[kind]] = _COPY
     own[loading] = _LOADING

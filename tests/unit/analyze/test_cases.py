@@ -32,8 +32,9 @@ from stepscope.analyze.views.dataflow import node_names
 from stepscope.analyze.views.measure import _collectives, measure
 from stepscope.analyze.views.memory import memory_report
 from stepscope.analyze.views.steps import trace_steps
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import synchronizing_calls
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.step_tree import PARTS
 from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError, StepscopeError
@@ -187,12 +188,11 @@ def overlaps(trace):
     return [*overlap(trace), "by step, and what blocks", *blocking(trace, by_step)]
 
 
-def named_phases(trace):
-    found = phases(trace)
+def purposes(trace):
     return {
-        f"{row} {trace.name_of(row)}": Phase(phase).name
-        for row, phase in enumerate(found.phase)
-        if phase >= 0
+        f"{row} {trace.name_of(row)}": Purpose(purpose).name
+        for row, purpose in enumerate(attribution(trace).purpose)
+        if purpose
     }
 
 
@@ -227,7 +227,7 @@ def shown(answer: Answer):
 
 
 QUESTIONS = {
-    "breakdown": breakdown, "phases": named_phases, "overlap": overlaps, "idle": idle, "launches": launches,
+    "breakdown": breakdown, "purposes": purposes, "overlap": overlaps, "idle": idle, "launches": launches,
     "windows": lambda trace: [windows(trace).marked, windows(trace).start_ns, windows(trace).end_ns],
     "queue": queued, "input": input_waits, "path": critical_paths, "kernels": kernel_details,
     "roofline": roofline,

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stepscope.attribute.activity import Activities, Activity
+from stepscope.attribute.activity import Activities
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.spans import Spans
+from stepscope.attribute.table import ACTIVITIES
 from stepscope.trace.sampled import Samples
 
 HOME = "/home/u/torch"  # a folder with a library's name
@@ -97,15 +99,15 @@ def test_a_thread_without_a_processor_waits() -> None:
 def test_activities_are_seen_where_enough_samples_tell(make, times, expected) -> None:
     trace = make.build([make.event("aten::add", make.Kind.HOST_OP, 0, 5)])
     activities = Activities(trace, [sampled(1, *[3] * times)])
-    assert activities.spans(0, Activity.SAVING).measure_ns == expected
+    assert activities.spans(0, Purpose.SAVING).measure_ns == expected
     assert activities.spans(0).measure_ns == expected
 
 
 def test_what_an_event_says_comes_before_samples(make) -> None:
     trace = make.build([make.event("data_loading", make.Kind.DATA_LOADING, 0, 30)])
     activities = Activities(trace, [sampled(3, 3, 3, 3)])
-    assert activities.spans(0, Activity.LOADING).measure_ns == 30
-    assert activities.spans(0, Activity.SAVING).measure_ns == 10
+    assert activities.spans(0, Purpose.LOADING).measure_ns == 30
+    assert activities.spans(0, Purpose.SAVING).measure_ns == 10
 
 
 def test_lines_of_workers_are_summed_over_them() -> None:
@@ -155,28 +157,28 @@ def calling(*texts: str, own="/u/train.py(9): keep") -> Sampled:
 @pytest.mark.parametrize(
     ("text", "activity"),
     [
-        ("<call of pickle.dump>", Activity.SAVING),
-        ("<call of cloudpickle.dumps>", Activity.SAVING),
-        ("<call of joblib.dump>", Activity.SAVING),
-        ("<call of weights.tofile>", Activity.SAVING),
-        ("/v/lib/python3.11/site-packages/flax/serialization.py(3): to_bytes", Activity.SAVING),
-        ("<call of print>", Activity.LOGGING),
-        ("<call of .writerows>", Activity.LOGGING),
-        ("<call of sys.stdout.write>", Activity.LOGGING),
-        ("<call of file.write>", Activity.LOGGING),
-        ("<call of json.dumps>", Activity.LOGGING),
-        ("<call of orjson.dumps>", Activity.LOGGING),
-        ("<call of cv2.imwrite>", Activity.LOGGING),
-        ("/u/lib/python3.11/pathlib.py(9): write_text", Activity.LOGGING),
-        ("/u/lib/python3.11/json/__init__.py(9): dump", Activity.LOGGING),
-        ("/v/site-packages/pandas/core/generic.py(9): to_csv", Activity.LOGGING),
-        ("/v/site-packages/pandas/core/frame.py(9): to_parquet", Activity.LOGGING),
-        ("/v/site-packages/polars/dataframe/frame.py(9): write_ndjson", Activity.LOGGING),
-        ("/v/site-packages/pyarrow/parquet/core.py(9): write_table", Activity.LOGGING),
-        ("/v/site-packages/PIL/Image.py(9): save", Activity.LOGGING),
-        ("/v/site-packages/torchvision/utils.py(9): save_image", Activity.LOGGING),
-        ("/v/site-packages/imageio/v3.py(9): imwrite", Activity.LOGGING),
-        ("/v/site-packages/PIL/Image.py(9): resize", Activity.PREPROCESSING),
+        ("<call of pickle.dump>", Purpose.SAVING),
+        ("<call of cloudpickle.dumps>", Purpose.SAVING),
+        ("<call of joblib.dump>", Purpose.SAVING),
+        ("<call of weights.tofile>", Purpose.SAVING),
+        ("/v/lib/python3.11/site-packages/flax/serialization.py(3): to_bytes", Purpose.SAVING),
+        ("<call of print>", Purpose.LOGGING),
+        ("<call of .writerows>", Purpose.LOGGING),
+        ("<call of sys.stdout.write>", Purpose.LOGGING),
+        ("<call of file.write>", Purpose.LOGGING),
+        ("<call of json.dumps>", Purpose.LOGGING),
+        ("<call of orjson.dumps>", Purpose.LOGGING),
+        ("<call of cv2.imwrite>", Purpose.LOGGING),
+        ("/u/lib/python3.11/pathlib.py(9): write_text", Purpose.LOGGING),
+        ("/u/lib/python3.11/json/__init__.py(9): dump", Purpose.LOGGING),
+        ("/v/site-packages/pandas/core/generic.py(9): to_csv", Purpose.LOGGING),
+        ("/v/site-packages/pandas/core/frame.py(9): to_parquet", Purpose.LOGGING),
+        ("/v/site-packages/polars/dataframe/frame.py(9): write_ndjson", Purpose.LOGGING),
+        ("/v/site-packages/pyarrow/parquet/core.py(9): write_table", Purpose.LOGGING),
+        ("/v/site-packages/PIL/Image.py(9): save", Purpose.LOGGING),
+        ("/v/site-packages/torchvision/utils.py(9): save_image", Purpose.LOGGING),
+        ("/v/site-packages/imageio/v3.py(9): imwrite", Purpose.LOGGING),
+        ("/v/site-packages/PIL/Image.py(9): resize", Purpose.PREPROCESSING),
         ("/v/site-packages/pandas/core/frame.py(9): to_numpy", None),
         ("/v/site-packages/pandas/io/parsers/readers.py(9): read_csv", None),
         ("/u/lib/python3.11/json/__init__.py(9): loads", None),
@@ -185,12 +187,12 @@ def calling(*texts: str, own="/u/train.py(9): keep") -> Sampled:
         ("/u/lib/python3.11/pathlib.py(9): read_text", None),
         ("/v/site-packages/torch/_functorch/vmap.py(9): vmap_impl", None),
         ("/v/site-packages/torch/_functorch/eager_transforms.py(9): grad_impl", None),
-        ("/v/site-packages/torch/_functorch/_aot_autograd/graph_capture.py(9): capture", Activity.COMPILING),
+        ("/v/site-packages/torch/_functorch/_aot_autograd/graph_capture.py(9): capture", Purpose.COMPILING),
         ("/v/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py(9): wrap", None),
-        ("/v/site-packages/torch/_functorch/partitioners.py(9): cut", Activity.COMPILING),
-        ("/v/site-packages/torch/_inductor/graph.py(9): run", Activity.COMPILING),
+        ("/v/site-packages/torch/_functorch/partitioners.py(9): cut", Purpose.COMPILING),
+        ("/v/site-packages/torch/_inductor/graph.py(9): run", Purpose.COMPILING),
         ("/v/site-packages/torch/_dynamo/eval_frame.py(9): _fn", None),
-        ("/v/site-packages/transformers/trainer.py(9): evaluate", Activity.EVALUATING),
+        ("/v/site-packages/transformers/trainer.py(9): evaluate", Purpose.EVALUATING),
         ("/v/site-packages/transformers/trainer.py(9): _maybe_log_save_evaluate", None),
         ("<call of sorted>", None),
         ("<call of pickle.load>", None),
@@ -203,7 +205,7 @@ def test_what_a_line_calls_tells_what_it_is_for(make, text, activity) -> None:
     """Whatever the functions of the program are called."""
     trace = make.build([make.event("aten::add", make.Kind.HOST_OP, 0, 1)])
     activities = Activities(trace, [calling(*[text] * 4)])
-    for each in Activity:
+    for each in {rule.purpose for rule in ACTIVITIES}:
         assert activities.spans(0, each).measure_ns == (40 if each is activity else 0)
 
 

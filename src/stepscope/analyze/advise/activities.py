@@ -27,8 +27,8 @@ from stepscope.analyze.advise.workers import (
     has_workers,
     workers_of,
 )
-from stepscope.attribute.activity import Activity
 from stepscope.attribute.device import rows_spans
+from stepscope.attribute.purpose import Purpose as Activity
 from stepscope.attribute.source_lines import Share, callers
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct

@@ -23,7 +23,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
-from stepscope.attribute.activity import Activity
+from stepscope.attribute.purpose import Purpose as Activity
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.windows import NO_STEP, Windows
 

@@ -15,12 +15,12 @@ import numpy as np
 from stepscope.analyze.advise.finding import Abstain, Case, Facts, Finding, judged, lines_told
 from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
-from stepscope.attribute.activity import BLOCKS
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.sampled import FEWEST
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.table import BLOCKS
 from stepscope.trace.model import Kind, among
 
 RULE = "blocking-call"

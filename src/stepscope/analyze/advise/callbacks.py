@@ -11,9 +11,9 @@ import numpy as np
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import show
 from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.attribute.attribution import pipeline_lanes
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.phases import pipeline_lanes
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind, among
 

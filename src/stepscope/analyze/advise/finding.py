@@ -15,7 +15,6 @@ from stepscope.analyze.dependencies import Graphs
 from stepscope.analyze.memory import DeviceMemory, memory
 from stepscope.analyze.views.measure import Measures, measure
 from stepscope.attribute.activity import Activities
-from stepscope.attribute.phases import Phases, phases
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints
@@ -160,19 +159,14 @@ class Facts:
         return measure(self.timeline, tree=self.step_tree)
 
     @cached_property
-    def phases(self) -> Phases:
-        """Which part of a step each event belongs to."""
-        return phases(self.timeline)
-
-    @cached_property
     def step_tree(self) -> StepTree:
         """The event that each instant of the steps belongs to."""
-        return step_tree(self.timeline, phase=self.phases)
+        return step_tree(self.timeline)
 
     @cached_property
     def breakdown(self) -> Breakdown:
         """The breakdown of each step's time."""
-        return breakdown_of(self.timeline, self.step_tree, self.phases)
+        return breakdown_of(self.timeline, self.step_tree)
 
     @cached_property
     def sampled(self) -> dict[int, Sampled]:

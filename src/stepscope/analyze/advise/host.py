@@ -31,9 +31,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, made_of_samples, open_line, with_line
 from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
@@ -485,7 +486,7 @@ def _action(facts: Facts, rule: str, case: Case) -> str:
 
 def _optimizer_remedy(trace: Trace, waited: Waited) -> list[str]:
     """Return which optimizer would launch less, if its operators take enough of the steps."""
-    if Phase.OPTIMIZER not in phases(trace).seen:
+    if Purpose.OPTIMIZER not in attribution(trace).seen:
         return []
     rows = optimizer_rows(trace, waited)
     if rows_spans(trace, rows).intersect(waited.spans).measure_ns < WORTH * waited.wall_ns:
@@ -511,17 +512,17 @@ def _torch(*, graphs: bool, compiled: bool, optimizer: list[str]) -> str:
 
 def optimizer_calls(trace: Trace, waited: Waited) -> Ints:
     """Return the outermost events of the optimizer in the steps: its own mark, with the Python within it."""
-    phase = phases(trace).phase
+    purpose = attribution(trace).purpose
     called = among(Kind.HOST_OP, Kind.ANNOTATION)[trace.kind]
-    mine = np.flatnonzero((phase == Phase.OPTIMIZER) & called & (trace.lane == waited.lane))
+    mine = np.flatnonzero((purpose == Purpose.OPTIMIZER) & called & (trace.lane == waited.lane))
     mine = mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]
     return outermost(trace, mine)
 
 
 def optimizer_rows(trace: Trace, waited: Waited) -> Ints:
     """Return the operators of the optimizer on the main thread, in the steps."""
-    phase = phases(trace).phase
+    purpose = attribution(trace).purpose
     mine = np.flatnonzero(
-        (phase == Phase.OPTIMIZER) & (trace.kind == Kind.HOST_OP) & (trace.lane == waited.lane)
+        (purpose == Purpose.OPTIMIZER) & (trace.kind == Kind.HOST_OP) & (trace.lane == waited.lane)
     )
     return mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]

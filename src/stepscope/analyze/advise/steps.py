@@ -21,7 +21,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
-from stepscope.attribute.activity import Activity
+from stepscope.attribute.purpose import Purpose as Activity
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import NO_STEP, Windows, ranks

@@ -12,9 +12,10 @@ import numpy as np
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
 from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
-from stepscope.attribute.activity import WRAPPERS, Activities, Activity
+from stepscope.attribute.activity import WRAPPERS, Activities
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import executor_lanes, rows_spans
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.purpose import Purpose as Activity
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
 from stepscope.attribute.spans import Ints, Spans
@@ -139,7 +140,7 @@ class Waited:
             span: Gives the time of some of them.
         """
         trace = self.trace
-        behind = phases(trace).phase[rows] == Phase.BACKWARD
+        behind = attribution(trace).purpose[rows] == Activity.BACKWARD
         forwards = distinct(trace.forward[rows[behind]])
         ahead = outermost(trace, forwards[(forwards >= 0) & (trace.lane[forwards] == self.lane)])
         forward = span(ahead) if len(ahead) else Spans.empty()

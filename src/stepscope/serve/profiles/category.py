@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.purpose import Purpose
 from stepscope.serve.profiles.types import Category
 from stepscope.trace.model import Kind, Trace
 
@@ -19,26 +20,26 @@ _OF_KIND: dict[Kind, Category] = {
     Kind.COLLECTIVE: "collective", Kind.SEND_RECV: "collective", Kind.DATA_LOADING: "loading",
     Kind.STEP: "step", Kind.SYNC: "wait", Kind.OVERHEAD: "other", Kind.OTHER: "other",
 }  # fmt: skip
-_OF_PHASE: dict[Phase, Category] = {
-    Phase.DATA_LOADING: "loading", Phase.FORWARD: "forward", Phase.BACKWARD: "backward",
-    Phase.OPTIMIZER: "optimizer",
+_OF_PURPOSE: dict[Purpose, Category] = {
+    Purpose.LOADING: "loading", Purpose.FORWARD: "forward", Purpose.BACKWARD: "backward",
+    Purpose.OPTIMIZER: "optimizer",
 }  # fmt: skip
 
 
 def categories(trace: Trace) -> npt.NDArray[np.uint8]:
     """Return the category of every event, as its number.
 
-    Kernels take the colour of their phase. So do operators of a rank without a device: there they are the
+    Kernels take the colour of their purpose. So do operators of a rank without a device: there they are the
     work itself.
     """
     table = np.zeros(256, np.uint8)
     for kind, name in _OF_KIND.items():
         table[kind] = _NUMBER[name]
     found = table[trace.kind]
-    phase = phases(trace).phase
+    purpose = attribution(trace).purpose
     with_device = np.unique(trace.rank[trace.device_work()])
     work = trace.kind == Kind.KERNEL
     work |= np.isin(trace.kind, (Kind.HOST_OP, Kind.MODULE_SCOPE)) & ~np.isin(trace.rank, with_device)
-    for one, name in _OF_PHASE.items():
-        found[work & (phase == one)] = _NUMBER[name]
+    for one, name in _OF_PURPOSE.items():
+        found[work & (purpose == one)] = _NUMBER[name]
     return found

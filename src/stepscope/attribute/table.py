@@ -1,0 +1,447 @@
+"""Names that tell a purpose: one table of rules, each with a name that it is made for.
+
+Three parts, because what lies within an event depends on its purpose. The model's purposes are those of the
+nearest event around that has one. An activity holds everything in it: a copy made while a checkpoint is
+written belongs to the checkpoint. A wait is the own time of the event alone.
+
+A rule is searched for, not matched whole; of one part the first that is found counts.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from stepscope.attribute.device import SYNCHRONIZING
+from stepscope.attribute.purpose import Purpose, Source
+
+
+class Rule(NamedTuple):
+    """Names of one purpose.
+
+    Attributes:
+        purpose: It.
+        pattern: A regular expression.
+        example: A name as it is recorded, which a test looks up.
+        source: How such a name makes the purpose known, if its kind does not say it.
+    """
+
+    purpose: Purpose
+    pattern: str
+    example: str
+    source: Source | None = None
+
+
+_OPTIMIZERS = r"(?:Ada\w+|Momentum|SGD|RMSProp\w*|Ftrl\w*|GradientDescent|Lion|Lamb)"
+
+MODEL: tuple[Rule, ...] = (
+    # PyTorch: torch.optim's own annotations, and those of the usual hand-made ones
+    Rule(Purpose.OPTIMIZER, r"^Optimizer\.(?:step|zero_grad)#", "Optimizer.step#AdamW.step", Source.RECORDED),
+    Rule(Purpose.OPTIMIZER, r"(?i:^\W*optimi[sz]er(?:[ _.]?(?:step|update|pass))?\W*$)", "## optimizer ##"),
+    Rule(
+        Purpose.BACKWARD,
+        r"^(?:autograd::engine::evaluate_function|torch::autograd::)",
+        "autograd::engine::evaluate_function: AddmmBackward0",
+        Source.LINK,
+    ),
+    Rule(Purpose.BACKWARD, r"^\w+Backward\d*$", "AddmmBackward0", Source.LINK),
+    Rule(Purpose.BACKWARD, r"(?i:^\W*(?:loss[ _.]?)?backward(?:[ _.]?(?:step|pass))?\W*$)", "backward pass"),
+    Rule(
+        Purpose.BACKWARD,
+        r"^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*backward",
+        "FullyShardedDataParallel._post_backward_hook",
+    ),
+    Rule(
+        Purpose.FORWARD,
+        r"^(?:DistributedDataParallel|FullyShardedDataParallel|FSDP)\W+\w*forward",
+        "DistributedDataParallel.forward",
+    ),
+    Rule(Purpose.FORWARD, r"(?i:^\W*(?:model[ _.]?)?forward(?:[ _.]?(?:step|pass))?\W*$)", "## forward ##"),
+    # JAX: the transformations that made an operator are part of its name
+    Rule(Purpose.BACKWARD, r"\btranspose\(", "jit(step)/transpose(jvp(loss))/dot_general", Source.LINK),
+    Rule(Purpose.FORWARD, r"\bjvp\(", "jit(step)/jvp(loss)/dot_general", Source.LINK),
+    # TensorFlow and Keras: name scopes, and operators that update variables
+    Rule(
+        Purpose.BACKWARD,
+        r"(?:^|/)(?:gradients?(?:_\d+)?|gradient_tape)(?:/|$)",
+        "gradient_tape/model/dense/MatMul",
+    ),
+    Rule(
+        Purpose.OPTIMIZER,
+        r"(?:^|/)(?:Resource)?(?:Sparse)?Apply" + _OPTIMIZERS,
+        "Adam/ResourceApplyAdam",
+    ),
+    Rule(Purpose.OPTIMIZER, r"(?:^|/)" + _OPTIMIZERS + r"(?:_\d+)?(?:/|$)", "train/Adam/mul"),
+)
+"""Names of the model's parts."""
+
+_FILE = r"(?:^|/|\$)"
+_FORMATS = (
+    "csv|json|ndjson|jsonl|parquet|excel|feather|hdf|hdf5|pickle|sql|html|markdown|latex|netcdf|ipc|avro|zarr"
+)
+"""Formats into which libraries of tables write them."""
+
+ACTIVITIES: tuple[Rule, ...] = (
+    Rule(
+        Purpose.LOADING,
+        r"(?:^|/)torch/utils/data/(?:dataloader|_utils/\w+)\.py\(\d+\): (?:__next__|_next_data|fetch"
+        r"|_try_get_data|_get_data|__iter__)"
+        r"|__next__ \((?:.*/)?dataloader\.py:\d+\)|^IteratorGetNext|tf_data"
+        r"|iterator_ops\.py[:(]\d+\)?:? (?:__next__|next)"
+        r"|\$(?:py_dataset_adapter|data_adapter\w*|\w+_data_adapter|\w+_loader_adapter)\.py:\d+ "
+        r"|(?:^|/)keras/src/trainers/data_adapters/\S+\.py[:(]",
+        "torch/utils/data/dataloader.py(628): __next__",
+    ),
+    Rule(
+        Purpose.PROFILING,
+        r"(?:^|/)torch/(?:profiler|autograd)/profiler\w*\.py\(\d+\): (?:start\w*|stop\w*|__enter__"
+        r"|__exit__|step|_transit_action"
+        r"|prepare_trace|export_\w+|_?enable\w*|_?disable\w*|toggle_\w+)$",
+        "torch/profiler/profiler.py(704): step",
+    ),
+    Rule(
+        Purpose.PROFILING,
+        rf"{_FILE}profiler\.py[:(]\d+\)?:? (?:start_trace|stop_trace|start_server|_?stop_and_\w+)",
+        "$profiler.py:101 start_trace",
+    ),
+    Rule(
+        Purpose.PROFILING,
+        r"<built-in (?:method|function) (?:_(?:enable|disable)_profiler|_prepare_profiler|start_trace"
+        r"|stop_trace)",
+        "<built-in method _disable_profiler of PyCapsule object at 0x7f>",
+    ),
+    Rule(
+        Purpose.PROFILING,
+        r"ProfilerSession|cu(?:da|pti)ProfilerSt|^Activity Buffer Request$|^Buffer Flush$|^Instrumentation$",
+        "Activity Buffer Request",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"\((?:dynamo_timed|compile_time)\)$|^TorchDynamo Cache Lookup$",
+        "_compile.compile_inner (dynamo_timed)",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"(?:^|/)torch/_(?:dynamo|inductor)/(?!eval_frame|external_utils|backends/debugging"
+        r"|runtime_wrappers|output_code|utils\.py|cudagraph_trees|runtime|hooks|decorators"
+        r"|create_parameter_op)\S+\.py\(",
+        "torch/_dynamo/convert_frame.py(600): compile",
+    ),
+    # Not vmap, grad and jvp, which run eagerly.
+    Rule(
+        Purpose.COMPILING,
+        r"(?:^|/)torch/_functorch/(?:_aot_autograd/(?!runtime_wrappers|utils)|partitioners|compilers)\S*\.py\(",
+        "torch/_functorch/partitioners.py(80): default_partition",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"(?:^|/)triton/compiler/\S+\.py\(\d+\): (?:compile|make_\w+|ast_to_ttir)\b|(?:^"
+        r"|/)triton/runtime/(?:jit|autotuner)\.py\(\d+\): (?:_do_compile|compile|bench)",
+        "triton/compiler/compiler.py(226): compile",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"(?:^|[ :$/])(?:backend_compile|XlaCompile\w*|Xla[A-Z]?\w*Compile|PjRt\w*Compile\w*"
+        r"|BackendCompile|CompileToBackend\w*)",
+        "XlaCompile",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"(?:Cpu|Gpu|Tpu|NVPTX|AMDGPU)Compiler::|HloPassPipeline|RunHloPasses|RunBackend|LocalClient::Compile|XlaBuilder",
+        "NVPTXCompiler::CompileTargetBinary",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"TfrtCpuClient::Compile|PjRtClient::Compile|CommonPjRtClient::Compile|::CompileAndLoad|::Compile(?:Single|Module)?\b",
+        "TfrtCpuClient::Compile",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"trace_to_jaxpr|lower_sharding_computation|lower_jaxpr_to_module|compile_or_get_cached|_pjit_lower|pjit\.lower",
+        "$pjit.py:99 _pjit_lower",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"\$?(?:compiler|mlir|partial_eval)\.py[:(]\d+\)?:? (?:backend_compile|compile_or_get_cached"
+        r"|lower_\w+|trace_to_\w+)",
+        "$partial_eval.py:20 trace_to_subjaxpr",
+    ),
+    # Calls of what is traced already go through the same modules: only making a new function counts.
+    Rule(
+        Purpose.COMPILING,
+        r"(?:^|/)tensorflow/\S*polymorphic_function/(?:trac\w+|polymorphic_function|compiler_ir)\.py\(\d+\): "
+        r"(?:_create_concrete_function|_create_implements_attribute|from_\w+_graph)$",
+        "tensorflow/python/eager/polymorphic_function/tracing_compilation.py(300): _create_concrete_function",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"tracing_compil\w+\.py:\d+ _create_concrete_function|^tf\.function-graph_building$"
+        r"|(?:^|/)tensorflow/\S*framework/func_graph\.py\(\d+\): func_graph_from_py_func$",
+        "tf.function-graph_building",
+    ),
+    Rule(
+        Purpose.COMPILING,
+        r"^(?:nvrtc|hiprtc)Compile\w*|^cuModuleLoad\w*|^hipModuleLoad\w*|^cuLibraryLoad\w*",
+        "nvrtcCompileProgram",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"(?:^|/)torch/serialization\.py\(\d+\): save$|(?:^"
+        r"|/)torch/distributed/checkpoint/\S+\.py\(\d+\): (?:save|async_save)",
+        "torch/serialization.py(850): save",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"^(?!.*load)(?:.*[ :.#/])?(?:save_checkpoint|save_model|save_weights|save_pretrained|save_state"
+        r"|_save_checkpoint"
+        r"|checkpoint_save|write_checkpoint|saving_checkpoint)\b",
+        "train.py(40): save_checkpoint",
+    ),
+    Rule(
+        Purpose.SAVING, r"^(?:ss|stepscope)?[./ ]?(?:checkpoint|checkpointing|save checkpoint)$", "checkpoint"
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"(?:^|/)orbax/\S+\.py\(\d+\): save|(?:^|/)safetensors/\S+\.py\(\d+\): save|^(?:\S*/)?SaveV2$"
+        r"|MergeV2Checkpoints|SaveTensors",
+        "orbax/checkpoint/checkpointer.py(90): save",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"(?:^|/)tensorflow/python/(?:checkpoint/(?:checkpoint\w*|functional_saver)|training/saver"
+        r"|saved_model/save)\.py\(\d+\): (?:_?save\w*|_?write\w*)$",
+        "tensorflow/python/training/saver.py(700): save",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"(?:^|/)keras/\S*(?:saving|hdf5|legacy)\S*\.py\(\d+\): (?:_?save\w*|export)$"
+        r"|(?:^|/)h5py/\S+\.py\(\d+\): create_dataset$",
+        "keras/src/legacy/saving/legacy_h5_format.py(20): save_model_to_hdf5",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"\bsave \((?:.*/)?(?:serialization|saving_api|checkpointer)\.py:\d+\)",
+        "save (torch/serialization.py:850)",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"\$(?:serialization|saving_api|checkpointer|checkpoint)\.py:\d+ (?:save|_save|write)\w*",
+        "$checkpoint.py:30 save",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"numpy/lib/\S*npyio\S*\.py\(\d+\): savez?(?:_compressed)?$",
+        "numpy/lib/npyio.py(500): savez",
+    ),
+    # What puts any object into bytes: in a loop of training, weights or a state.
+    Rule(
+        Purpose.SAVING,
+        r"^<call of (?:\w+\.)*(?:_?pickle|cPickle|cloudpickle|dill|joblib|msgpack|marshal)"
+        r"\.(?:dumps?|packb?)>$|^<call of .*\.tofile>$",
+        "<call of pickle.dump>",
+    ),
+    Rule(
+        Purpose.SAVING,
+        r"(?:^|/)(?:cloudpickle|dill|joblib|flax)/\S*(?:pickle|_dill|serialization)\S*\.py\(\d+\): "
+        r"(?:_?dumps?|to_bytes|msgpack_serialize)$|(?:^|/)pickle\.py\(\d+\): (?:dump|save)$",
+        "flax/serialization.py(70): to_bytes",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        rf"{_FILE}logging/__init__\.py\(\d+\): (?:debug|info|warning|error|critical|exception|log|_log)$",
+        "logging/__init__.py(1400): info",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"<built-in (?:method|function) print\b|^<call of (?:(?:builtins|rich|pprint)\.)?p?print>$",
+        "<built-in method print of module object at 0x7f>",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"^<call of (?:.*\.)?(?:writerows?|to_csv|write(?:lines|_text|_bytes)?)>$"
+        r"|(?:^|/)pprint\.py\(\d+\): |(?:^|/)pathlib(?:/\w+)?\.py\(\d+\): write_(?:text|bytes)$",
+        "<call of csv_writer.writerow>",
+    ),
+    # What puts results into files: tables, JSON, pictures, sounds.
+    Rule(
+        Purpose.LOGGING,
+        rf"(?:^|/)(?:pandas|polars|pyarrow|fastparquet|openpyxl|xarray|zarr)/\S+\.py\(\d+\): "
+        rf"(?:to_(?:{_FORMATS})|(?:write|sink)_(?:{_FORMATS}|table)|save)$",
+        "pandas/core/generic.py(3700): to_csv",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"(?:^|/)(?:json|simplejson)/__init__\.py\(\d+\): dumps?$"
+        r"|(?:^|/)yaml/__init__\.py\(\d+\): \w*dump\w*$"
+        r"|^<call of (?:\w+\.)*(?:json|simplejson|orjson|ujson|rapidjson|yaml|toml\w*)\.\w*dumps?>$",
+        "json/__init__.py(120): dump",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"(?:^|/)PIL/Image\.py\(\d+\): save$"
+        r"|(?:^|/)torchvision/utils\.py\(\d+\): (?:save_image|make_grid)$"
+        r"|(?:^|/)(?:imageio|skimage|soundfile|plotly|scipy/io)\S*\.py\(\d+\): "
+        r"(?:m?imwrite|m?imsave|write\w*)$"
+        r"|^<call of (?:.*\.)?(?:imwrite|imsave|savefig|savetxt|write_(?:png|jpeg|video|image|html))>$"
+        r"|numpy/lib/\S*npyio\S*\.py\(\d+\): savetxt$",
+        "PIL/Image.py(2400): save",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"(?:^|/)(?:tensorboard|tensorboardX|wandb|mlflow|comet_ml|aim)/\S+\.py\(\d+\): ",
+        "wandb/sdk/wandb_run.py(1500): log",
+    ),
+    Rule(Purpose.LOGGING, r"(?:^|/)matplotlib/\S+\.py\(\d+\): ", "matplotlib/figure.py(3000): savefig"),
+    Rule(
+        Purpose.LOGGING,
+        r"\b(?:add_(?:scalar|histogram|image|figure|text|embedding|video|audio|graph)s?) \(.*\.py:\d+\)",
+        "add_scalars (train.py:12)",
+    ),
+    Rule(
+        Purpose.LOGGING,
+        r"(?:log_(?:metrics|images?|histograms?|artifact|everything|step|stats|params|weights|gradients)|write_summaries"
+        r"|write_logs?|dump_logs?)$",
+        "train.py(12): log_metrics",
+    ),
+    Rule(Purpose.LOGGING, r"\$(?:writer|event_file_writer|summary_ops_v2)\.py:\d+ ", "$writer.py:40 scalar"),
+    Rule(Purpose.LOGGING, r"^(?:logging|log|log step|write summaries)$", "logging"),
+    Rule(
+        Purpose.EVALUATING,
+        r"(?:^|[ :._])(?<!_save_)(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation"
+        r"|run_eval|eval_model|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
+        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict|estimate_loss"
+        r"|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)"
+        r"|(?:val|valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$",
+        "train.py(80): evaluate",
+    ),
+    Rule(
+        Purpose.EVALUATING,
+        r"(?:^|/)(?:pytorch_)?lightning/\S*evaluation_loop\.py\(\d+\): run$",
+        "lightning/pytorch/loops/evaluation_loop.py(100): run",
+    ),
+    Rule(
+        Purpose.PREPROCESSING,
+        r"image_processing\w*\.py\(\d+\): |feature_extraction\w*\.py\(\d+\): |(?:^"
+        r"|/)processing_\w+\.py\(\d+\): __call__",
+        "transformers/image_processing_utils.py(60): preprocess",
+    ),
+    Rule(
+        Purpose.PREPROCESSING,
+        r"(?:^|/)torchvision/transforms/\S+\.py\(\d+\): |(?:^|/)(?:albumentations|kornia/augmentation"
+        r"|imgaug)/\S+\.py\(",
+        "torchvision/transforms/transforms.py(90): __call__",
+    ),
+    Rule(
+        Purpose.PREPROCESSING,
+        r"(?:^|/)(?:PIL|skimage|cv2)/\S+\.py\(\d+\): |tokenization_\w+\.py\(\d+\): ",
+        "PIL/ImageOps.py(40): fit",
+    ),
+    Rule(
+        Purpose.PREPROCESSING,
+        r"(?:^|[ :._])(?:preprocess\w*|pre_process\w*|_?augment(?:ation|_\w+)?|apply_transforms?"
+        r"|transform_batch|transform_image\w*"
+        r"|decode_(?:jpeg|png|image|batch)\w*|resize_image\w*|normali[sz]e_image\w*|random_crop\w*|collate(?:_\w+)?|tokeni[sz]e\w*)$",
+        "train.py(33): preprocess_batch",
+    ),
+    Rule(
+        Purpose.PREPROCESSING,
+        r"^(?:preprocess\w*|augment\w*|transform_\w+|collate\w*|tokeni[sz]e\w*) \(",
+        "preprocess_batch (train.py:33)",
+    ),
+)
+"""Names that begin an activity."""
+
+_BLOCKS = (
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
+        "<built-in method acquire of _thread.lock object at 0x7f>",
+    ),
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"^\$?(?:time sleep|lock acquire|_thread\.lock acquire|select (?:select|poll|epoll))$",
+        "$time sleep",
+    ),
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
+        "_queue.SimpleQueue.get",
+    ),
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:wait|join|acquire|_wait_for_tstate_lock)$",
+        "threading.py(637): wait",
+    ),
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
+        "queue.py(154): get",
+    ),
+)
+_WAITS = (
+    Rule(Purpose.WAITING_DEVICE, SYNCHRONIZING, "cudaStreamSynchronize"),
+    # The calling thread waits for those of the backward pass.
+    Rule(
+        Purpose.BACKWARD,
+        r"run_backward\b|_engine_run_backward$",
+        "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
+    ),
+    Rule(
+        Purpose.WAITING_DEVICE,
+        r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
+        r"|wait for completion|Await(?:ed)?\b|::Wait\b",
+        "$array.py:600 block_until_ready",
+    ),
+    *_BLOCKS,
+    Rule(
+        Purpose.WAITING_DEVICE,
+        r"(?:^|/)(?:torch/cuda/__init__|torch/cuda/streams)\.py\(\d+\): synchronize$"
+        r"|<built-in .*_cuda_synchronize",
+        "torch/cuda/__init__.py(1000): synchronize",
+    ),
+)
+
+
+def _any(rules: tuple[Rule, ...]) -> re.Pattern[str]:
+    """Return a pattern that matches if any rule does: most names match none, and one search is fast."""
+    return re.compile("|".join(f"(?:{_scoped(rule.pattern)})" for rule in rules))
+
+
+def _scoped(pattern: str) -> str:
+    return f"(?i:{pattern[4:]})" if pattern.startswith("(?i)") else pattern
+
+
+BLOCKS = _any(_BLOCKS)
+"""Frames of Python in which a thread sleeps, or waits for another thread, a process, a file or the network.
+"""
+WAITS = _any(_WAITS)
+"""Events whose own time is spent waiting."""
+
+
+class Part:
+    """One part of the table, to be asked by name.
+
+    Args:
+        rules: Its rules.
+    """
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self._any = _any(rules)
+        self._each = [re.compile(rule.pattern) for rule in rules]
+        self.number_of = lru_cache(65536)(self._number_of)
+
+    def _number_of(self, name: str) -> int:
+        """Return the place of the first rule for a name, -1 for none."""
+        if not self._any.search(name):
+            return -1
+        return next(place for place, rule in enumerate(self._each) if rule.search(name))
+
+    def purpose_of(self, name: str) -> Purpose:
+        """Return the purpose that a name tells."""
+        place = self.number_of(name)
+        return Purpose.UNKNOWN if place < 0 else self.rules[place].purpose
+
+
+MODEL_NAMES, ACTIVITY_NAMES, WAIT_NAMES = Part(MODEL), Part(ACTIVITIES), Part(_WAITS)
