@@ -39,7 +39,7 @@ _LOGGER = "jax._src.interpreters.pxla"
 _MESSAGE = "Compiling %s with global shapes and types %s"
 
 
-class CompileLog(logging.Filter):
+class CompileLog:
     """Notes compilations between ``begin`` and ``end``.
 
     Args:
@@ -47,38 +47,71 @@ class CompileLog(logging.Filter):
     """
 
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        super().__init__()
         self._clock = clock
-        self._level = self._seen = logging.NOTSET
         self.found: list[tuple[int, str, list[str]]] = []
         """Time, function, and of each argument type and shape."""
 
     def begin(self) -> None:
         """Listen; if JAX was not imported, there is nothing to listen to."""
-        if "jax" not in sys.modules:
-            return
-        logger = logging.getLogger(_LOGGER)
-        self._level, self._seen = logger.level, logger.getEffectiveLevel()
-        logger.addFilter(self)
-        logger.setLevel(min(self._seen, logging.DEBUG))
+        if "jax" in sys.modules:
+            _LISTENER.add(self)
 
     def end(self) -> None:
         """Listen no more."""
+        _LISTENER.remove(self)
+
+    def note(self, name: object, shapes: list[object] | tuple[object, ...]) -> None:
+        """Note that a function is compiled for arguments of these types and shapes."""
+        if len(self.found) < MOST:
+            texts = [str(getattr(one, "str_short", one.__str__)()) for one in shapes[:MOST_ARGUMENTS]]
+            self.found.append((self._clock(), str(name), texts))
+
+
+class _Listener(logging.Filter):
+    """Passes JAX's messages about compiling to all captures that run, and shows no more than before.
+
+    There is one in a process: a second filter would not see the messages that the first one holds back, and
+    would give the logger the level that the first one had set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logs: list[CompileLog] = []
+        self._lock = threading.Lock()
+        self._level = self._seen = logging.NOTSET
+
+    def add(self, log: CompileLog) -> None:
+        """Pass messages to a log; the first one makes JAX write them."""
         logger = logging.getLogger(_LOGGER)
-        if self in logger.filters:
-            logger.removeFilter(self)
-            logger.setLevel(self._level)
+        with self._lock:
+            if not self._logs:
+                self._level, self._seen = logger.level, logger.getEffectiveLevel()
+                logger.addFilter(self)
+                logger.setLevel(min(self._seen, logging.DEBUG))
+            self._logs.append(log)
+
+    def remove(self, log: CompileLog) -> None:
+        """Pass no more messages to a log, if it had any; after the last one the logger is as it was."""
+        logger = logging.getLogger(_LOGGER)
+        with self._lock:
+            if log in self._logs:
+                self._logs.remove(log)
+                if not self._logs:
+                    logger.removeFilter(self)
+                    logger.setLevel(self._level)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Note a record about compiling; return whether it would have been shown anyway."""
         given = record.args
         if isinstance(given, tuple) and len(given) > 1 and str(record.msg).startswith(_MESSAGE):
             name, shapes = given[:2]
-            if len(self.found) < MOST and isinstance(shapes, (list, tuple)):
-                told = [str(getattr(one, "str_short", one.__str__)()) for one in shapes[:MOST_ARGUMENTS]]
-                self.found.append((self._clock(), str(name), told))
+            if isinstance(shapes, (list, tuple)):
+                for log in tuple(self._logs):
+                    log.note(name, shapes)
         return record.levelno >= self._seen
 
+
+_LISTENER = _Listener()
 
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith(("CALL", "PRECALL")))
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from stepscope.capture import sampler
 from stepscope.capture.sampler import CompileLog
 
 NAME = "jax._src.interpreters.pxla"
@@ -18,16 +19,19 @@ class Shaped:
 
 @pytest.fixture
 def logger(monkeypatch):
+    """JAX's logger, to which no capture of another test listens any more."""
     monkeypatch.setitem(sys.modules, "jax", sys)
-    found = logging.getLogger(NAME)
-    level, filters, propagate = found.level, list(found.filters), found.propagate
-    yield found
-    found.setLevel(level)
-    found.filters, found.propagate = filters, propagate
+    monkeypatch.setattr(sampler, "_LISTENER", sampler._Listener())
+    logger = logging.getLogger(NAME)
+    level, filters = logger.level, list(logger.filters)
+    logger.filters = []
+    logger.setLevel(logging.WARNING)
+    yield logger
+    logger.setLevel(level)
+    logger.filters = filters
 
 
 def test_what_is_compiled_meanwhile_is_noted_and_not_shown(logger, caplog):
-    logger.setLevel(logging.WARNING)
     log = CompileLog(iter(range(10)).__next__)
     log.begin()
     logger.debug(MESSAGE, "jit(step)", [Shaped(), "int32[]"], ())
@@ -36,9 +40,23 @@ def test_what_is_compiled_meanwhile_is_noted_and_not_shown(logger, caplog):
     log.end()
     assert log.found == [(0, "jit(step)", ["float32[4,8]", "int32[]"]), (1, "jit(told)", ["float32[4,8]"])]
     assert [record.args[0] for record in caplog.records] == ["jit(told)"], "as without us"
-    assert (logger.level, log in logger.filters) == (logging.WARNING, False)
+    assert (logger.level, logger.filters) == (logging.WARNING, [])
     logger.debug(MESSAGE, "jit(later)", [], ())
     assert len(log.found) == 2
+
+
+def test_captures_that_overlap_hear_the_same_and_the_last_one_cleans_up(logger, caplog):
+    first, second = CompileLog(), CompileLog()
+    for begun in (first, second):
+        begun.begin()
+    logger.debug(MESSAGE, "jit(both)", [], ())
+    first.end()
+    logger.debug(MESSAGE, "jit(second)", [], ())
+    second.end()
+    first.end()  # again
+    names = [[name for _, name, _ in log.found] for log in (first, second)]
+    assert names == [["jit(both)"], ["jit(both)", "jit(second)"]]
+    assert (logger.level, logger.filters, caplog.records) == (logging.WARNING, [], [])
 
 
 def test_without_jax_nothing_is_touched(monkeypatch):
