@@ -11,13 +11,11 @@ import tensorflow as tf
 
 from stepscope.errors import RecordError
 from stepscope.events.kinds.graph import OWN_SCOPE
-from stepscope.integrations.tensorflow.hooks import step_before
-from stepscope.integrations.tensorflow.session_gradients import GradientSessionHook
+from stepscope.integrations.tensorflow.session_gradients import Fetched, GradientSessionHook
 from stepscope.integrations.tensorflow.statistics import rows_of
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.hooks import ActivationReport
-from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 from stepscope.record.statistics.table import table
 
 KINDS = {
@@ -54,32 +52,14 @@ class ActivationSessionHook(GradientSessionHook):
         return FetchedActivations(run, self._hook)  # type: ignore[arg-type]
 
 
-class FetchedActivations:
-    """The activations of one graph.
-
-    Args:
-        run: The run to record into.
-        hook: Chooses the quantities.
-    """
+class FetchedActivations(Fetched):
+    """The activations of one graph."""
 
     def __init__(self, run: Run, hook: ActivationHook) -> None:
-        if hook not in run.hooks:
-            run.add_hook(hook)
-        hook.parts.append(self)
-        self.run, self._hook, self._sampling = run, hook, hook.sampling()
-        self._pace, self._budget = ReadyPace(), SamplingBudget(hook, self._sampling)
-        self._report = ActivationReport(run, hook.stats, hook.window)
-        self.next, self._runs, self._program = 1, 0, "none"
-        self._names: list[str] = []
-        if run.role.writes:
-            with tf.compat.v1.name_scope(f"{OWN_SCOPE}/"):
-                self._build()
-
-    def finish(self, timeout: float) -> None:
-        """Do nothing: fetched values are recorded already."""
+        self._hook, self._report = hook, ActivationReport(run, hook.stats, hook.window)
+        super().__init__(run, hook)
 
     def _build(self) -> None:
-        """Add the statistics to the graph."""
         graph, hook = tf.compat.v1.get_default_graph(), self._hook
         found = {name: each for name, each in outputs(graph) if hook.wants(name, each)}
         self._names = list(found)
@@ -92,7 +72,7 @@ class FetchedActivations:
             )
             self.run.report("statistics", error)
             return
-        self._step, self._single = step_before(graph), self.run.role.world_size == 1
+        self._watch_steps(graph)
         kinds = {name: KINDS[each.op.type] for name, each in found.items()}
         far = {name: FAR[kind](found[name]) for name, kind in kinds.items() if kind in FAR}
         units = {name: found[name] for name, kind in kinds.items() if kind == "relu"}
@@ -126,16 +106,9 @@ class FetchedActivations:
         self._program = "histograms" if histograms else "full"
         return {"step": self._step, "rows": self._statistics[histograms], **self._more}
 
-    def take(self, found: dict[str, Any], session: Any) -> None:
-        """Record the fetched values, at the number of the step as the Estimator counts."""
-        if "step" not in found:
-            return
-        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
-        self.next, self._runs = step + 1, self._runs + 1
-        self._pace.ready(self._runs, self._program, self._program)
+    def _record(self, step: int, found: dict[str, Any]) -> None:
         if "rows" not in found:
             return
-        self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
         floats, integers, *counts = found["rows"]
         rows = table(found["sizes"].tolist(), floats, integers, counts[0] if counts else None)
         saturated = {name: float(share) for name, share in found["saturated"].items() if np.isfinite(share)}

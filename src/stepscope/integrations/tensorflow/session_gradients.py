@@ -18,7 +18,7 @@ from stepscope.integrations.tensorflow.hooks import global_step, step_before
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record import Run
 from stepscope.record.problems import Problems, Reporter
-from stepscope.record.statistics import GradientHook
+from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import record
 from stepscope.record.statistics.sampling import ReadyPace, SamplingBudget
 from stepscope.record.statistics.table import table
@@ -61,7 +61,7 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
             self._session = self._fetched(runs.join(self._where, self, **self._options))
 
     def _fetched(self, run: Run) -> Fetched:
-        return Fetched(run, self._hook)
+        return FetchedGradients(run, self._hook)
 
     @guarded
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -92,32 +92,66 @@ class GradientSessionHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[mi
 
 
 class Fetched:
-    """The gradients of one graph.
+    """Statistics of one graph, fetched with the steps that are sampled.
 
     Args:
         run: The run to record into.
         hook: Chooses the quantities.
     """
 
-    def __init__(self, run: Run, hook: GradientHook) -> None:
+    def __init__(self, run: Run, hook: GradientHook | ActivationHook) -> None:
         if hook not in run.hooks:
             run.add_hook(hook)  # where captures find which steps it measures
         hook.parts.append(self)
-        self.run, self._hook, self._sampling = run, hook, hook.sampling()
+        self.run, self._sampling = run, hook.sampling()
         self._pace, self._budget = ReadyPace(), SamplingBudget(hook, self._sampling)
         self.next, self._runs, self._names = 1, 0, list[str]()
-        self.whole, self._program, self._weights = False, "norm", None
+        self._program = "none"
+        """The statistics that the step fetches, by the name under which its time is compared."""
         if run.role.writes:
             # The trailing slash keeps it one scope, whatever scope this is in.
             with tf.compat.v1.name_scope(f"{OWN_SCOPE}/"):
                 self._build()
 
+    def _build(self) -> None:
+        """Add the statistics to the graph."""
+        raise NotImplementedError
+
+    def fetches(self, session: Any) -> dict[str, Any]:
+        """Return the tensors to fetch with the coming step."""
+        raise NotImplementedError
+
+    def take(self, found: dict[str, Any], session: Any) -> None:
+        """Record the fetched values, at the number of the step as the Estimator counts."""
+        if "step" not in found:
+            return
+        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
+        self.next, self._runs = step + 1, self._runs + 1
+        kind = self._program.partition(":")[0]
+        self._pace.ready(self._runs, kind, self._program)
+        if kind in {"full", "histograms"}:
+            self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
+        self._record(step, found)
+
+    def _record(self, step: int, found: dict[str, Any]) -> None:
+        raise NotImplementedError
+
     def finish(self, timeout: float) -> None:
         """Do nothing: fetched values are recorded already."""
 
+    def _watch_steps(self, graph: Any) -> None:
+        self._step, self._single = step_before(graph), self.run.role.world_size == 1
+
+
+class FetchedGradients(Fetched):
+    """The gradients of one graph, and the weights before the step."""
+
+    def __init__(self, run: Run, hook: GradientHook) -> None:
+        self._hook, self.whole, self._weights = hook, False, None
+        super().__init__(run, hook)
+
     def _build(self) -> None:
-        """Add the statistics to the graph."""
-        run, hook = self.run, self._hook
+        hook = self._hook
         graph = tf.compat.v1.get_default_graph()
         found = {name: each for name, *each in applied(graph)}
         taken = [name for name, (gradient, _) in found.items() if not fetchable(gradient)]
@@ -126,7 +160,7 @@ class Fetched:
         if not self._names:
             self._tell(taken)
             return
-        self._step, self._single = step_before(graph), run.role.world_size == 1
+        self._watch_steps(graph)
         gradients, weights = (
             dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)
         )
@@ -162,16 +196,7 @@ class Fetched:
             found["gradients"] = self._full["gradients", part, histograms]
         return found
 
-    def take(self, found: dict[str, Any], session: Any) -> None:
-        """Record the fetched values, at the number of the step as the Estimator counts."""
-        if "step" not in found:
-            return
-        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
-        self.next, self._runs = step + 1, self._runs + 1
-        kind, _, part = self._program.partition(":")
-        self._pace.ready(self._runs, kind, self._program)
-        if part:
-            self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
+    def _record(self, step: int, found: dict[str, Any]) -> None:
         if "norm" not in found:
             return
         kinds = {"gradients": found.get("gradients"), "weights": self._weights}
