@@ -13,11 +13,15 @@ from stepscope import text as shapes
 from stepscope.text import SCRUBBED, is_secret
 
 _ENVIRONMENT = re.compile(r"(?i)^(env|environ|environment|environment_variables|metadata)$")
-_NAME = re.compile(r"(?<![\w-])([\w-]+)\s*[=:]\s*")
+_NAME = re.compile(r"(?<![\w-])([\w-]+)\s*(?:=|:(?!:))\s*")
 """A name that is given a value. A second pattern decides whether it is a secret's: one pattern for both would
 start again at each letter of a long name."""
-_SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|api_?key|access_?key|token")
 _VALUE = re.compile(r"[^\s,;&'\"]{6,}")
+_SUSPICIOUS = re.compile(
+    r"(?i)home/|/Users/|://|bearer|basic|hf_|gh[pousr]_|github_|glpat|sk-|AKIA|ASIA|AIza|xox|eyJ"
+    r"|[\w-]\s*(?:=|:(?!:))\s*[^\s,;&'\"]{6}"
+)
+"""Texts that may hold a secret; a profile has a million names. The last alternative is an assignment."""
 _HOME = re.compile(r"(?<![\w.])/(home|Users|fsx/home|root/home)/[^/\s:'\"]+")
 
 
@@ -31,7 +35,7 @@ def _without_assigned(text: str) -> str:
     """Return a text without the values that follow a secret's name."""
     kept, at = [], 0
     for name in _NAME.finditer(text):
-        if name.start() < at or not _SECRET_NAME.search(name[1]):
+        if name.start() < at or not is_secret(name[1]):
             continue
         if value := _VALUE.match(text, name.end()):
             kept += [text[at : name.end()], SCRUBBED]
@@ -41,11 +45,7 @@ def _without_assigned(text: str) -> str:
 
 def scrub_texts(texts: list[str]) -> list[str]:
     """Return texts without secrets; texts that have none are returned as the same objects."""
-    suspicious = re.compile(
-        r"(?i)home/|/Users/|://|bearer|basic|passw|secret|key|token|hf_|gh[pousr]_|github_|glpat|sk-|AKIA|ASIA"
-        r"|AIza|xox|eyJ"
-    )
-    return [scrub_text(text) if suspicious.search(text) else text for text in texts]
+    return [scrub_text(text) if _SUSPICIOUS.search(text) else text for text in texts]
 
 
 def scrub(value: Any) -> Any:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.export.scrub import scrub, scrub_text
+from stepscope.export.scrub import scrub, scrub_text, scrub_texts
 from stepscope.text import SCRUBBED
 
 
@@ -15,18 +15,25 @@ from stepscope.text import SCRUBBED
         "postgres://user:hunter2@db/x",
         "export WANDB_API_KEY=0123456789abcdef",
         "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSMeKKF2QT4",
+        "Set-Cookie: sessionid123",
+        "run --pwd=hunter2222",
     ],
 )
 def test_secrets_go(text):
     assert SCRUBBED in scrub_text(text)
+    assert scrub_texts([text]) == [scrub_text(text)]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["aten::mm", "void at::native::foo<4, float>(int)", "pad_token_id", "dnn/tokens/embedding", "key 5"],
-)
+    [
+        "aten::mm", "void at::native::foo<4, float>(int)", "pad_token_id", "dnn/tokens/embedding", "key 5",
+        "num_tokens=123456", "pad_token=[PADDING]", "at::native::token::abcdefgh",
+    ],
+)  # fmt: skip
 def test_names_stay(text):
     assert scrub_text(text) == text
+    assert scrub_texts([text])[0] is text
 
 
 def test_metadata():
