@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,47 +30,67 @@ RECALL, FALSE = 0.9, 0.02
 
 @dataclass(frozen=True)
 class Case:
-    """A program and the rules of which one must be its first finding; none where nothing was planted."""
+    """A program and the rules of which one must be its first finding; none if nothing was planted.
 
-    framework: str
+    Attributes:
+        file: Its source, without the ending; begins with the framework.
+        training: The function of the file that runs it.
+        group: The set of programs that were written at one time.
+    """
+
+    file: str
+    training: str
+    group: str
     program: str
     rules: tuple[str, ...] = ()
-    file: str = "programs"
+
+    @property
+    def framework(self) -> str:
+        """The framework that it trains with."""
+        return self.file.partition("_")[0]
 
     @property
     def path(self) -> Path:
         """Its source."""
-        return PROGRAMS / f"{self.framework}_{self.file}.py"
+        return PROGRAMS / f"{self.file}.py"
 
 
 def read_cases() -> tuple[Case, ...]:
     """Return the programs of the table beside them."""
-    cases, framework, file = [], "", ""
+    cases, place = [], ("", "", "")
     text = (PROGRAMS / "programs.txt").read_text().replace("\n  ", " ")
     for line in text.splitlines():
         if line.startswith("["):
-            framework, _, file = line.strip("[]").partition("_")
+            file, training, group = line.strip("[]").split()
+            place = file, training, group
         elif line and not line.startswith("#"):
             rules, _, programs = line.partition(": ")
             planted = () if rules == "none" else tuple(rules.split("/"))
-            cases += [Case(framework, program, planted, file) for program in programs.split()]
+            cases += [Case(*place, program, planted) for program in programs.split()]
     return tuple(cases)
 
 
 CASES = read_cases()
 
 
+@functools.cache
+def source(path: Path) -> tuple[str, ast.Module]:
+    """Return a file's text and its tree."""
+    text = path.read_text()
+    return text, ast.parse(text)
+
+
 def planted_lines(case: Case) -> tuple[str, range]:
     """Return the innermost function around the statement that says it was planted, and its lines."""
-    text = case.path.read_text()
-    mark = f"# PLANTED {case.program}"
-    line = next((n for n, each in enumerate(text.splitlines(), 1) if mark in each), 0)
+    text, tree = source(case.path)
+    mark = re.compile(rf"# PLANTED {case.program}\b")
+    line = next((n for n, each in enumerate(text.splitlines(), 1) if mark.search(each)), 0)
     around = [
-        node for node in ast.walk(ast.parse(text))
+        node for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
     ]  # fmt: skip
     statements = [
-        node for node in ast.walk(ast.parse(text))
+        node for node in ast.walk(tree)
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
     ]  # fmt: skip
     if not around:
@@ -84,7 +106,7 @@ def planted_loop(case: Case) -> range:
 
     A loop over the training's steps is not part of what is planted, and neither is one around the function.
     """
-    tree = ast.parse(case.path.read_text())
+    tree = source(case.path)[1]
     function, lines = planted_lines(case)
     inside = [
         loop
@@ -141,8 +163,11 @@ def profiles(directory: Path) -> list[Path]:
 
 
 def _run(case: Case, directory: Path) -> list[Path]:
-    command = [interpreter(case.framework), str(case.path), case.program, str(directory)]
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "KINETO_LOG_LEVEL": "99", "JAX_PLATFORMS": "cpu"}
+    command = [interpreter(case.framework), str(case.path), case.training, case.program, str(directory)]
+    environment = {
+        **os.environ, "KERAS_BACKEND": "jax", "KINETO_LOG_LEVEL": "99", "JAX_PLATFORMS": "cpu",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }  # fmt: skip
     if case.framework == "tensorflow":
         environment["PYTHONPATH"] = str(Path(stepscope.__file__).parents[1])
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
@@ -188,7 +213,7 @@ def main() -> int:
     arguments = parser.parse_args()
     wanted = set(arguments.wanted)
     chosen = [case for case in CASES if not wanted or f"{case.framework}/{case.program}" in wanted]
-    chosen += [case for case in CASES if case.file in wanted]
+    chosen += [case for case in CASES if case.group in wanted]
     cases = [case for case in chosen if interpreter(case.framework)]
     if len(cases) < len(chosen):
         print(f"{len(chosen) - len(cases)} programs left out: no environment with TensorFlow (TFVENV)")
@@ -196,7 +221,7 @@ def main() -> int:
     print(f"{'program':<28}{'planted':<20}{'first finding':<20}{'gain':>7}  line")
     for case in cases:
         with tempfile.TemporaryDirectory() as directory:
-            kept = arguments.keep and arguments.keep / f"{case.framework}-{case.file}-{case.program}"
+            kept = arguments.keep and arguments.keep / f"{case.framework}-{case.group}-{case.program}"
             profile = recorded(case, kept or Path(directory))
             if arguments.record:
                 print(profile, flush=True)
