@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.ports import free_port
-from support.programs import TORCH, Program
+from support.jobs import run_ranks
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -29,30 +26,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     out = tmp_path_factory.mktemp("parts")
-    more = {
-        "WORLD_SIZE": str(RANKS),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "OMP_NUM_THREADS": "1",
-    }
-    environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more
-    processes = [
-        Program(
-            [JOB, out],
-            modules=TORCH,
-            env={**environment, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    try:
-        said = [process.communicate(timeout=300)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0] * RANKS, "\n".join(said)
+    run_ranks([JOB, out], RANKS)
     return out
 
 

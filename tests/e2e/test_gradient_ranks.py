@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.ports import free_port
-from support.programs import TORCH, Program
+from support.jobs import run_ranks
 from support.records import decoded
 
 from stepscope.events import EventFile
@@ -28,41 +25,11 @@ pytestmark = [
 ]
 
 
-def launch(command: list[str], ranks: int = 4, timeout: float = 300, **more: str) -> list[str]:
-    environment = {
-        **os.environ,
-        "WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "OMP_NUM_THREADS": "1",
-        "STEPSCOPE_STRICT": "1",
-        **more,
-    }
-    processes = [
-        Program(
-            command,
-            modules=TORCH,
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    try:
-        said = [process.communicate(timeout=timeout)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0] * ranks, "\n".join(said)
-    return said
-
-
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     """Run every mode once, in one set of processes: starting them is what takes long."""
     out = tmp_path_factory.mktemp("ranks")
-    launch([str(JOB), str(out), *MODES, *CUTS])
+    run_ranks([JOB, out, *MODES, *CUTS], 4, STEPSCOPE_STRICT="1")
     return out
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from support.ports import free_port
-from support.programs import TORCH, Program
+from support.jobs import run_ranks
 
 from stepscope.events import EventFile
 
@@ -18,24 +16,7 @@ pytestmark = pytest.mark.slow
 
 def launch(out: Path, trouble: str) -> dict[int, list[str]]:
     """Return what each rank that came to its end says: seconds, then warnings."""
-    more = {
-        "WORLD_SIZE": str(RANKS),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "OMP_NUM_THREADS": "1",
-    }
-    environment = {name: value for name, value in os.environ.items() if name != "STEPSCOPE_STRICT"} | more
-    processes = [
-        Program([JOB, out, trouble], modules=TORCH, env={**environment, "RANK": str(rank)})
-        for rank in range(RANKS)
-    ]
-    try:
-        for process in processes:
-            assert process.wait(timeout=120) == 0
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    run_ranks([JOB, out, trouble], RANKS, timeout=120)
     return {int(path.stem): path.read_text().split("\n") for path in out.glob("?.txt")}
 
 

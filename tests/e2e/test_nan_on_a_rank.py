@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.ports import free_port
-from support.programs import TORCH, Program
+from support.jobs import run_ranks
 
 JOB = Path(__file__).with_name("nan_on_a_rank.py")
 RANKS = 3
@@ -16,21 +15,7 @@ pytestmark = pytest.mark.slow
 
 def told(out: Path, how: str) -> tuple[list[str], list[str]]:
     """Train on three ranks; return what the chief was told before the last step ended, and what it knows."""
-    more = {
-        "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
-        "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    processes = [
-        Program([JOB, out, how], modules=TORCH, env={**os.environ, **more, "RANK": str(rank)})
-        for rank in range(RANKS)
-    ]
-    try:
-        for process in processes:
-            assert process.wait(timeout=120) == 0
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    run_ranks([JOB, out, how], RANKS, timeout=120, STEPSCOPE_STRICT=os.environ.get("STEPSCOPE_STRICT", ""))
     live, known = (
         [one for one in (out / name).read_text().splitlines() if "nonfinite" in one]
         for name in ("told.txt", "known.txt")

@@ -6,49 +6,37 @@ import re
 
 import pytest
 from support.everything import staged
+from support.jobs import write_rank
 
 from stepscope.events import EventWriter
-from stepscope.events.framing import frame
 from stepscope.events.telemetry import (
-    END,
-    FACTS,
     FOLDER,
     HANG,
-    ROWS,
-    Name,
     TelemetryRow,
-    encoded,
-    encoded_facts,
 )
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 8, 120, 5, 70
 
 
+def write_losses(run, tag="train/loss"):
+    """Write the first loss of a job."""
+    writer = EventWriter(run, clock=lambda: START)
+    writer.scalar(tag, 1.0, 0, START)
+    writer.close()
+
+
 def write_job(log):
     """Write eight ranks, of which rank 5 is slower by half from step 70 on."""
     noise = random.Random(4)
-    folder = log / "job" / FOLDER
-    folder.mkdir(parents=True)
-    writer = EventWriter(log / "job", clock=lambda: START)
-    writer.scalar("train/loss", 1.0, 0, START)
-    writer.close()
+    write_losses(log / "job")
     for rank in range(RANKS):
-        role, host = "worker" if rank else "chief", f"node{rank // 4}"
-        facts = encoded_facts(
-            FACTS, rank=rank, world_size=RANKS, role=role, attempt=1, host=host, started=START
-        )
         rows = []
         for step in range(STEPS):
             seconds = 0.1 * (1 + 0.02 * noise.random()) * (1.5 if rank == SLOW and step >= SINCE else 1)
             wall = START + 0.1 * step
             rows.append((step, TelemetryRow(wall, seconds, 0.01, 1.0, has_loss=True, ended=True)))
-        parts = [
-            frame(facts),
-            frame(encoded(ROWS, rows, (3e9, 6e10))),
-            frame(encoded_facts(END, status="finished", reason=None)),
-        ]
-        name = Name("rank", rank, RANKS, 1, 0, host, 4000 + rank, 0)
-        (folder / str(name)).write_bytes(b"".join(parts))
+        role, host = "worker" if rank else "chief", f"node{rank // 4}"
+        write_rank(log / "job", rank, RANKS, rows, host=host, role=role, started=START)
     return log
 
 
@@ -63,22 +51,9 @@ def write_workers(log, seconds, steps):
     )
     for step, (wall, worker, took) in enumerate(ends):
         rows[worker].append((step, TelemetryRow(START + wall, took, ended=True)))
-    folder = log / "workers" / FOLDER
-    folder.mkdir(parents=True)
-    writer = EventWriter(log / "workers", clock=lambda: START)
-    writer.scalar("loss", 1.0, 0, START)
-    writer.close()
+    write_losses(log / "workers", "loss")
     for rank, own in enumerate(rows):
-        facts = encoded_facts(
-            FACTS, rank=rank, world_size=len(seconds), attempt=1, host="node0", started=START
-        )
-        parts = [
-            frame(facts),
-            frame(encoded(ROWS, own, (3e9, 6e10))),
-            frame(encoded_facts(END, status="finished", reason=None)),
-        ]
-        name = Name("rank", rank, len(seconds), 1, 0, "node0", 4000 + rank, 0)
-        (folder / str(name)).write_bytes(b"".join(parts))
+        write_rank(log / "workers", rank, len(seconds), own, host="node0", started=START)
     return log
 
 

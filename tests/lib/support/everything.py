@@ -13,9 +13,9 @@ import numpy as np
 
 import stepscope as ss
 from stepscope.events import EventWriter
-from stepscope.events.framing import frame
 from stepscope.events.kinds.graph import Node, NodeCost
-from stepscope.events.telemetry import END, FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
+from stepscope.events.telemetry import TelemetryRow
+from support.jobs import write_rank
 from support.recordings import recorded
 
 START, RANKS, STEPS, SLOW, SINCE = 1.7e9, 4, 120, 2, 60
@@ -47,16 +47,10 @@ def staged(
 ) -> None:
     """Ranks that record their stages, one of which is late from a step on, and a log of the job."""
     noise = random.Random(4)
-    (directory / FOLDER).mkdir(parents=True)
     writer = EventWriter(directory, clock=lambda: START)
     writer.scalar("train/loss", 1.0, 0, START)
     writer.close()
     for rank in range(ranks):
-        stages = {"stages": ["forward", "backward"], "stage_order": [1, 2]}
-        facts = encoded_facts(FACTS,
-            rank=rank, world_size=ranks, role="worker" if rank else "chief", attempt=1, host="node0",
-            started=START, **stages,
-        )  # fmt: skip
         rows = []
         for step in range(STEPS):
             late = step >= since
@@ -65,13 +59,10 @@ def staged(
             row = TelemetryRow(START + 0.1 * step, total, 0.0, 1.0, has_loss=True, ended=True)
             row.spent = (0.0, forward, total - forward)
             rows.append((step, row))
-        parts = [
-            frame(facts),
-            frame(encoded(ROWS, rows, (3e9, 6e10), 2)),
-            frame(encoded_facts(END, status="finished", reason=None)),
-        ]
-        name = Name("rank", rank, ranks, 1, 0, "node0", 4000 + rank, 0)
-        (directory / FOLDER / str(name)).write_bytes(b"".join(parts))
+        write_rank(
+            directory, rank, ranks, rows, host="node0", role="worker" if rank else "chief", started=START,
+            stages=["forward", "backward"], stage_order=[1, 2],
+        )  # fmt: skip
 
 
 LONG = "lr0.0003-batch128-warmup2000-weight_decay0.01"

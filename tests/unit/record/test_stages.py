@@ -6,20 +6,19 @@ import threading
 
 import numpy as np
 import pytest
+from support.jobs import write_rank
 
 import stepscope as ss
 from stepscope.errors import UsageError
 from stepscope.events.framing import frame
 from stepscope.events.messages import decode_event
 from stepscope.events.telemetry import (
-    FACTS,
     ROWS,
     TIMED,
     Name,
     TelemetryRow,
     as_event,
     encoded,
-    encoded_facts,
 )
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.clock import Clock
@@ -224,12 +223,9 @@ def test_what_a_device_took_is_read_within_a_thousandth_whatever_the_host_took(t
         )
         for step in range(100)
     ]  # fmt: skip
-    (tmp_path / "ranks").mkdir()
-    facts = encoded_facts(FACTS, stages=["forward", "backward"], stage_order=[1, 2], devices=["a GPU"])
+    facts = {"stages": ["forward", "backward"], "stage_order": [1, 2], "devices": ["a GPU"]}
     for rank in range(2):
-        path = tmp_path / "ranks" / str(Name("rank", rank, 2, 1, 0, "node", 1, 0))
-        parts = [encoded(ROWS, rows[:10], (1e9, 1e9), 2), encoded(TIMED, rows[10:], (1e9, 1e9), 2)]
-        path.write_bytes(frame(facts) + b"".join(map(frame, parts)))
+        write_rank(tmp_path, rank, 2, rows[:10], (TIMED, rows[10:]), end=None, **facts)
     ranks = Ranks(str(tmp_path))
     table = ranks.stages()
     assert (table.clock, table.devices) == ("device", True)
@@ -260,10 +256,7 @@ def test_what_is_written_of_stages_is_read_within_a_thousandth(tmp_path):
         (step, TelemetryRow(1e9 + step, 0.01, 0.001, spent=(0.004, 0.002, 0.003), ended=True))
         for step in range(5)
     ]
-    (tmp_path / "ranks").mkdir()
-    facts = encoded_facts(FACTS, stages=["forward", "backward"], stage_order=[1, 2])
-    path = tmp_path / "ranks" / str(Name("rank", 0, 1, 1, 0, "node", 1, 0))
-    path.write_bytes(frame(facts) + frame(encoded(ROWS, rows, (1e9, 1e9), 2)))
+    write_rank(tmp_path, 0, 1, rows, end=None, stages=["forward", "backward"], stage_order=[1, 2])
     table = Ranks(str(tmp_path)).stages()
     assert table.stages == ["data", "forward", "backward", "rest"]
     np.testing.assert_allclose(table.durations_s[:, 0], [[0.001, 0.002, 0.003, 0.004]] * 5, rtol=1e-3)

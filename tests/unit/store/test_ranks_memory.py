@@ -7,10 +7,11 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from support.jobs import write_rank
 
 from stepscope.events.columns import workspace
 from stepscope.events.framing import frame
-from stepscope.events.telemetry import FACTS, FOLDER, ROWS, Name, TelemetryRow, encoded, encoded_facts
+from stepscope.events.telemetry import FOLDER, ROWS, TelemetryRow, encoded
 from stepscope.job import load_ranks
 from stepscope.store.ranks import THREADS, Ranks
 
@@ -21,29 +22,21 @@ TYPICAL_S = np.array([1.0, 1.0, 20.0, 40.0, 5.0]) / 1e3
 
 def write(place, steps_of):
     """Write a job of ranks with these steps; every eighth has the same times."""
-    folder = place / FOLDER
-    folder.mkdir(parents=True)
-    bodies = {}
+    rows_of = {}
     for rank, steps in enumerate(steps_of):
         key = rank % 8, tuple(steps)
-        if key not in bodies:
-            random = np.random.default_rng(rank)
-            rows = []
+        if key not in rows_of:
+            random, rows = np.random.default_rng(rank), []
             for step in steps:
                 taken = TYPICAL_S * random.lognormal(0, 0.02, len(TYPICAL_S))
-                seconds = float(taken.sum()) + 0.001
-                spent = (0.001, *taken[1:].tolist())
-                rows.append(
-                    (step, TelemetryRow(START + step, seconds, float(taken[0]), ended=True, spent=spent))
-                )
-            records = [rows[at : at + 100] for at in range(0, len(rows), 100)]
-            bodies[key] = b"".join(frame(encoded(ROWS, part, (3e9, 6e9), len(STAGES))) for part in records)
-        facts = encoded_facts(FACTS,
-            rank=rank, world_size=len(steps_of), attempt=1, host="node", stages=STAGES,
+                row = TelemetryRow(START + step, float(taken.sum()) + 0.001, float(taken[0]), ended=True)
+                row.spent = (0.001, *taken[1:].tolist())
+                rows.append((step, row))
+            rows_of[key] = [rows[at : at + 100] for at in range(0, len(rows), 100)]
+        write_rank(
+            place, rank, len(steps_of), *rows_of[key], memory=(3e9, 6e9), end=None, stages=STAGES,
             stage_order=[1, 2, 3, 4], started=START,
         )  # fmt: skip
-        name = Name("rank", rank, len(steps_of), 1, 0, "node", 4000 + rank, 0)
-        (folder / str(name)).write_bytes(frame(facts) + bodies[key])
     return place
 
 
