@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
@@ -39,8 +40,11 @@ class Windows:
 
     def of_rank(self, rank: int) -> Windows:
         """Return the windows of one rank."""
-        mine = self.rank == rank
-        return Windows(self.rank[mine], self.number[mine], self.start_ns[mine], self.end_ns[mine])
+        return self.where(self.rank == rank)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Windows:
+        """Return some of the windows."""
+        return Windows(self.rank[chosen], self.number[chosen], self.start_ns[chosen], self.end_ns[chosen])
 
 
 def windows(trace: Trace) -> Windows:

@@ -29,6 +29,7 @@ from pathlib import Path
 from types import CodeType
 
 from stepscope.capture.processes import frame_text, function_text, processes
+from stepscope.capture.settings import Setting, settings
 from stepscope.files import replacing
 from stepscope.kernels.frames import Call, outward, stacks
 
@@ -200,6 +201,7 @@ class StackSampler:
         """Number of this capture among those that want stacks of loader workers; 0: none has."""
         self._shift_ns = 0
         self._compiles = CompileLog(clock)
+        self._settings: dict[str, Setting] = {}
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
@@ -217,6 +219,7 @@ class StackSampler:
         self._spent = ThreadTime()
         self._workers = processes.want_stacks()
         self._compiles.begin()
+        self._settings = settings()
         self._halt.acquire()
         self._note(self._clock(), [])
         if self._switch_s > SWITCH_SECS:
@@ -351,7 +354,7 @@ class StackSampler:
             "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
             "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
-            "compiled": self._compiles.found,
+            "compiled": self._compiles.found, "settings": self._settings,
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ class Samples:
         called: Samples of threads of this process that ran Python for another runtime, as XLA's callbacks do.
         compiled: Compilations as far as the framework tells: when, function, types and shapes given.
         directory: The program's directory, for shorter names; ``""`` if that is not known.
+        steps: Numbers of the steps that were sampled.
+        settings: The program's settings when the capture started, by name; see ``capture.settings``.
     """
 
     lane: int
@@ -62,6 +65,8 @@ class Samples:
     called: tuple[Samples, ...] = ()
     compiled: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
     queued_ns: Ints | None = None
+    steps: frozenset[int] = frozenset()
+    settings: dict[str, bool | int | str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -74,16 +79,50 @@ def load_samples(trace: Trace) -> dict[int, Samples]:
 
 
 def samples_of(trace: Trace, rank: int) -> Samples | None:
-    """Return the samples beside the first file of a rank that has any; None if none can be joined."""
+    """Return the samples beside all files of a rank, one after another; None if none can be joined."""
+    found: list[Samples] = []
     for source in trace.sources:
         path = Path(source.path + ENDING)
         if source.rank != rank or not source.path or not path.is_file():
             continue
         document = _read(path)
         samples = None if document is None else _joined(trace, rank, document)
-        if samples is not None:
-            return samples
-    return None
+        if samples is not None and (not found or samples.lane == found[0].lane):
+            found.append(samples)
+    return one_after_another(found) if found else None
+
+
+def one_after_another(captures: Sequence[Samples]) -> Samples:
+    """Return the samples of several captures of one thread as one, in order of time."""
+    if len(captures) == 1:
+        return captures[0]
+    captures = sorted(captures, key=lambda one: int(one.end_ns[0]))
+    frames: dict[str, int] = {}
+    known = [[frames.setdefault(text, len(frames)) for text in one.frames] for one in captures]
+    stack = np.cumsum([0, *(len(one.stacks) for one in captures)]).tolist()
+    queued = [one.queued_ns for one in captures if one.queued_ns is not None]
+    return Samples(
+        captures[0].lane,
+        np.concatenate([one.start_ns for one in captures]),
+        np.concatenate([one.end_ns for one in captures]),
+        np.concatenate([one.runnable_ns for one in captures]),
+        np.concatenate([one.stack + first for one, first in zip(captures, stack, strict=False)]),
+        tuple(
+            tuple(numbers[number] for number in each)
+            for one, numbers in zip(captures, known, strict=True)
+            for each in one.stacks
+        ),
+        tuple(frames),
+        captures[0].directory,
+        tuple(number + first for one, first in zip(captures, stack, strict=False) for number in one.around),
+        max(one.interval_ns for one in captures),
+        tuple(worker for one in captures for worker in one.workers),
+        tuple(thread for one in captures for thread in one.called),
+        tuple(each for one in captures for each in one.compiled),
+        np.concatenate(queued) if len(queued) == len(captures) else None,
+        frozenset().union(*(one.steps for one in captures)),
+        captures[-1].settings,
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -137,7 +176,7 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
-        queued,
+        queued, frozenset(begun), _settings(document.get("settings")),
     )  # fmt: skip
 
 
@@ -181,6 +220,12 @@ def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]],
         )
     except (TypeError, ValueError, OverflowError):
         return ()
+
+
+def _settings(found: Any) -> dict[str, bool | int | str]:
+    """Return the program's settings, nothing if they are damaged."""
+    known = found.items() if isinstance(found, dict) else ()
+    return {str(name): value for name, value in known if isinstance(value, bool | int | str)}
 
 
 WORKER_INTERVAL_NS = 5_000_000

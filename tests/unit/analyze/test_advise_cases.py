@@ -172,6 +172,15 @@ class Maker:
         table = {"row": sorted(rows), "sequence": [rows[row] for row in sorted(rows)]}
         return self.make.build(events, tables={"operators": table})
 
+    def captured(self, more, captures):
+        """Three steps in each capture, with so many more operators than in the capture before."""
+        events = []
+        for step in (10 * capture + n for capture in range(captures) for n in range(3)):
+            self.at = 1000 * step
+            events.append(self.ev(f"ProfilerStep#{step}", "step", 0, 1000, step=step))
+            events += [self.ev("aten::mul", "op", 20 * n, 19) for n in range(10 + more * (step // 10))]
+        return self.make.build(events)
+
     def programs(self, *, first, line="net.py(7): apply", gradients=False):
         """Steps in which XLA's thread trains with one program and runs another one from ``first`` on."""
         events, facts = [], {}
@@ -226,7 +235,8 @@ def allocated(row, device, held):
 
 NAMES = {
     **{name: getattr(np, name) for name in ("arange", "full", "ones", "zeros", "where", "sort")},
-    "STEP": STEP, "MAIN": MAIN, "FETCH": FETCH, "VALIDATE": VALIDATE, "PAIRS": PAIRS, "GPU": GPU,
+    "STEP": STEP, "MAIN": MAIN, "LIBRARY": LIBRARY, "FETCH": FETCH, "VALIDATE": VALIDATE,
+    "PAIRS": PAIRS, "GPU": GPU,
     "STACKS": {"timeline", "steps", "stacks"},
     "MEMORY": {"timeline", "steps", "device", "launches", "memory"},
     "XLA": "tf_XLAPjRtCpuClient/1", "DYNAMO": "/v/lib/python3.11/site-packages/torch/_dynamo",

@@ -159,3 +159,35 @@ def test_a_damaged_file_is_left_out(traced, zipped) -> None:
 
 def test_a_profile_without_has_none(make) -> None:
     assert load_samples(make.build([make.event("a", make.Kind.HOST_OP, 0, 10)])) == {}
+
+
+def test_the_captures_of_a_run_are_one_sample(tmp_path, make) -> None:
+    """Frames of the same line have one number, and each capture has the offset of its own clock."""
+    events = [
+        make.event(f"ProfilerStep#{n}", make.Kind.STEP, n * 10 * MS, 10 * MS, step=n) for n in (4, 5, 9)
+    ]
+    for name, steps, shift in (("a", (4, 5), 0), ("b", (9,), 70 * MS)):
+        told = document(
+            steps=[[n, AHEAD + shift + (n - steps[0]) * 10 * MS, 1] for n in steps],
+            times_ns=[AHEAD + shift + each * MS for each in (0, 1, 3)],
+            frames=["/home/u/train.py(3): main", f"/home/u/train.py(9): {name}"],
+            settings={"torch.detect_anomaly": True, "odd": [1]},
+        )
+        (tmp_path / f"{name}.stacks").write_bytes(gzip.compress(json.dumps(told).encode()))
+    sources = tuple(Source(str(tmp_path / name), "kineto", 0, 2) for name in "abc")
+    (samples,) = load_samples(replace(make.build(events), sources=sources)).values()
+    assert samples.start_ns.tolist() == [40 * MS, 41 * MS, 90 * MS, 91 * MS]
+    assert [samples.frames[samples.stacks[at][0]] for at in samples.stack] == [
+        "/home/u/train.py(3): main"
+    ] * 4
+    assert samples.frames == tuple(
+        f"/home/u/train.py({n}): {x}" for n, x in ((3, "main"), (9, "a"), (9, "b"))
+    )
+    assert samples.steps == {4, 5, 9}
+    assert samples.settings == {"torch.detect_anomaly": True}
+
+
+@pytest.mark.parametrize("found", [None, 3, [1], {"a": None}])
+def test_damaged_settings_are_unknown(traced, found) -> None:
+    (samples,) = load_samples(traced(json.dumps(document(settings=found)))).values()
+    assert samples.settings == {}

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stepscope.analyze.advise import communication, steps
+from stepscope.analyze.advise.expensive import largest_parts
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Facts, Finding
 from stepscope.analyze.advise.rules import RULES
 from stepscope.health.worth import is_worth
@@ -87,7 +88,10 @@ class Advice:
             return "nothing could be judged"
         if not set(self.judged) - _NO_WAIT:
             return f"what the steps waited for could not be judged; judged: {', '.join(self.judged)}"
-        return f"nothing to gain above {WORTH:.0%}; judged: {', '.join(self.judged)}"
+        # Whether work is needed is not in a trace, so that nothing found does not mean nothing to gain.
+        parts = [part for one in self.findings for part in largest_parts(one)]
+        largest = f"; of the step, {', '.join(parts)}" if parts else ""
+        return f"no known cause above {WORTH:.0%} of a step{largest}"
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as JSON types."""

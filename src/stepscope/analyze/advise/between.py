@@ -124,7 +124,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
         worth = whole_time(gaps)  # its own work on devices is part of it
     else:
         gaps = own
-        worth = waited.without_queue(waited.worth(host={lane: gaps}), gaps)
+        worth = waited.worth(host={lane: gaps})
     whole = max(gaps.measure_ns, 1)
     lines = waited.lines(gaps)
     evidence: dict[str, Any] = {

@@ -22,8 +22,6 @@ from stepscope.attribute.spans import Spans
 from stepscope.trace.model import Kind, among
 
 RULE = "eager-operations"
-PER_STEP = 50
-"""Operations per step from which on they are many: a compiled step has a handful of calls."""
 NEAR_NS = 1_000_000
 """Longest gap between operations that contains only the Python from one to the next."""
 LEAST = 0.1
@@ -48,9 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         action=lambda case: with_line(facts, case, _REMEDIES[framework_of(facts.timeline)]),
         command=lambda case: open_line(facts, case),
         least=LEAST,
-        limits={"operations_per_step": PER_STEP},
-        withdrawn=f"fewer than {PER_STEP} operations a step are dispatched one by one, or the steps "
-        f"without it would not be {LEAST:.0%} shorter",
+        withdrawn=f"the steps with one call in place of these would not be {LEAST:.0%} shorter",
     )
 
 
@@ -70,13 +66,13 @@ def _case(waited: Waited) -> Case | None:
     mine = (trace.lane == lane) & called[trace.name] & among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     rows = outermost(trace, np.flatnonzero(mine))
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
-    if lane < 0 or len(rows) < PER_STEP * waited.count:
+    if lane < 0 or len(rows) < 2 * waited.count:
         return None
     handing = _handing(waited, trace.start_ns[rows], trace.end_ns[rows])
     reading = reads(waited)
     if len(reading):  # reading one value after another is a cause of its own
         handing = handing.minus(around(trace, reading))
-    worth = waited.worth(host={lane: handing})
+    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows))
     lines = waited.lines(handing)
     evidence: dict[str, Any] = {
         "operations_per_step": len(rows) / waited.count,

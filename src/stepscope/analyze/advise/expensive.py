@@ -67,6 +67,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     steps = sum(waited.count for waited in facts.waited)
     if not first or not is_worth(1e-9 * total[first[0]], 1e-9 * whole, ratio=WORTH, steps=steps):
         return
+    places = [_place(facts, trace, rows[names == number]) for number in first]
     stem = "device" if on_device else "host"
     name = str(trace.strings[first[0]])
     what = "of the time in which devices worked"
@@ -75,7 +76,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         RULE,
         "info",
-        f"{name} takes {most(total[first[0]] / whole)} {what}",
+        f"{name} takes {most(total[first[0]] / whole)} {what}"
+        + (f" in {places[0]['file']}:{places[0]['line']}" if "line" in places[0] else ""),
         {
             "operators": [
                 {
@@ -83,8 +85,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                     f"{stem}_ns": round(total[number] / steps),
                     f"{stem}_ratio": total[number] / whole,
                     "launches" if on_device else "calls": int(calls[number]),
+                    **({"line": f"{place['file']}:{place['line']}"} if "line" in place else {}),
                 }
-                for number in first
+                for number, place in zip(first, places, strict=True)
             ],
             f"all_{stem}_ns": round(whole / steps),
         },
@@ -93,10 +96,20 @@ def check(facts: Facts) -> Iterator[Finding]:
         command=show(
             facts, _view(trace, first[0]), name, order="accelerator_micros" if on_device else "micros"
         ),
-        place=_place(facts, trace, rows[names == first[0]]),
+        place=places[0],
         events=events_of(trace, rows[names == first[0]]),
         withdrawn="another operation takes more",
     )
+
+
+def largest_parts(finding: Finding) -> list[str]:
+    """Return the largest operations with their shares and lines, for a sentence."""
+    return [
+        f"{most(part)} is {one['name']}" + (f" at {one['line']}" if "line" in one else "")
+        for one in finding.evidence.get("operators", ())
+        for part in (one.get("device_ratio", one.get("host_ratio", 0.0)),)
+        if part >= WORTH
+    ]
 
 
 def _action(trace: Trace, rows: Ints) -> str:
@@ -122,7 +135,11 @@ def _place(facts: Facts, trace: Trace, rows: Ints) -> dict[str, Any]:
         return place_of_rank(trace, rank)
     mine = rows[trace.rank[rows] == rank]
     on_device = bool((trace.device[mine] >= 0).all())
-    lines = waited.launching_lines(mine) if on_device else waited.lines(rows_spans(trace, mine))
+    lines = (
+        waited.launching_lines(mine)
+        if on_device
+        else waited.origin_lines(mine, lambda some: rows_spans(trace, some))
+    )
     whole = 4 * lines[0].time_ns if lines else 0
     return place_of(waited, lines[0] if whole >= sum(one.time_ns for one in lines) > 0 else None)
 

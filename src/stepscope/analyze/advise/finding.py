@@ -19,7 +19,7 @@ from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.step_tree import StepTree, step_tree
-from stepscope.attribute.windows import ranks, windows
+from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.text import readable, share, time
 from stepscope.trace.sampled import load_samples
 
@@ -31,7 +31,7 @@ SEVERITIES = ("high", "medium", "low", "info")
 _HOW = {
     "replay": "by replay without it",
     "ranks": "by replay of all ranks, this one working like the median of the others",
-    "bound": "a bound: its exposed time",
+    "bound": "its exposed time",
 }
 WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
 """Gains, as shares of the steps, from which on a finding is reported, is medium, is high."""
@@ -53,8 +53,9 @@ class Finding:
         action: The remedy.
         cost_ns: Time of a step in which nothing else happened; None if it costs no time.
         cost_ratio: That as a share of the step.
-        gain_ns: How much shorter a step would be without it, at best.
+        gain_ns: How much shorter a step would be without it.
         gain_ratio: That as a share of the step.
+        gain_range_ns: The gain of a step that gains little, and of one that gains much; equal if unknown.
         gain_from: ``replay`` or ``bound``, see :class:`~stepscope.analyze.advise.waited.Worth`; ``ranks`` if
             the steps of all ranks were replayed; empty without.
         place: ``rank``, ``host``, ``file``, ``line``, ``function``, as far as known.
@@ -75,6 +76,7 @@ class Finding:
     gain_ns: int | None = None
     gain_ratio: float | None = None
     gain_from: str = ""
+    gain_range_ns: tuple[int, int] = (0, 0)
     place: dict[str, Any] = field(default_factory=dict)
     chain: list[str] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -102,7 +104,9 @@ class Finding:
         unit = "a step" if self.evidence.get("steps") else "of the recording"
         cost = f"{time(self.cost_ns)} {unit} ({share(self.cost_ratio or 0)})"
         gained = f"{time(self.gain_ns)} ({share(self.gain_ratio or 0)})"
-        return f"{cost}; to gain at best {gained}, {_HOW[self.gain_from]}"
+        low, high = map(time, self.gain_range_ns)
+        varies = f", {low} to {high} in most steps" if low != high else ""
+        return f"{cost}; to gain about {gained}{varies}, {_HOW[self.gain_from]}"
 
 
 def _entry(entry: Any) -> str:
@@ -207,7 +211,8 @@ class Facts:
                 continue
             made = self.graphs.of(rank)
             known, sampled = made if len(made.host) else None, self.sampled.get(rank)
-            found.append(Waited(trace, rank, mine, known, self.activities, sampled))
+            steps = _with_stacks(mine, sampled)
+            found.append(Waited(trace, rank, steps, known, self.activities, sampled, mine))
         if not found:
             raise Abstain("no steps or events with a duration")
         if all(waited.only_dispatched for waited in found):
@@ -245,6 +250,16 @@ class Facts:
         return self.timeline
 
 
+def _with_stacks(steps: Windows, sampled: Sampled | None) -> Windows:
+    """Return the steps of the captures that sampled stacks, if there are any, else all.
+
+    Those of other captures would count as steps in which no code ran.
+    """
+    if sampled is None or not sampled.samples.steps:
+        return steps
+    return steps.where(np.isin(steps.number, list(sampled.samples.steps)))
+
+
 Check = Callable[[Facts], Iterable[Finding]]
 """A rule: yields findings, or raises :class:`Abstain`."""
 
@@ -264,17 +279,17 @@ class Case:
     @property
     def ratio(self) -> float:
         """The gain as a share of the steps."""
-        return self.worth.gain_ns / self.waited.wall_ns
+        return self.worth.gain_ns / self.waited.own_ns
 
     @property
     def cost_ratio(self) -> float:
         """The cost as a share of the steps."""
-        return self.worth.cost_ns / self.waited.wall_ns
+        return self.worth.cost_ns / self.waited.own_ns
 
     @property
     def cost_text(self) -> str:
         """``25.8 of 36.6 ms a step``."""
-        return f"{time(self.worth.cost_ns / self.waited.count)} of {self.per_step(self.waited.wall_ns)}"
+        return f"{time(self.worth.cost_ns / self.waited.count)} of {self.per_step(self.waited.own_ns)}"
 
     def per_step(self, ns: float) -> str:
         """Format a time per step; of the whole recording if no step was marked."""
@@ -283,10 +298,9 @@ class Case:
     @property
     def free_text(self) -> str:
         """The time of a step without it."""
-        left = time((self.waited.wall_ns - self.worth.gain_ns) / self.waited.count)
+        left = time((self.waited.own_ns - self.worth.gain_ns) / self.waited.count)
         what = "a step takes" if self.waited.marked else "it takes"
-        how = "at best" if self.worth.how == "replay" else "at best (a bound)"
-        return f"without it {what} {left} {how}"
+        return f"without it {what} about {left}"
 
     @property
     def where(self) -> str:
@@ -328,7 +342,9 @@ def judged(
     evidence = {"rank": waited.rank, **worst.evidence}
     if waited.marked:
         evidence["steps"] = waited.count
-    evidence["step_ns"] = round(waited.wall_ns / waited.count)
+    evidence["step_ns"] = round(waited.own_ns / waited.count)
+    if waited.own_ns < waited.wall_ns:
+        evidence["queued_ns"] = round((waited.wall_ns - waited.own_ns) / waited.count)
     # Where one rank of several is judged alone, the sentence says which.
     label = f"rank {waited.rank}: " if len(ranks(waited.trace)) > 1 else ""
     if of > 1:
@@ -349,6 +365,7 @@ def judged(
         gain_ns=round(worth.gain_ns / waited.count),
         gain_ratio=worst.ratio,
         gain_from=worth.how,
+        gain_range_ns=worth.spread_ns,
         place=place_of(waited, worst.line),
         chain=list(worst.chain),
         events=events_of(waited.trace, worst.rows if len(worst.rows) else waited.step_rows),

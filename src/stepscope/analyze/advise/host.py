@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.busy import BUSY
 from stepscope.analyze.advise.callbacks import of_thread
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
@@ -39,7 +38,7 @@ from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
 from stepscope.kernels import tree
-from stepscope.text import most, share, time
+from stepscope.text import most, time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 
@@ -90,7 +89,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for waited in looked:
         case = _case(facts, waited)
-        least = WORTH if waited.has_device else max(_least_alone(waited, case) * _ran(waited), WORTH)
+        least = WORTH if waited.has_device else max(_least_alone(waited, case), WORTH)
         if case is not None and min(case.ratio, case.cost_ratio) >= least and not _of_the_loop(waited, case):
             cases.append(case)
     if cases:
@@ -256,19 +255,16 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     lines = waited.lines(python)
     if not lines:  # too few stacks were taken in it to say that it is the program's own code
         return None
-    worth = waited.without_queue(waited.worth(host={waited.lane: python}), python)
+    worth = waited.worth(host={waited.lane: python})
     queued = waited.sampled.queued_ns(python)
     seen = max(sum(one.time_ns for one in lines), python.measure_ns // 4)
     evidence = {
         "python_ns": round((python.measure_ns - queued) / waited.count),
-        "python_ratio": (python.measure_ns - queued) / waited.wall_ns,
-        "queued_ns": round(queued / waited.count),
+        "python_ratio": (python.measure_ns - queued) / waited.own_ns,
         "seen_ns": round(seen / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
-    return Case(
-        waited, worth, evidence, _one(lines, seen), chain=_busy_machine(waited), rule="python-overhead"
-    )
+    return Case(waited, worth, evidence, _one(lines, seen), rule="python-overhead")
 
 
 def _has_operators(waited: Waited) -> bool:
@@ -317,29 +313,12 @@ def _in_ranges(trace: Trace, rows: Ints, spans: Spans) -> list[dict[str, Any]]:
 SLOWED = "recording stacks slows Python down: confirm this without stacks"
 
 
-def _busy_machine(waited: Waited) -> tuple[str, ...]:
-    if (part := 1 - _ran(waited)) < BUSY:
-        return ()
-    return (
-        f"the machine was busy: for {share(part)} of the steps the training thread waited for a processor; "
-        "this time does not include that",
-    )
-
-
 def _of_the_loop(waited: Waited, case: Case) -> bool:
     """Return whether it is Python of a framework's own loop and too little of the time from step to step."""
     sampled = waited.sampled
     if waited.has_device or sampled is None or case.line is None or not sampled.is_around(case.line):
         return False
-    return case.worth.gain_ns < PYTHON * _ran(waited) * waited.period_ns * waited.count
-
-
-def _ran(waited: Waited) -> float:
-    """Return the share of the steps in which the training thread waited for no processor.
-
-    The time of Python is without such waits, so that its share is one of the steps without them.
-    """
-    return 1 - waited.queued_ratio
+    return case.worth.gain_ns < PYTHON * waited.period_ns * waited.count
 
 
 def _least_alone(waited: Waited, case: Case | None) -> float:

@@ -28,14 +28,14 @@ from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.model import Kind, Trace
 
-COUNT_RATIO, PER_STEP = 0.5, 100
-"""Share of tiny pieces by count, and pieces per step, from which on they are many."""
+ON_HOST = 0.1
+"""Least gain on a host alone, as for other calls in place of which there is one: it costs something, too."""
+COUNT_RATIO = 0.5
+"""Share of tiny pieces by count from which on a step is one of tiny pieces."""
 NEAR_NS = 20_000
 """Longest gap between operators that holds only the overhead of calling them."""
 LOOKING_NS = 100_000
 """Longest time for which a look at a thread's stack holds it up: 20 to 50 µs were seen on a quiet machine."""
-OPERATORS = 40
-"""Operators of the optimizer per step from which on it is not fused."""
 _AROUND = re.compile(r"^autograd::engine::evaluate_function: |^torch::autograd::|^\w+Backward\d*$")
 _FUSED = re.compile(r"_fused_|_foreach_|multi_tensor_apply|FusedAdam|FusedSGD|fused_adam")
 
@@ -48,9 +48,9 @@ def small(facts: Facts) -> Iterator[Finding]:
         rows = _pieces(trace, waited)
         known = known or len(rows) > 0
         short = trace.duration_ns[rows] < SMALL_NS
-        if len(rows) < PER_STEP * waited.count or short.mean() < COUNT_RATIO:
+        if short.sum() < 2 * waited.count or short.mean() < COUNT_RATIO:
             continue
-        cases.append(_case(trace, waited, rows, short))
+        cases.append(_worth_it(_case(trace, waited, rows, short)))
     if not known:
         raise Abstain("no kernels or operators inside the steps")
     yield from judged(
@@ -61,10 +61,14 @@ def small(facts: Facts) -> Iterator[Finding]:
         action=lambda case: _remedy(trace),
         command=lambda case: show(facts, "kernel" if case.waited.has_device else "op", order="occurrence"),
         least=WORTH,
-        limits={"small_ratio": COUNT_RATIO, "per_step": PER_STEP},
-        withdrawn=f"fewer than half are shorter than 10 µs, or the steps without them would not be "
-        f"{WORTH:.0%} shorter",
+        limits={"small_ratio": COUNT_RATIO},
+        withdrawn=f"fewer than half are shorter than 10 µs, or the steps with one in place of these would "
+        f"not be {WORTH:.0%} shorter",
     )
+
+
+def _worth_it(case: Case) -> Case | None:
+    return case if case.waited.has_device or case.ratio >= ON_HOST else None
 
 
 def _pieces(trace: Trace, waited: Waited) -> Ints:
@@ -108,13 +112,15 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     }
     if waited.has_device:
         lines = waited.launching_lines(tiny)
-        return Case(waited, waited.worth(device=tiny), evidence, lines[0] if lines else None, tiny)
+        worth = waited.but_one(waited.worth(device=tiny), len(tiny))
+        return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
     calling, running = _calling(trace, tiny), rows_spans(trace, tiny)
     evidence |= {
         "operators_ns": round(running.measure_ns / waited.count),
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
-    worth = waited.worth(host={waited.lane: calling})
+    # A wait for a processor takes longer than any of these pieces, so that none lies in them.
+    worth = waited.but_one(waited.worth(host={waited.lane: calling}, queued=False), len(tiny))
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
@@ -174,12 +180,16 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         seen = seen or len(rows) > 0
         names = {trace.name_of(int(row)) for row in inner[np.unique(trace.name[inner], return_index=True)[1]]}
         leaves = inner[~np.isin(inner, trace.parent[inner])]
-        if any(_FUSED.search(name) for name in names) or len(leaves) < OPERATORS * waited.count:
+        if any(_FUSED.search(name) for name in names) or len(leaves) < 2 * waited.count:
             continue
         spans = rows_spans(trace, rows)
         launched = np.isin(trace.launch[waited.device_rows], np.flatnonzero(spans_hold(trace, waited, spans)))
         work = waited.device_rows[launched]
-        worth = waited.worth(host={waited.lane: spans}, device=work if len(work) else None)
+        # A fused operator still does the work of the large ones: it saves calls.
+        large = leaves[trace.duration_ns[leaves] >= SMALL_NS]
+        calls = spans if len(work) else spans.minus(rows_spans(trace, large))
+        whole = waited.worth(host={waited.lane: calls}, device=work if len(work) else None)
+        worth = waited.but_one(whole, len(leaves))
         # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
         worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
         evidence = {
@@ -188,7 +198,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
             "most": most_frequent(trace, leaves),
         }
         lines = waited.lines(spans)
-        cases.append(Case(waited, worth, evidence, lines[0] if lines else None, leaves))
+        cases.append(_worth_it(Case(waited, worth, evidence, lines[0] if lines else None, leaves)))
     if not seen:
         raise Abstain("nothing in the profile shows the optimizer")
     yield from judged(
@@ -206,9 +216,8 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         ),
         command=lambda case: show(facts, "op", order="occurrence"),
         least=WORTH,
-        limits={"operators_per_step": OPERATORS},
-        withdrawn=f"one of its operators is fused or foreach, or it runs fewer than {OPERATORS} a step, "
-        f"or the steps without it would not be {WORTH:.0%} shorter",
+        withdrawn=f"one of its operators is fused or foreach, or the steps with one operator in place of "
+        f"these would not be {WORTH:.0%} shorter",
     )
 
 

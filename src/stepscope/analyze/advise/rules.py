@@ -24,6 +24,7 @@ from stepscope.analyze.advise import (
     syncs,
     utilization,
 )
+from stepscope.analyze.advise.causes import check_rows
 from stepscope.analyze.advise.finding import Check
 
 
@@ -266,6 +267,37 @@ RULES: dict[str, Rule] = {
             "more steps are that much longer. If another finding is about this line, the two are one"
         ),
         fires="≥ 0.25 and ≥ 0.03",
+    ),
+    "debug-setting": Rule(
+        check_rows("debug-setting"),
+        formula=(
+            "a setting for debugging that was on when the capture started: `torch.autograd.detect_anomaly`, "
+            "`jax_disable_jit`, `jax_debug_nans`, `tf.config.run_functions_eagerly`, `tracemalloc`; gain "
+            "without its own frames in sampled stacks and the operators that it adds"
+        ),
+        fires="≥ 0.03, else info",
+    ),
+    "double-precision": Rule(
+        check_rows("double-precision"),
+        formula=(
+            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started; gain with "
+            "half of the time in which operators or XLA's threads ran"
+        ),
+    ),
+    "dense-gradient": Rule(
+        check_rows("dense-gradient"),
+        formula=(
+            "gain without the gradients of embeddings that take half of their time or more to be filled with "
+            "zeros, and without operators of the optimizer that take at least half as long as filling one"
+        ),
+        fires="filling ≥ 0.5 of it",
+    ),
+    "growing-steps": Rule(
+        check_rows("growing-steps"),
+        formula=(
+            "from three captures of a run on: every step of each capture has more operators than every step "
+            "of the one before; gain without those that the first capture did not have"
+        ),
     ),
     "launch-bound": Rule(
         None,

@@ -59,18 +59,20 @@ def check(facts: Facts) -> Iterator[Finding]:
     waited = next(one for one in facts.waited if one.rank == worst["rank"])
     line = _line(waited, worst)
     steps = [one["step"] for one in worst["longest"]]
+    # A long step of which nothing says why is a fact, no cause: nobody can mend it from here.
+    known = "cause" in worst or line is not None
     yield Finding(
         RULE,
-        graded(worst["lost_ratio"], medium=MEDIUM, high=HIGH),
+        graded(worst["lost_ratio"], medium=MEDIUM, high=HIGH) if known else "info",
         (found.label or _alone(waited)) + _say(worst, line),
         {**worst, **found.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
         _action(worst, line),
-        cost_ns=round(worst["lost_ns"]),
-        cost_ratio=worst["lost_ratio"],
-        gain_ns=round(worst["lost_ns"]),
-        gain_ratio=worst["lost_ratio"],
-        gain_from="bound",
+        cost_ns=round(worst["lost_ns"]) if known else None,
+        cost_ratio=worst["lost_ratio"] if known else None,
+        gain_ns=round(worst["lost_ns"]) if known else None,
+        gain_ratio=worst["lost_ratio"] if known else None,
+        gain_from="bound" if known else "",
         place=place_of(waited, line),
         events=events_of(waited.trace, _marks(waited, steps)),
         command=f"stepscope profile op {quoted(facts)} -step {steps[0]} -order_by micros",
@@ -131,9 +133,9 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
     profiling = (
         waited.activities.spans(waited.lane, Activity.PROFILING) if waited.lane >= 0 else Spans.empty()
     )
-    durations = (_ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)).astype(
-        float
-    )
+    taken = _ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)
+    # While others had all processors, the thread could not run: that varies with the machine.
+    durations = (taken - _queued(waited, steps)).astype(float)
     steps = Windows(steps.rank[1:], steps.number[1:], steps.start_ns[1:], steps.end_ns[1:])
     durations = durations[1:]
     middle = float(np.median(durations))
@@ -154,6 +156,14 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
     return found | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)
+
+
+def _queued(waited: Waited, steps: Windows) -> Any:
+    """Return how long the thread waited for a processor in each step, 0 if that is not known."""
+    if waited.queued_ns is None or waited.sampled is None or waited.has_device:
+        return 0
+    ends = zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)
+    return np.array([waited.sampled.queued_ns(Spans.window(start, end)) for start, end in ends])
 
 
 def _marks(waited: Waited, numbers: list[int]) -> Ints:

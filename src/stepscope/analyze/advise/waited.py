@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.analyze.dependencies import Graph
@@ -42,13 +43,23 @@ class Worth:
     Attributes:
         cost_ns: Time of the steps in which nothing but the cause went on; of a host cause, while no device
         worked.
-        gain_ns: How much shorter the steps would be at best.
-        how: ``replay`` of the dependency graph, or ``bound``: the exposed time, which the gain cannot exceed.
+        gain_ns: How much shorter the steps would be.
+        how: ``replay`` of the dependency graph, or ``bound``: the exposed time, if the graph cannot tell.
+        steps: The parts of the cost that lie in each step, which sum to 1; None if they are not known.
     """
 
     cost_ns: int
     gain_ns: int
     how: str
+    steps: npt.NDArray[np.float64] | None = None
+
+    @property
+    def spread_ns(self) -> tuple[int, int]:
+        """The gain of a step that gains little and of one that gains much: the 10 % and 90 % quantiles."""
+        if self.steps is None:
+            return 0, 0
+        low, high = np.quantile(self.steps, (0.1, 0.9)) * self.gain_ns
+        return round(low), round(high)
 
 
 class Waited:
@@ -61,6 +72,7 @@ class Waited:
         made: Its graph, None if no operator of the host was recorded.
         activities: The activities of the trace's threads.
         sampled: Stacks of the training thread that were sampled beside the trace, None without.
+        every_step: Windows of all captures, also of those that recorded less; by default ``steps``.
     """
 
     def __init__(
@@ -71,9 +83,11 @@ class Waited:
         made: Graph | None,
         activities: Activities,
         sampled: Sampled | None = None,
+        every_step: Windows | None = None,
     ) -> None:
         self.trace, self.rank, self.steps, self.graph = trace, rank, steps, made
         self.activities, self.sampled = activities, sampled
+        self.every_step = steps if every_step is None else every_step
         self.spans = Spans.of(steps.start_ns, steps.end_ns)
         self.wall_ns = self.spans.measure_ns
         self.count = len(steps)
@@ -172,11 +186,12 @@ class Waited:
     @property
     def period_ns(self) -> int:
         """The usual time from one step's beginning to the next one's; a step's own if none is known."""
-        own = self.wall_ns // self.count
+        own = self.own_ns // self.count
         following = np.diff(self.steps.number) == 1
         if not following.any():
             return own
-        return max(own, int(np.median(np.diff(self.steps.start_ns)[following])))
+        between = int(np.median(np.diff(self.steps.start_ns)[following]))
+        return max(own, round(between * self.own_ns / self.wall_ns))
 
     @property
     def has_stacks(self) -> bool:
@@ -294,12 +309,25 @@ class Waited:
         device: Ints | None = None,
         device_share: float = 1.0,
         waits: Ints | None = None,
+        queued: bool = True,
     ) -> Worth:
-        """Return the cost of something and the gain without it; see :class:`Without`."""
+        """Return the cost of something and the gain without it; see :class:`Without`.
+
+        Waits of the training thread for a processor are part of neither, nor of the steps. They are taken
+        from the time given, unless ``queued`` is false because none lies in it.
+        """
+        worth = self._worth(host, device, device_share, waits)
+        mine = (host or {}).get(self.lane)
+        return worth if mine is None or self.has_device or not queued else self._without_queue(worth, mine)
+
+    def _worth(
+        self, host: dict[int, Spans] | None, device: Ints | None, device_share: float, waits: Ints | None
+    ) -> Worth:
         exposed = self._exposed(host, device)
         cost = exposed.measure_ns
+        parts = exposed.within(self.steps.start_ns, self.steps.end_ns) / cost if cost else None
         if self.replay is None:
-            return Worth(cost, int(cost * (device_share if device is not None else 1.0)), "bound")
+            return Worth(cost, int(cost * (device_share if device is not None else 1.0)), "bound", parts)
         nothing = np.zeros(0, np.int64)
         inside = {lane: spans.intersect(self.spans) for lane, spans in (host or {}).items()}
         left_out = Without(
@@ -309,8 +337,8 @@ class Waited:
         if host is not None and not self.has_device and len(self.busy):
             # What XLA's own threads wait for, the graph does not know: what is handed to them earlier they
             # do earlier, until they never stand still.
-            return Worth(cost, cost, "replay" if gain >= KNOWN * cost else "bound")
-        return Worth(cost if host or device is not None else gain, gain, "replay")
+            return Worth(cost, cost, "replay" if gain >= KNOWN * cost else "bound", parts)
+        return Worth(cost if host or device is not None else gain, gain, "replay", parts)
 
     @cached_property
     def queued_ns(self) -> int | None:
@@ -321,24 +349,29 @@ class Waited:
         return sampled.queued_ns(self.dry if self.has_device else self.spans)
 
     @property
+    def own_ns(self) -> int:
+        """Length of the steps without the training thread's waits for a processor, as far as known."""
+        return self.wall_ns if self.has_device else max(self.wall_ns - (self.queued_ns or 0), 1)
+
+    @property
     def queued_ratio(self) -> float:
         """The share of the steps in which the training thread waited for a processor, 0 if unknown."""
         return min((self.queued_ns or 0) / self.wall_ns, 1.0)
 
-    def without_queue(self, worth: Worth, spans: Spans) -> Worth:
+    def _without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.
 
-        While others had all processors the thread could not run: that is not a cost of the code at that
-            place.
-
-        Args:
-            worth: Of some time of the training thread.
-            spans: That time.
+        While others had all processors the thread could not run: that is not a cost of the code there.
         """
-        if self.sampled is None or self.sampled.lane != self.lane:
+        if self.queued_ns is None or self.sampled is None:
             return worth
-        ran = 1 - self.sampled.queued_ns(spans) / max(spans.measure_ns, 1)
+        ran = 1 - self.sampled.queued_ns(spans.intersect(self.spans)) / max(spans.measure_ns, 1)
         return replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
+
+    def but_one(self, worth: Worth, pieces: int) -> Worth:
+        """Return a worth with one of the pieces of each step left: one piece does the work of all of them."""
+        left = 1 - min(self.count / max(pieces, 1), 1.0)
+        return replace(worth, gain_ns=round(worth.gain_ns * left))
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
         found = Spans.empty()

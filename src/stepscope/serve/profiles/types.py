@@ -199,7 +199,7 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     look: str | None
     """Name of the events that show it; None: the rule names none."""
     gain: str
-    """Cost and largest possible gain, in words; empty if it costs no time."""
+    """Cost and gain, in words; empty if it costs no time."""
     chain: list[str]
     """Its causes and consequences, the symptom first."""
     command: str
@@ -210,7 +210,7 @@ class ProfileFinding(msgspec.Struct, frozen=True):
     """Time of a step in which nothing but this went on; None if it costs no time."""
     cost_ratio: float | None
     gain_ns: int | None
-    """How much shorter a step would be without it, at best."""
+    """How much shorter a step would be without it."""
     gain_ratio: float | None
     gain_from: str
     """``replay``, or ``bound``: its own time; empty if it has no gain."""

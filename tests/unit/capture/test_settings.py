@@ -1,0 +1,37 @@
+"""The program's settings, read when a capture starts."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+
+import pytest
+
+from stepscope.capture.settings import settings
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_what_was_left_on_is_read(on: bool) -> None:
+    torch = pytest.importorskip("torch")
+    with torch.autograd.set_detect_anomaly(on):
+        assert settings()["torch.detect_anomaly"] is on
+
+
+def test_a_tracer_is_named_by_its_module() -> None:
+    assert not settings()["python.tracemalloc"]
+    before = sys.getprofile()
+    tracemalloc.start()
+    sys.setprofile(lambda frame, event, argument: None)
+    try:
+        found = settings()
+    finally:
+        sys.setprofile(before)
+        tracemalloc.stop()
+    assert found["python.profile"] == __name__
+    assert found["python.tracemalloc"] is True
+
+
+def test_nothing_is_imported_for_it_and_what_has_gone_is_unknown(monkeypatch) -> None:
+    for name in ("torch", "jax", "tensorflow"):
+        monkeypatch.setitem(sys.modules, name, object() if name == "jax" else None)
+    assert {name.partition(".")[0] for name in settings()} == {"python", "processors"}
