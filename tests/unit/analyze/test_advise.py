@@ -59,6 +59,10 @@ def test_every_rule_is_there() -> None:
         "memory-near-limit",
         "pageable-copies",
         "step-variation",
+        "debug-setting",
+        "double-precision",
+        "dense-gradient",
+        "growing-steps",
     ]
 
 
@@ -151,7 +155,9 @@ def test_the_json_has_exactly_the_agreed_keys(loaded) -> None:
     advice = advise(loaded).as_dict()
     assert set(advice) == {"findings", "abstained", "judged", "caveats", "verdict"}
     keys = "rule severity summary evidence threshold action cost_ns cost_ratio gain_ns gain_ratio gain_from"
-    assert {" ".join(one) for one in advice["findings"]} == {f"{keys} place chain events command withdrawn"}
+    assert {" ".join(one) for one in advice["findings"]} == {
+        f"{keys} gain_range_ns place chain events command withdrawn"
+    }
     assert {tuple(one) for one in advice["abstained"]} == {("rule", "missing")}
 
 

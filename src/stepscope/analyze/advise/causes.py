@@ -27,9 +27,10 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.phases import Phase, phases
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import NO_STEP
 from stepscope.kernels import tree
@@ -269,9 +270,9 @@ def dense_gradient(waited: Waited) -> Selection | None:
         return None
     least = HALF * np.median(filled[made])
     leaves = np.setdiff1d(np.flatnonzero(mine & inside), trace.parent[trace.parent >= 0])
-    phase = phases(trace).phase[leaves]
+    purpose = attribution(trace).purpose[leaves]
     passes = leaves[
-        (trace.duration_ns[leaves] >= least) & ((phase == Phase.OPTIMIZER) | (owner[leaves] >= 0))
+        (trace.duration_ns[leaves] >= least) & ((purpose == Purpose.OPTIMIZER) | (owner[leaves] >= 0))
     ]
     spans = rows_spans(trace, np.union1d(made, passes))
     return Selection(
