@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 else:  # the page's server and `stepscope whoami` start without them
     np, isal_zlib = lazy.module("numpy"), lazy.module("isal.isal_zlib")
 
+STATE_FOLDER = ".stepscope"
+"""The directory of a log directory that holds annotations, corrections and the trash, and no runs."""
 ALIGNMENT = 64
 _BUFFER = 1 << 20
 """Most columns are short: they are written together."""

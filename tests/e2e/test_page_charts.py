@@ -551,6 +551,25 @@ def test_all_charts_of_a_kind_are_scaled_as_one_of_them_says(several):
     several.wait("() => location.hash.includes('look=kind:other')")
 
 
+def test_a_meaning_is_corrected_where_a_chart_says_what_it_is(several):
+    page = several.page
+    card = page.get_by_role("article", name="parts/first", exact=True)
+    card.hover()
+    card.get_by_role("button", name="What parts/first is").click()
+    page.get_by_text("No health rule looks at it").wait_for()
+    page.get_by_label("Role of parts/first").select_option("part_loss")
+    several.wait("() => document.querySelector('[role=status]').textContent.includes('corrected')")
+    card.hover()
+    card.get_by_role("button", name="What parts/first is").click()
+    page.get_by_text("a part of a loss (corrected for parts/first)").wait_for()
+    page.get_by_role("button", name="Loss", exact=True, pressed=True).wait_for()
+    page.get_by_label("Part of the data of parts/first").select_option("eval")
+    several.wait("() => document.querySelectorAll('.kinds').length === 0")
+    card.hover()
+    card.get_by_role("button", name="What parts/first is").click()
+    page.get_by_text("evaluation (corrected for parts/first)").wait_for()
+
+
 def test_of_hundreds_of_charts_only_those_near_the_screen_are_there(tmp_path, serve, watch):
     writer = EventWriter(tmp_path / "one")
     for step in range(3):

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--role",
         action="append",
         default=[],
-        metavar="TAG=ROLE",
-        help="role of a series whose name no health rule knows, such as objective=loss; may be repeated",
+        metavar="TAG=WORDS",
+        help="correct the meaning of a series, such as objective=loss or 'held/*=metric,eval'; repeatable",
     )
 
 
@@ -69,7 +69,7 @@ def advise_log(log: Log, arguments: argparse.Namespace) -> Output:
     """
     from stepscope.serve.health import report_of
 
-    rules, roles = choice_of(arguments.set), pairs(arguments.role, "--role TAG=ROLE")
+    rules, roles = choice_of(arguments.set), pairs(arguments.role, "--role TAG=WORDS")
     with log:
         wanted = wanted_runs(log, arguments)
         reports = [report_of(log, run, attempt=arguments.attempt, rules=rules, roles=roles) for run in wanted]

@@ -21,10 +21,9 @@ from stepscope.urls import is_url, shown
 if TYPE_CHECKING:
     from stepscope.store import Log, Series, StoredRun, Writer
 
+MEANING = ("KIND", "ROLE", "SPLIT", "BECAUSE OF")
 SHOWN_VALUES = 3
 """Number of last values in the table; ``--tags`` and ``--json`` give all."""
-TELLING = ("loss", "acc", "error", "perplexity", "reward")
-"""Parts of the names of tags that show how well a run learns; these tags come first."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +137,10 @@ def updated(run: StoredRun, now: float) -> str:
 
 def last_values(run: StoredRun) -> str:
     """Return the last values of the most telling tags."""
-    tags = sorted(run.tags(), key=lambda tag: (not any(word in tag.lower() for word in TELLING), tag))
+    from stepscope.store.charts import charts_of
+
+    charts = charts_of(frozenset(run.tags()), meanings=run.meanings)
+    tags = [line.tag for chart in sorted(charts, key=lambda chart: chart.place) for line in chart.lines]
     shown = [f"{tag} {number(newest(run.columns(tag)).last.value)}" for tag in tags[:SHOWN_VALUES]]
     return "  ".join(shown) + (f"  +{len(tags) - SHOWN_VALUES}" if len(tags) > SHOWN_VALUES else "")
 
@@ -150,9 +152,11 @@ def newest(series: list[Series]) -> Series:
 
 def table_of_tags(log: Log) -> str:
     """Return one line per series."""
-    rows = [["RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST VALUE"]]
+    rows = [[*("RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST VALUE"), *MEANING]]
     for run in log.runs():
         for tag in run.tags():
+            about = run.meanings.described(tag, run.split)
+            meaning = [about.kind, about.role or "-", about.split or "-", about.because or "-"]
             for each in run.columns(tag):
                 last = each.last
                 place = [
@@ -162,7 +166,7 @@ def table_of_tags(log: Log) -> str:
                     f"{last.step:,}",
                     f"{last.value:.6g}",
                 ]
-                rows.append([run.name, tag, *place])
+                rows.append([run.name, tag, *place, *meaning])
     return aligned(rows, right={3, 4, 5, 6})
 
 
@@ -202,7 +206,12 @@ def run_facts(run: StoredRun) -> dict[str, Any]:
         "config": plain(info.config),
         "labels": list(info.labels),
         "writers": [writer_facts(writer) for writer in run.writers],
-        "series": [series_facts(each) for tag in run.tags() for each in run.columns(tag)],
+        "series": [
+            series_facts(series) | meaning
+            for tag in run.tags()
+            for meaning in [meaning_facts(run, tag)]
+            for series in run.columns(tag)
+        ],
         "problems": [problem_facts(problem) for problem in run.problems],
     }
 
@@ -232,6 +241,12 @@ def series_facts(series: Series) -> dict[str, Any]:
         "wall_time": plain(series.last.wall),
         "value": plain(series.last.value),
     }
+
+
+def meaning_facts(run: StoredRun, tag: str) -> dict[str, Any]:
+    """Return the meaning of a tag, and the evidence for it."""
+    about = run.meanings.described(tag, run.split)
+    return {"metric": about.metric, "kind": about.kind, "role": about.role, "evidence": about.evidence}
 
 
 def problem_facts(problem: Any) -> dict[str, Any]:

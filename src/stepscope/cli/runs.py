@@ -22,6 +22,8 @@ ACTIONS = {
     "note": "attach a note in Markdown to a run; - reads it from stdin, no words remove it",
     "step": "attach a note to a step of a run, as RUN 200 halved the rate; without words it is removed",
     "tag": "add words to a run, or with a leading minus remove them, as -tried (after --)",
+    "meaning": "correct kind, role or split of a tag, as objective loss eval; * is any characters, "
+    "without words the name counts again",
     "archive": "hide a run: the page leaves it out unless asked",
     "unarchive": "show it again",
     "delete": "move a run to the trash of the log directory",
@@ -128,6 +130,19 @@ def tag(log: Log, words: list[str]) -> dict[str, Any]:
     return change(log, words, tags=[each for each in tags if each not in away] + more)
 
 
+def meaning(log: Log, words: list[str]) -> dict[str, Any]:
+    """Correct the meaning of a tag."""
+    from stepscope.names.meanings import Correction, correction_of, meanings_at
+    from stepscope.store.annotations import correct
+
+    if not words:
+        raise UsageError("meaning: of which tag?", hint="stepscope runs LOGDIR meaning TAG loss")
+    tag, *said = words
+    correct(log.path, tag, **asdict(correction_of(tag, " ".join(said)) if said else Correction()))
+    about = meanings_at(log.path).described(tag)
+    return {**asdict(about), "because": about.because}
+
+
 def delete(log: Log, words: list[str]) -> dict[str, Any]:
     """Move a run into the trash."""
     from stepscope.store.annotations.throw import throw_run
@@ -178,6 +193,7 @@ ACTS: dict[str, Callable[[Log, list[str]], dict[str, Any]]] = {
     "note": note,
     "step": step,
     "tag": tag,
+    "meaning": meaning,
     "archive": lambda log, words: change(log, words, archived=True),
     "unarchive": lambda log, words: change(log, words, archived=False),
     "delete": delete,
@@ -196,6 +212,9 @@ def text_of(action: str, told: dict[str, Any]) -> str:
             for each in told["runs"]
         ]
         return aligned(rows, right={3, 4}) if told["runs"] else "the trash is empty"
+    if action == "meaning":
+        facts = ", ".join(f"{name} {told[name]}" for name in ("kind", "role", "split") if told[name])
+        return f"{told['tag']}: {facts}" + (f" ({told['because']})" if told["because"] else "")
     if action == "delete":
         return f"{told['run']} is in the trash as {told['id']}: stepscope runs LOGDIR restore {told['id']}"
     if action == "restore":

@@ -114,7 +114,7 @@ class RunsWatcher:
 
         self._arguments = arguments
         self._rules = health.choice_of(arguments.set)
-        self._roles = health.pairs(arguments.role, "--role TAG=ROLE")
+        self._roles = health.pairs(arguments.role, "--role TAG=WORDS")
         self._alerts = [Alert(text, severity="high") for text in arguments.alert]
         self._worst = SEVERITIES.index(arguments.fail_on)
         self._told: set[tuple[object, ...]] = set()

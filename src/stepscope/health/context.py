@@ -6,7 +6,6 @@ portions in which it came, so that a run is judged in the same way while it trai
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -25,8 +24,6 @@ BLOCK = 8
 RARELY = 2
 """The same number for evaluations, of which there are few."""
 BLOCKS = 1024
-ERRORS = ("error", "errors", "mae", "mse", "rmse", "mape", "smape", "wer", "cer", "ppl", "perplexity", "fid")
-"""Words in the names of metrics of which less is better."""
 STILL = 3
 """Points of a series that show that it stays the same."""
 WORSE = 0.02
@@ -302,7 +299,7 @@ class Context:
             usual = float(np.median(before))
             worse = float(np.median(after)) - usual
             metric = stream.role == "metric"
-            if metric and not lower_is_better(stream.tag):
+            if metric and not stream.lower_is_better:
                 worse = -worse
             good = worse <= max(float(np.ptp(before)), WORSE * abs(usual))
             if metric and not good:
@@ -319,7 +316,7 @@ class Context:
     def gains(self, wall: float) -> bool:
         """Return whether a metric or an evaluation loss has become better since the beginning, by a time."""
         for stream, history in self._metrics.items():
-            if history.improves(-inf, wall, falls=lower_is_better(stream.tag)):
+            if history.improves(-inf, wall, falls=bool(stream.lower_is_better)):
                 return True
         evaluated = (h for s, h in self._losses.items() if s.split == "eval")
         return any(history.improves(-inf, wall) for history in evaluated)
@@ -332,9 +329,3 @@ def largest(values: Iterable[float | None]) -> float | None:
     """
     known = [value for value in values if value is not None]
     return max((value for value in known if value == value), default=nan if known else None)
-
-
-def lower_is_better(tag: str) -> bool:
-    """Return whether a metric is an error: the last telling word of its name decides."""
-    words = re.findall(r"[a-z]+|\d+", tag.rpartition("/")[2].lower()) or [tag.lower()]
-    return any(word in ERRORS for word in words)

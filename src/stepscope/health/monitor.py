@@ -18,6 +18,7 @@ from stepscope.health.origins import SPIKES, Origins
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
 from stepscope.health.series import Stream, stream_of
+from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import JudgedSplit
 
 Choice = Mapping[str, "bool | Mapping[str, float]"]
@@ -53,18 +54,18 @@ class Monitor:
 
     Args:
         rules: Rules to switch off (``{"plateau": False}``) and thresholds (``{"loss-spike": {"z": 8}}``).
-        roles: Roles by tag, for series with names that the table does not know.
+        meanings: The meanings of tags.
         alerts: Rules of the user's own.
         single: Whether to judge values as they will be read from the file, with 32 bits.
 
     Raises:
-        UsageError: No such rule, role or threshold.
+        UsageError: No such rule or threshold.
     """
 
     def __init__(
         self,
         rules: Choice | None = None,
-        roles: Mapping[str, str] | None = None,
+        meanings: Meanings = NAMED,
         *,
         single: bool = False,
         alerts: Iterable[str | Alert] = (),
@@ -72,7 +73,7 @@ class Monitor:
         self._single = single
         self.rules = chosen(rules or {})
         self._followed: set[str] = set()
-        self._roles = checked_roles(roles or {})
+        self.meanings = meanings
         self._streams: dict[tuple[str, int | None, str, JudgedSplit | None], Stream | None] = {}
         self._waiting: dict[Stream, list[Part]] = {}
         self._begun: dict[Stream, tuple[float, int]] = {}
@@ -132,7 +133,7 @@ class Monitor:
             return
         place = tag, rank, run, split
         if place not in self._streams:
-            self._streams[place] = stream_of(tag, rank=rank, run=run, split=split, roles=self._roles)
+            self._streams[place] = stream_of(tag, rank=rank, run=run, split=split, meanings=self.meanings)
             self.context.hear(tag, float(walls[0]) if np.isfinite(walls[0]) else float("-inf"))
         stream = self._streams[place]
         if stream is None:
@@ -271,17 +272,3 @@ def chosen(choice: Choice) -> list[Rule]:
         if said is not False:
             rules.append(kind(said if isinstance(said, Mapping) else None))
     return rules
-
-
-def checked_roles(roles: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the user's roles.
-
-    Raises:
-        UsageError: One is unknown to all rules.
-    """
-    from stepscope.names.roles import ROLES
-
-    for tag, role in roles.items():
-        if role not in ROLES:
-            raise UsageError(f"no role {role!r} for {tag!r}", hint=f"the roles: {', '.join(ROLES)}")
-    return roles

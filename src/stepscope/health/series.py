@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stepscope.names.roles import Meaning, meaning_of, scale_of, split_of
+from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import JudgedSplit, judged_split
 
 
@@ -16,6 +15,7 @@ class Stream:
     Attributes:
         split: Part of the data, from the tag or the run; a loss without one counts as a training loss.
         run: Name of the run, if the series of several are judged together.
+        lower_is_better: Of a loss or a metric; None if its name tells neither end.
     """
 
     tag: str
@@ -25,6 +25,7 @@ class Stream:
     rank: int | None = None
     run: str = ""
     scale: float = 1.0
+    lower_is_better: bool | None = None
 
 
 def stream_of(
@@ -33,7 +34,7 @@ def stream_of(
     rank: int | None = None,
     run: str = "",
     split: JudgedSplit | None = None,
-    roles: Mapping[str, str] | None = None,
+    meanings: Meanings = NAMED,
 ) -> Stream | None:
     """Return the stream of a tag, None for the recorder's own series.
 
@@ -42,14 +43,14 @@ def stream_of(
         rank: That recorded it.
         run: That it belongs to.
         split: Of its run, for tags that do not say.
-        roles: The user's own table, role by tag; it counts before this module's.
+        meanings: The meanings of tags.
     """
-    own = (roles or {}).get(tag)
-    meaning = Meaning(own, split_of(tag), None, scale_of(tag, own)) if own else meaning_of(tag)
-    part = judged_split(split_of(tag)) or split
+    meaning = meanings.role(tag)
+    part = judged_split(meanings.part(tag, split))
     if meaning is None:
         # Nothing but a sign of life.
         return None if tag.startswith("stepscope/") else Stream(tag, "other", part, None, rank, run)
     if meaning.role == "loss" and part is None:
         part = "train"
-    return Stream(tag, meaning.role, part, meaning.layer, rank, run, meaning.scale)
+    lower = meanings.lower_is_better(tag) if meaning.role in ("loss", "metric") else None
+    return Stream(tag, meaning.role, part, meaning.layer, rank, run, meaning.scale, lower)

@@ -1,6 +1,6 @@
 """The meaning of names: one reader of the facts in the names of tags and runs.
 
 ``splits`` finds the part of the data, ``roles`` the role that a health rule needs, ``kinds`` how a metric is
-drawn and which way is better, ``telling`` which charts a person looks at first. Health, the store, the page's
-charts, the ranks' files and the reports ask these four, so that they agree.
+drawn and which way is better, ``telling`` which charts a person looks at first. ``meanings`` puts a user's
+corrections before them: health, the store, the page's charts, the ranks' files and the reports ask it.
 """

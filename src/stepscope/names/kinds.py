@@ -34,6 +34,17 @@ LOWER_IS_BETTER: dict[MetricKind, bool] = {
 }
 """Kinds with a better direction; for others, lower is neither better nor worse."""
 
+UNITS = {
+    "_per_second": "per second",
+    "_ms": "ms",
+    "_us": "µs",
+    "_s": "s",
+    "_bytes": "bytes",
+    "_ratio": "ratio",
+}
+"""Units by the ending of a tag, longest ending first."""
+KEPT_IN_TITLE = {"_per_second", "_ratio"}
+"""Endings without which the rest would mean something else."""
 _TIMES = {"s", "ms", "µs", "ns"}
 _SECONDS = r"(?:s|ms|us|ns|secs?|seconds?|minutes?|mins?|hours?|hrs?)"
 _WORD_ENDS = re.compile(
@@ -94,6 +105,8 @@ _SCORE = _has(
     r"correlation|corr|corr_?coef|spearmanr?|pearsonr?|kendall|similarity|exact_match|em|is_\d+_k|pass_\d+|"
     r"explained_var(?:iance)?|sensitivity|specificity|pck|nmi|top_k|margins?"
 )
+_ERROR = _has("error|err")
+"""The error of a score, as of ``top1_error``, is a loss."""
 _STD = re.compile(r"_(?:std|stddev|stdev)_$")
 _LOSS = _has(
     r"[^\W_]*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
@@ -134,6 +147,16 @@ def metric_kind(metric: str, unit: str | None) -> MetricKind:
     return "other"
 
 
+def title_and_unit(metric: str) -> tuple[str, str | None]:
+    """Return a metric's name without its unit, and the unit."""
+    for end, unit in UNITS.items():
+        if metric.endswith(end) and len(metric.rpartition("/")[2]) > len(end):
+            if unit == "s" and metric_kind(metric, None) == "score":
+                return metric, None  # that of small things, as COCO's `bbox_mAP_s`
+            return (metric if end in KEPT_IN_TITLE else metric.removesuffix(end)), unit
+    return metric, None
+
+
 def _worded(part: str) -> str:
     """Return a part of a name as its words in small letters, each between underscores."""
     words = re.sub(r"[\W_]+", "_", _WORD_ENDS.sub("_", part.replace("%", " percent ")).lower())
@@ -170,7 +193,7 @@ def _measured(part: str, unit: str | None) -> MetricKind | None:
 
 def _judged(part: str, unit: str | None, *, last: bool) -> MetricKind | None:
     """Return the kind of a metric that says how good something is, or of the rest."""
-    if _SCORE.search(part) and not _STD.search(part):
+    if _SCORE.search(part) and not _STD.search(part) and not _ERROR.search(part):
         return "score"
     if _COEFFICIENT.search(part):
         return "schedule"

@@ -10,8 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepscope.names.kinds import metric_kind
-from stepscope.names.splits import Split, split_tag, words_of
+from stepscope.names.splits import Split, split_tag
 
 ROLES: dict[str, str] = {
     "loss": "a loss, as train/loss",
@@ -136,6 +135,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
     (METRIC, "metric"),
 ]  # fmt: skip
+LAYERED = frozenset(role for pattern, role in _TABLE if "?P<layer>" in pattern)
+"""Roles of series of which there is one for each layer, device or class."""
 TABLE = [(re.compile(pattern, re.IGNORECASE), role) for pattern, role in _TABLE]
 _SETTING = re.compile(
     r"(?:\w+[_-])?(?:fold|stage|phase|curriculum|task|level|difficulty|seq_?len(?:gth)?|sequence_length"
@@ -203,11 +204,3 @@ def without_split(tag: str) -> str:
         if split is None:
             return tag
         tag = metric
-
-
-def is_training_loss(tag: str) -> bool:
-    """Return whether a series is a loss that is trained on, or a part of one, as far as its name says."""
-    meaning = meaning_of(tag)
-    if meaning is None or meaning.split not in (None, "train"):
-        return False
-    return meaning.role == "loss" or ("loss" in words_of(tag) and metric_kind(tag, None) == "loss")

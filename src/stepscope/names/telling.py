@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from stepscope.names.kinds import MetricKind
-from stepscope.names.roles import LR, MEASURED, meaning_of, without_split
-from stepscope.names.splits import words_of
+from stepscope.names.meanings import NAMED, Meanings
+from stepscope.names.roles import LR, MEASURED, Meaning, without_split
+from stepscope.names.splits import Split, words_of
 
 ChartRole = Literal[
     "return",
@@ -66,6 +68,45 @@ _BY_EPOCH = re.compile(r"(?:.*/)?epoch_[^/]+", re.DOTALL)
 """Tags of Keras' own callback: their steps are epochs, beside others whose steps are batches."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """One tag of a chart; it is drawn for every run that has it."""
+
+    tag: str
+    split: Split | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart over all runs: the series that share one pair of axes.
+
+    Attributes:
+        id: Its first tag, that of training if there is one; the same when a tag joins later.
+        section: The metric's path up to the first slash.
+        unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
+        kind: Kind of the metric, which decides how it is drawn.
+        lower_is_better: None: neither end is.
+        split: The part of the data that the title names.
+        role: What it tells, if that is something that one looks for.
+        tier: The subject of the chart.
+        place: Its place among all charts, the most telling first.
+        by_epoch: True if its steps are numbers of epochs, as those of Keras' own callback.
+    """
+
+    id: str
+    title: str
+    section: str
+    unit: str | None
+    lines: tuple[ChartLine, ...]
+    kind: MetricKind
+    lower_is_better: bool | None
+    split: Split | None
+    role: ChartRole | None
+    tier: ChartTier
+    place: int
+    by_epoch: bool
+
+
 class Telling(NamedTuple):
     """The subject of a chart and its place: the chart with the lowest place tells most."""
 
@@ -74,7 +115,9 @@ class Telling(NamedTuple):
     place: tuple[int, ...]
 
 
-def telling(title: str, tags: Sequence[str], kind: MetricKind, *, evaluated: bool) -> Telling:
+def telling(
+    title: str, tags: Sequence[str], kind: MetricKind, *, evaluated: bool, meanings: Meanings = NAMED
+) -> Telling:
     """Return what a chart shows.
 
     Args:
@@ -82,14 +125,21 @@ def telling(title: str, tags: Sequence[str], kind: MetricKind, *, evaluated: boo
         tags: The tags of its lines.
         kind: The kind of its metric.
         evaluated: Whether one of its lines is of an evaluation. Of two losses, the evaluated one tells more.
+        meanings: The meanings of the tags.
     """
-    role = min((chart_role(name, kind) for name in dict.fromkeys((title, *tags))), key=_PLACE.__getitem__)
-    tier, detail = _tier(title, tags[0], role, kind)
-    place = (_TIERS.index(tier), detail, _PLACE[role], int(not evaluated), int(not _usual(tags[0], role)))
+    corrected = [tag for tag in tags if meanings.corrects(tag)]
+    names = dict.fromkeys(corrected or (title, *tags))
+    role = min((chart_role(name, kind, meanings.role(name)) for name in names), key=_PLACE.__getitem__)
+    meaning = meanings.role(tags[0])
+    tier, detail = _tier(title, tags[0], role, kind, meaning)
+    usual = _usual(tags[0], role, meaning)
+    place = (_TIERS.index(tier), detail, _PLACE[role], int(not evaluated), int(not usual))
     return Telling(role, tier, place)
 
 
-def _tier(title: str, tag: str, role: ChartRole | None, kind: MetricKind) -> tuple[ChartTier, int]:
+def _tier(
+    title: str, tag: str, role: ChartRole | None, kind: MetricKind, meaning: Meaning | None
+) -> tuple[ChartTier, int]:
     """Return what a chart shows, and how little, if that is a detail."""
     if _DETAIL.search(title):
         return "detail", 2
@@ -99,16 +149,14 @@ def _tier(title: str, tag: str, role: ChartRole | None, kind: MetricKind) -> tup
         return "detail", 1
     if role:
         return "running", 0
-    meaning = meaning_of(tag)
     return ("detail" if tag.startswith(_MEASURED) or (meaning and meaning.layer) else "recorded"), 0
 
 
-def _usual(tag: str, role: ChartRole | None) -> bool:
+def _usual(tag: str, role: ChartRole | None, meaning: Meaning | None) -> bool:
     """Return whether a tag is the usual one of its role, if several have it."""
     if role == "loss":
         return without_split(tag).rpartition("/")[2].lower() in ("loss", "total_loss")
     if role == "score":
-        meaning = meaning_of(tag)
         return meaning is not None and meaning.role == "metric"
     return role != "throughput" or not _THINGS.isdisjoint(words_of(tag))
 
@@ -118,13 +166,12 @@ def by_epoch(tags: Sequence[str]) -> bool:
     return all(_BY_EPOCH.fullmatch(tag) for tag in tags)
 
 
-def chart_role(name: str, kind: MetricKind) -> ChartRole | None:
-    """Return the role of a series of a kind by its name; None if it has none."""
+def chart_role(name: str, kind: MetricKind, meaning: Meaning | None) -> ChartRole | None:
+    """Return the role of a series of a kind by its name and its meaning; None if it has none."""
     if name.rpartition("/")[2].lower() == "epoch":
         return "epoch"
     if _RETURN.fullmatch(name):
         return "return"
-    meaning = meaning_of(name)
     if meaning and (role := _OF_MEANING.get(meaning.role)):
         return role
     measured = name.startswith(_MEASURED)

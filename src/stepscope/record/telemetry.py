@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from stepscope.names.meanings import Meanings
+
 FLUSH_SECS = 1.0
 """Rows reach the operating system this often: fewer, larger records than those of the event file."""
 MAX_WAITING = 100_000
@@ -87,6 +89,8 @@ class Telemetry:
         self.loss_tag: str | None = None
         self.names: Sequence[str] = ()
         self.room: SpoolRoom | None = None
+        self._log_dir = log_dir
+        self._meanings: Meanings | None = None
         self._steps, self._problems = steps, problems
         self._sink = Sink(folder_of(log_dir), self._open, problems, "the file of this rank")
         self._rows: dict[int, TelemetryRow] = {}
@@ -152,11 +156,14 @@ class Telemetry:
         if tag.startswith(OWN):
             return "own"
         if self.loss_tag is None:
-            from stepscope.names.roles import is_training_loss  # its table takes some milliseconds to compile
+            if self._meanings is None:
+                from stepscope.names.meanings import meanings_at  # takes some milliseconds to import
 
-            if is_training_loss(tag):
+                self._meanings = meanings_at(self._log_dir)
+            is_loss = self._meanings.is_training_loss
+            if is_loss(tag):
                 # Of several in a batch this need not be the first that was logged.
-                self.loss_tag, self._news = next(filter(is_training_loss, self.names), tag), True
+                self.loss_tag, self._news = next(filter(is_loss, self.names), tag), True
         return "loss" if tag == self.loss_tag else "other"
 
     def _count_nonfinite(

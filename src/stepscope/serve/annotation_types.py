@@ -56,12 +56,14 @@ class ViewSave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-class MetricSaid(msgspec.Struct, frozen=True):
-    """Body of ``POST api/v1/metric``: the kind of a tag's metric; answered as it was taken."""
+class MeaningChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/meaning/correct``. Facts that are left out stay; null: as the name says."""
 
     tag: str
-    kind: str | None
-    """None: what its name tells."""
+    """A tag, or a pattern in which ``*`` stands for any characters."""
+    kind: str | msgspec.UnsetType | None = msgspec.UNSET
+    role: str | msgspec.UnsetType | None = msgspec.UNSET
+    split: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ViewDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from stepscope.errors import LogDirectoryError, UnknownRunError, UsageError
+from stepscope.names.meanings import Described, meanings_at
 from stepscope.serve.annotation_types import (
-    MetricSaid,
+    MeaningChange,
     RunChange,
     RunDelete,
     StepSaid,
@@ -21,7 +24,7 @@ from stepscope.serve.annotation_types import (
 )  # fmt: skip
 from stepscope.serve.routes import Backend, get, post
 from stepscope.store import Log
-from stepscope.store.annotations import MetricKinds, Notes, SavedViews, Trash
+from stepscope.store.annotations import Notes, SavedViews, Trash, correct
 from stepscope.store.annotations.throw import throw_run
 
 
@@ -45,8 +48,7 @@ class Annotations:
     def change(self, body: RunChange) -> RunChange:
         """Annotate a run; the answer is its annotations now."""
         self._known(body.run)
-        told = {name: getattr(body, name) for name in ("title", "note", "tags", "archived", "colour")}
-        said = {name: value for name, value in told.items() if value is not msgspec.UNSET}
+        said = _given(body, ("title", "note", "tags", "archived", "colour"))
         note = Notes(self.log_dir).change(body.run, **said)
         tags = None if note.tags is None else list(note.tags)
         return RunChange(body.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
@@ -91,12 +93,17 @@ class Annotations:
         SavedViews(self.log_dir).remove(body.name)
         return self.views()
 
-    @post("metric")
-    def say_metric(self, body: MetricSaid) -> MetricSaid:
-        """Save the kind of a tag's metric."""
+    @get("meaning")
+    def meaning(self, tag: Annotated[str, Meta(description="name of a series")]) -> Described:
+        """Return the meaning of a tag, and the evidence for it."""
+        return meanings_at(self.log_dir).described(tag)
+
+    @post("meaning/correct")
+    def correct(self, body: MeaningChange) -> Described:
+        """Correct the meaning of a tag; the answer is its meaning now."""
         self._writable()
-        MetricKinds(self.log_dir).say(body.tag, body.kind)
-        return body
+        correct(self.log_dir, body.tag, **_given(body, ("kind", "role", "split")))
+        return self.meaning(body.tag)
 
     @get("views")
     def views(self) -> ViewList:
@@ -123,3 +130,8 @@ class Annotations:
                 "this log directory is read over the network and cannot be changed from here",
                 hint="change it where it is stored",
             )
+
+
+def _given(body: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a message that were sent."""
+    return {name: value for name in names if (value := getattr(body, name)) is not msgspec.UNSET}

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stepscope.names.telling import Chart
 from stepscope.serve.encode import encoded
-from stepscope.serve.types import Chart, Loading, LogSummary, RunSummary
+from stepscope.serve.types import Loading, LogSummary, RunSummary
 
 KEPT_BODIES = 16
 """Most answers that are kept until something is new; clients that ask once a second know one of a few

@@ -17,7 +17,7 @@ from stepscope.version import __version__
 
 if TYPE_CHECKING:
     from stepscope.store import Log
-    from stepscope.store.annotations import MetricKinds, Notes
+    from stepscope.store.annotations import Notes
 
 SHOW_EVERY_S = 0.2
 """How often partial results of a long reading are published."""
@@ -76,7 +76,6 @@ class LogFollower:
         )
         self.log: Log | None = None
         self.notes: Notes | None = None
-        self.kinds: MetricKinds | None = None
         self.started = clock()
         self.complete = False
         self.asked = float("-inf")
@@ -170,7 +169,7 @@ class LogFollower:
         load_store()
         from stepscope import store
         from stepscope.serve.summary import publish
-        from stepscope.store.annotations import MetricKinds, Notes
+        from stepscope.store.annotations import Notes
 
         if self.log is None:
             if not self.log_dir.exists():
@@ -181,13 +180,7 @@ class LogFollower:
         changes = self.log.refresh(max_seconds=SHOW_EVERY_S)
         if self.notes is None:
             self.notes = Notes(self.log.path)
-        if self.kinds is None:
-            self.kinds = MetricKinds(self.log.path)
-        said, kinds_changed = self.notes.refresh(), self.kinds.refresh()
-        publish(
-            self.feed, self.log, changes, self.notes, said,
-            now=self.wall(), kinds=self.kinds.said, kinds_changed=kinds_changed,
-        )  # fmt: skip
+        publish(self.feed, self.log, changes, self.notes, self.notes.refresh(), now=self.wall())
         progress = self.log.progress
         self.feed.loading = None
         if not changes.complete:

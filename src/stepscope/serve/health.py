@@ -19,7 +19,7 @@ from stepscope.health import SEVERITIES, Abstention, Finding, Verdict
 from stepscope.health.finding import as_shown
 from stepscope.health.rules import SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
-from stepscope.names.roles import RANKS_LOSS, meaning_of
+from stepscope.names.roles import RANKS_LOSS
 from stepscope.names.splits import judged_split
 from stepscope.serve.past import batch_of, forecasts_of, unlike
 
@@ -47,7 +47,7 @@ def report_of(
         run: The run; a part that does not stand for it is judged alone.
         attempt: Which to judge; by default the newest.
         rules: As for ``HealthHook``.
-        roles: As for ``HealthHook``.
+        roles: As for ``HealthHook``; the stored corrections of the log directory hold too.
         alerts: As for ``HealthHook``.
 
     Raises:
@@ -55,11 +55,12 @@ def report_of(
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(run, attempt or newest)
-    known = {each.tag for each in judged.series}
-    histograms = [each for each in saturation_of(run, judged.number) if each.points.tag not in known]
+    tags = {each.tag for each in judged.series}
+    histograms = [each for each in saturation_of(run, judged.number) if each.points.tag not in tags]
     judged = replace(judged, series=judged.series + [each.points for each in histograms])
     own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
-    verdict = judge(judged, rules=own, roles=roles, alerts=alerts)
+    meanings = log.meanings.corrected(roles)
+    verdict = judge(judged, rules=own, meanings=meanings, alerts=alerts)
     verdict = with_coarse(verdict, histograms, own.get(SaturatedActivation.id))
     written = [each for each in run.findings if each.attempt == judged.number]
     name = run.base if run.whole is run else run.name
@@ -69,10 +70,10 @@ def report_of(
     found = with_ranks(found, run, judged.number, off=off)
     found = replace(found, findings=as_shown(found.findings))
     if attempt in (None, newest):
-        found = replace(found, findings=[*found.findings, *unlike(log, run)])
-    forecast, batch = forecasts_of(log, run), batch_of(run)
-    meanings = (meaning_of(points.tag) for points in judged.series)
-    recorded = frozenset((roles or {}).values()) | {meaning.role for meaning in meanings if meaning}
+        found = replace(found, findings=[*found.findings, *unlike(log, run, meanings)])
+    forecast, batch = forecasts_of(log, run, meanings), batch_of(run)
+    known = (meanings.role(points.tag) for points in judged.series)
+    recorded = frozenset(meaning.role for meaning in known if meaning)
     hooks = (run.info.hooks or ()) if run.info.attempt == judged.number else ()
     return HealthReport(name, judged.number, found, "rules", forecast, batch, recorded, hooks)
 

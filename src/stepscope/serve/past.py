@@ -14,9 +14,9 @@ from stepscope.analyze.health.forecast import Forecast, forecast
 from stepscope.analyze.health.past import MOST, Past, compare, reached
 from stepscope.health import Finding
 from stepscope.health.kind import kind_of
-from stepscope.names.roles import meaning_of
 
 if TYPE_CHECKING:
+    from stepscope.names.meanings import Meanings
     from stepscope.store import Log, StoredRun
 
 NOISE = "gradients/noise_scale"
@@ -28,9 +28,9 @@ POINTS = 20_000
 """Most points of a series that are looked at; of longer ones, every n-th."""
 
 
-def unlike(log: Log, run: StoredRun) -> Iterator[Finding]:
+def unlike(log: Log, run: StoredRun, meanings: Meanings) -> Iterator[Finding]:
     """Yield the differences of a run from the last finished ones that recorded the same losses."""
-    for tag in losses_of(run)[:TAGS]:
+    for tag in losses_of(run, meanings)[:TAGS]:
         past = list(islice(earlier(log, run, tag), MOST))
         own = run.columns(tag)[-1]
         wall = float(own.wall[-1]) if len(own) else run.info.started or 0.0
@@ -52,13 +52,14 @@ def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
             yield series_of(each, tag)
 
 
-def forecasts_of(log: Log, run: StoredRun) -> dict[str, Forecast]:
+def forecasts_of(log: Log, run: StoredRun, meanings: Meanings) -> dict[str, Forecast]:
     """Return forecasts of the final training losses of a run, as far as possible."""
     total, found = run.info.total_steps, {}
     if total is None or run.state != "running" or any(kind_of(tag) in UNFIT for tag in run.tags()):
         return {}
-    rates = next((series_of(run, tag).values for tag in run.tags() if role_of(tag) == "learning_rate"), None)
-    for tag in losses_of(run)[:1]:
+    roles = {tag: meaning.role for tag in run.tags() if (meaning := meanings.role(tag))}
+    rates = next((series_of(run, tag).values for tag, role in roles.items() if role == "learning_rate"), None)
+    for tag in losses_of(run, meanings)[:1]:
         series = series_of(run, tag)
         told = forecast(series.steps, series.values, total - 1, rates)
         if told is not None:
@@ -76,17 +77,10 @@ def batch_of(run: StoredRun) -> BatchSize | None:
     return batch_size(series_of(run, NOISE).values, run.info.world_size)
 
 
-def losses_of(run: StoredRun) -> list[str]:
+def losses_of(run: StoredRun, meanings: Meanings) -> list[str]:
     """Return the tags of a run that are losses, those of training first."""
-    known = {tag: meaning_of(tag) for tag in run.tags()}
-    found = [tag for tag, meaning in known.items() if meaning is not None and meaning.role == "loss"]
-    return sorted(found, key=lambda tag: (getattr(known[tag], "split", None) in ("eval", "test"), tag))
-
-
-def role_of(tag: str) -> str:
-    """Return the meaning of a tag."""
-    meaning = meaning_of(tag)
-    return "" if meaning is None else meaning.role
+    losses = [tag for tag in run.tags() if (meaning := meanings.role(tag)) and meaning.role == "loss"]
+    return sorted(losses, key=lambda tag: (meanings.part(tag) in ("eval", "test"), tag))
 
 
 def series_of(run: StoredRun, tag: str) -> Past:

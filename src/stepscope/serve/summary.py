@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.events.hparams import EXPERIMENT_TAG
-from stepscope.names.splits import split_tag
-from stepscope.names.telling import by_epoch, telling
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import Chart, ChartLine, Problem, RunSummary, StepNote
-from stepscope.store import charts as store_charts
+from stepscope.serve.types import Problem, RunSummary, StepNote
+from stepscope.store import charts
 
 if TYPE_CHECKING:
-    from stepscope.names.kinds import MetricKind
     from stepscope.store import Changes, Log, StoredRun
     from stepscope.store.annotations import Notes, RunNote
     from stepscope.store.problems import Problem as StoredProblem
@@ -34,8 +31,6 @@ def publish(
     said: Iterable[str] = (),
     *,
     now: float,
-    kinds: Mapping[str, MetricKind] | None = None,
-    kinds_changed: bool = False,
 ) -> None:
     """Publish the changes from a reading of the log and from the passing of time.
 
@@ -46,8 +41,6 @@ def publish(
         notes: People's annotations of runs.
         said: Runs whose annotations have changed.
         now: Seconds since the epoch.
-        kinds: People's kinds for the metrics of tags.
-        kinds_changed: Whether these have changed.
     """
     runs = {run.name: run for run in log.runs()}
     touched = [name for name in (*changes.added, *changes.changed, *said) if name in runs]
@@ -64,13 +57,13 @@ def publish(
         name not in feed.runs or feed.runs[name].summary.tags != summary.tags
         for name, summary in summaries.items()
     ) or any(EXPERIMENT_TAG in tags for tags in changes.changed.values())
-    if not (summaries or changes.removed or changes.changed or kinds_changed):
+    if not (summaries or changes.removed or changes.changed or changes.meanings):
         return
     feed.publish(
         summaries=summaries.values(),
         dirty={name: sorted(tags) for name, tags in changes.changed.items()},
         removed=changes.removed,
-        charts=charts_of(log, kinds or {}) if new_tags or changes.removed or kinds_changed else None,
+        charts=charts(log) if new_tags or changes.removed or changes.meanings else None,
     )
 
 
@@ -78,41 +71,6 @@ def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     """Return whether time, or other runs that came or went, can have changed a run without new points."""
     related = (run.base, run.split) != (summary.base, summary.split)
     return summary.state in CHANGING or related or run.info.config != summary.config
-
-
-def charts_of(log: Log, kinds: Mapping[str, MetricKind]) -> list[Chart]:
-    """Return the charts over all runs."""
-    charts = store_charts(log, kinds)
-    meanings = [
-        telling(
-            chart.title,
-            [line.tag for line in chart.lines],
-            chart.kind,
-            evaluated=any(line.split in ("eval", "test") for line in chart.lines),
-        )
-        for chart in charts
-    ]
-    places = [0] * len(charts)
-    for place, number in enumerate(sorted(range(len(charts)), key=lambda number: meanings[number].place)):
-        places[number] = place
-    return [
-        Chart(
-            chart.id,
-            chart.title,
-            chart.section,
-            chart.unit,
-            [ChartLine(line.tag, line.split) for line in chart.lines],
-            kind=chart.kind,
-            kind_said=chart.id in kinds,
-            lower_is_better=chart.lower_is_better,
-            split=split_tag(chart.title).split,
-            role=meaning.role,
-            tier=meaning.tier,
-            place=place,
-            by_epoch=by_epoch([line.tag for line in chart.lines]),
-        )
-        for chart, meaning, place in zip(charts, meanings, places, strict=True)
-    ]
 
 
 def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSummary:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from stepscope.names.kinds import MetricKind
+from stepscope.names.roles import ROLES as ROLES  # among the constants of the page
 from stepscope.names.splits import Split
-from stepscope.names.telling import ChartRole, ChartTier
+from stepscope.names.telling import Chart
 
 XAxis = Literal["step", "wall", "relative", "tag"]
 Band = Literal["std", "minmax", "stderr"]
@@ -115,37 +115,6 @@ class RunSummary(msgspec.Struct, frozen=True):
     eta_seconds: float | None
     host: str | None
     version: str | None
-
-
-class ChartLine(msgspec.Struct, frozen=True):
-    """One tag of a chart; it is drawn for every run that has it."""
-
-    tag: str
-    split: Split | None
-
-
-class Chart(msgspec.Struct, frozen=True):
-    """A chart over all runs: the series that share one pair of axes."""
-
-    id: str
-    title: str
-    section: str
-    unit: str | None
-    lines: list[ChartLine]
-    kind: MetricKind
-    """A description of the metric, derived from its name and unit or written by people."""
-    kind_said: bool
-    """True if people said so."""
-    lower_is_better: bool | None
-    """None: neither end is."""
-    split: Split | None
-    """The part of the data that the title names."""
-    role: ChartRole | None
-    tier: ChartTier
-    place: int
-    """Its place among all charts, the most telling first."""
-    by_epoch: bool
-    """True if its steps are numbers of epochs, as those of Keras' own callback."""
 
 
 class Changes(msgspec.Struct, frozen=True):

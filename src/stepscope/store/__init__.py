@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stepscope.store.charts import Chart, ChartLine, charts
+from stepscope.names.telling import Chart, ChartLine
+from stepscope.store.charts import charts
 from stepscope.store.info import RunInfo, State
 from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
 from stepscope.store.problems import Problem

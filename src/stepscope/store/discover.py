@@ -15,10 +15,9 @@ import time
 from dataclasses import dataclass, field
 
 from stepscope.events.writer import COMPACTED, INDEX, is_own_name, stem_of
+from stepscope.files import STATE_FOLDER
 from stepscope.text import printable
 
-FOLDER = ".stepscope"
-"""Directory of annotations and of the trash, which holds no runs."""
 DEBUGGER = "tfdbg_events."
 """Files of ``tf.debugging.experimental.enable_dump_debug_info`` begin with it; they hold DebugEvents."""
 RACY_SECONDS = 2.0
@@ -172,7 +171,7 @@ def list_directory(path: str, mtime_ns: int, now: float) -> Directory:
     directory = Directory(mtime_ns=mtime_ns, listed_at=now)
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.name == FOLDER:
+            if entry.name == STATE_FOLDER:
                 continue
             if entry.is_dir():
                 directory.folders.append(entry.name)

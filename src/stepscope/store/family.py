@@ -6,39 +6,11 @@ both, beside one ``val_loss``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from stepscope.names.splits import Habit, Split, split_run, split_tag
-
-
-class Family(NamedTuple):
-    """The family of a series.
-
-    Attributes:
-        run: The run that its run is a part of; itself if it is not a part.
-        split: None if neither the tag nor the run says.
-        metric: The tag without the word of its split.
-    """
-
-    run: str
-    split: Split | None
-    metric: str
-
-
-def split(run: str, tag: str, runs: Collection[str] = ()) -> Family:
-    """Return the metric and the part of a series.
-
-    The tag's word counts before the run's.
-
-    Args:
-        run: Name of its run.
-        tag: Its name.
-        runs: Names of all runs of the log directory.
-    """
-    base, of_run = split_run(run, runs)
-    metric, of_tag, _ = split_tag(tag)
-    return Family(base, of_tag or of_run, metric)
+from stepscope.names.meanings import NAMED, Meanings
+from stepscope.names.splits import Habit, Split
 
 
 class TagGroup(NamedTuple):
@@ -56,7 +28,7 @@ class TagGroup(NamedTuple):
 ORDER: list[Split | None] = ["train", None, "eval", "test"]
 
 
-def groups(tags: Iterable[str]) -> list[TagGroup]:
+def groups(tags: Iterable[str], meanings: Meanings = NAMED) -> list[TagGroup]:
     """Return which tags go on one chart, in the order of their names.
 
     Tags of one metric, written in one habit, go together if it has at least two splits. A plain
@@ -66,7 +38,7 @@ def groups(tags: Iterable[str]) -> list[TagGroup]:
     plain: dict[str, str] = {}
     worded: dict[tuple[str, Habit], list[tuple[str, Split | None]]] = {}
     for tag in sorted(tags):
-        metric, word, habit = split_tag(tag)
+        metric, word, habit = meanings.split(tag)
         if word is None:
             plain.setdefault(metric.lower(), tag)
         worded.setdefault((metric.lower() if word else tag, habit), []).append((tag, word))
@@ -79,7 +51,7 @@ def groups(tags: Iterable[str]) -> list[TagGroup]:
     found: list[TagGroup] = []
     for lines in worded.values():
         lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
-        metric = min((split_tag(tag).metric for tag, _ in lines), key=len)
+        metric = min((meanings.split(tag).metric for tag, _ in lines), key=len)
         together = TagGroup(metric, tuple(lines))
         found += [together] if together.overlay else [TagGroup(tag, ((tag, word),)) for tag, word in lines]
     return sorted(found, key=lambda group: group.lines[0][0])

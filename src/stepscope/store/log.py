@@ -11,6 +11,7 @@ from typing import Any
 
 from stepscope.errors import LogDirectoryError, UnknownRunError
 from stepscope.mirror import Mirror
+from stepscope.names.meanings import Meanings, StoredMeanings
 from stepscope.patterns import compile_pattern
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_index
@@ -34,16 +35,18 @@ class Changes:
         added: Runs that appeared.
         removed: Runs that are gone.
         changed: Per run the tags with new points, or with points that are gone.
+        meanings: Whether the meanings of tags have changed.
         complete: Whether everything has been read; if not, look again at once.
     """
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     changed: dict[str, set[str]] = field(default_factory=dict)
+    meanings: bool = False
     complete: bool = True
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
+        return bool(self.added or self.removed or self.changed or self.meanings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Log:
         self._pool: ThreadPoolExecutor | None = None
         self._refreshing = threading.Lock()
         self._removed: list[tuple[int, str]] = []
+        self._meanings, self._meanings_at = StoredMeanings(self.path), 0
         self._settings: dict[str, str] = {}
         """Runs that only hold the settings of another, each with that other."""
 
@@ -96,6 +100,11 @@ class Log:
     def is_remote(self) -> bool:
         """True if this is a copy of a directory elsewhere, which changes here would not affect."""
         return self.mirror is not None
+
+    @property
+    def meanings(self) -> Meanings:
+        """The meanings of tags, with the corrections that are stored here or in a directory above."""
+        return self._meanings.meanings
 
     def runs(self) -> list[StoredRun]:
         """Return all runs, sorted by name."""
@@ -253,7 +262,7 @@ class Log:
 
     def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
         """Make new points visible in the runs, and return the changes."""
-        result = Changes(complete=not self._reading)
+        result = Changes(complete=not self._reading, meanings=self._meanings.refresh())
         runs: dict[str, StoredRun] = {}
         for name, files in found.items():
             sources = {path: self._sources[path] for path in files if self._is_read(path)}
@@ -274,6 +283,12 @@ class Log:
             self._removed += [(self.generation, name) for name in result.removed]
             for name, tags in result.changed.items():
                 runs[name].files.mark(tags, self.generation)
+            if result.meanings:
+                self._meanings_at = self.generation
+            for run in runs.values():
+                if result.meanings:
+                    run.files.mark(set(), self.generation)
+                run.meanings = self.meanings
             settings = settings_of(runs)
             if result.added or result.removed or settings != self._settings:
                 relate(runs, settings)
@@ -303,6 +318,7 @@ class Log:
         return Changes(
             removed=[name for at, name in self._removed if at > generation and name not in self._runs],
             changed={run.name: run.files.changed_since(generation) for run in newer},
+            meanings=self._meanings_at > generation,
             complete=not self._reading,
         )
 

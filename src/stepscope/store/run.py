@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UnknownTagError
-from stepscope.names.splits import WORDS, Split, split_run, split_tag
+from stepscope.names.meanings import NAMED
+from stepscope.names.splits import WORDS, Split, split_run
 from stepscope.store import findings
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
@@ -105,6 +106,7 @@ class StoredRun:
         self.base = name
         """The run that it is part of: ``X`` for ``X/eval``; itself otherwise."""
         self.split: Split | None = None
+        self.meanings = NAMED
         self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
         self._settings: list[StoredRun] = []
@@ -221,7 +223,7 @@ class StoredRun:
         Raises:
             UnknownTagError: The run has no such tag.
         """
-        part, start = split_tag(tag).split or self.split, self.start_wall or 0.0
+        part, start = self.meanings.part(tag, self.split), self.start_wall or 0.0
         found = [
             series
             for writer in self.files.writers

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepscope.health.batch import Chunk, StreamBatch
-from stepscope.health.context import Context, History, largest, lower_is_better
+from stepscope.health.context import Context, History, largest
 from stepscope.health.restarts import Beginning, Restarts
 from stepscope.health.series import stream_of
 
@@ -184,10 +184,11 @@ def test_the_main_loss_is_that_of_the_training():
 
 
 @pytest.mark.parametrize(
-    ("tag", "lower"), [("eval/mae", True), ("wer", True), ("accuracy", False), ("f1", False)]
+    ("tag", "lower"),
+    [("eval/mae", True), ("wer", True), ("accuracy", False), ("f1", False), ("top1_error", True)],
 )
 def test_errors_are_better_the_lower_they_are(tag, lower):
-    assert lower_is_better(tag) == lower
+    assert stream_of(tag).lower_is_better == lower
 
 
 def starts(values, steps, *settings):

@@ -102,10 +102,6 @@ def test_the_part_of_the_run_counts_where_the_tag_says_nothing():
     assert stream_of("train/loss", split="eval").split == "train"
 
 
-def test_a_user_names_series():
-    assert stream_of("objective/value", roles={"objective/value": "loss"}).role == "loss"
-
-
 def test_a_rank_is_called_the_first_only_once_the_others_have_told_of_the_step():
     """As on a busy machine: what ranks write comes one after the other, the bad one's last."""
     monitor = Monitor()

@@ -3,9 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.errors import UsageError
 from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, metric_kind
-from stepscope.store.annotations import MetricKinds
 from stepscope.store.charts import charts_of
 
 CASES = {
@@ -76,30 +74,6 @@ def test_which_end_is_better():
     [bytes_written] = charts_of(frozenset(["disk/written_bytes"]))
     assert (loss.lower_is_better, score.lower_is_better) == (True, False)
     assert (rate.lower_is_better, bytes_written.lower_is_better) == (None, None)
-
-
-def test_what_people_say_is_kept_beside_the_runs(tmp_path):
-    kinds, elsewhere = MetricKinds(tmp_path), MetricKinds(tmp_path)
-    assert not kinds.refresh()
-    kinds.say("train/thing", "latency")
-    assert elsewhere.refresh()
-    assert elsewhere.said == {"train/thing": "latency"}
-    assert not elsewhere.refresh()
-    kinds.say("train/thing", None)
-    assert elsewhere.refresh()
-    assert elsewhere.said == {}
-    with pytest.raises(UsageError, match="no such kind"):
-        kinds.say("train/thing", "colour")
-
-
-def test_what_is_no_such_file_says_nothing(tmp_path):
-    kinds = MetricKinds(tmp_path)
-    kinds.folder.mkdir(parents=True)
-    (kinds.folder / "a.json").write_text('{"tag": "a", "kind": "colour"}')
-    (kinds.folder / "b.json").write_text("{")
-    (kinds.folder / "c.json").write_text('["c"]')
-    assert not kinds.refresh()
-    assert kinds.said == {}
 
 
 @pytest.mark.parametrize("word", ["a_", "a_b", "Ab", "1_", "lossx", "per_s", "tokens_a", "x"])

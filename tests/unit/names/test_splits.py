@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepscope.health.series import stream_of
-from stepscope.names.roles import is_training_loss, meaning_of, without_split
+from stepscope.names.meanings import NAMED
+from stepscope.names.roles import meaning_of, without_split
 from stepscope.names.splits import judged_split, split_run, split_tag
 from stepscope.serve.past import losses_of
 
@@ -89,7 +90,7 @@ def test_losses_of_training_come_before_those_of_a_test():
         def tags(self):
             return ["test/loss", "eval/loss", "train/loss"]
 
-    assert losses_of(Recorded()) == ["train/loss", "eval/loss", "test/loss"]
+    assert losses_of(Recorded(), NAMED) == ["train/loss", "eval/loss", "test/loss"]
 
 
 RUNS = [
@@ -130,7 +131,7 @@ def test_every_word_of_a_split_goes():
      ("lossScale", False), ("loss_weight", False)],
 )  # fmt: skip
 def test_the_loss_that_is_trained_on(tag, expected):
-    assert is_training_loss(tag) == expected
+    assert NAMED.is_training_loss(tag) == expected
 
 
 def test_a_long_name_takes_no_time():

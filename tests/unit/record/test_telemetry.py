@@ -12,7 +12,7 @@ from stepscope.events import telemetry as layout
 from stepscope.events.rank_file import RankFile
 from stepscope.events.telemetry import Name
 from stepscope.kernels.steps import Stages, Steps
-from stepscope.names.roles import is_training_loss
+from stepscope.names.meanings import NAMED
 from stepscope.record.info import attempt_number
 from stepscope.record.problems import Problems
 from stepscope.record.roles import Role
@@ -208,7 +208,7 @@ def test_many_steps_take_about_32_bytes_each(telemetry, rows, tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_called_a_training_loss(tag, expected):
-    assert is_training_loss(tag) == expected
+    assert NAMED.is_training_loss(tag) == expected
 
 
 def test_the_first_training_loss_is_the_loss(telemetry, rows, tmp_path):

@@ -9,7 +9,7 @@ from stepscope.serve.feed import Feed
 from stepscope.serve.reply import Refusal
 from stepscope.serve.summary import publish
 from stepscope.serve.types import LogSummary
-from stepscope.store.annotations import MetricKinds, Notes
+from stepscope.store.annotations import Notes
 
 
 @pytest.fixture
@@ -104,21 +104,3 @@ def test_a_directory_that_cannot_be_written(annotations, log):
     with pytest.raises(Refusal) as found:
         annotations.ask("run", body=b'{"run": "a", "note": "x"}')
     assert found.value.status == 409
-
-
-def test_the_kind_of_a_metric_reaches_the_page(annotations, log):
-    feed, notes, kinds = (
-        Feed(LogSummary("l", "l", "0", exists=True, problems=[])),
-        Notes(log.path),
-        MetricKinds(log.path),
-    )
-    publish(feed, log, log.changes_since(0), notes, now=0.0)
-    told = json.loads(bytes(feed.charts))[0]
-    assert (told["kind"], told["kind_said"], told["lower_is_better"]) == ("loss", False, True)
-    assert post(annotations, "metric", tag="loss", kind="norm") == {"tag": "loss", "kind": "norm"}
-    changed = kinds.refresh()
-    publish(feed, log, store.Changes(), notes, now=0.0, kinds=kinds.said, kinds_changed=changed)
-    told = json.loads(bytes(feed.charts))[0]
-    assert (told["kind"], told["kind_said"], told["lower_is_better"]) == ("norm", True, None)
-    with pytest.raises(Refusal, match="no such kind"):
-        annotations.ask("metric", body=b'{"tag": "loss", "kind": "colour"}')

@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
+from stepscope.names.telling import Chart, ChartLine
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import Changes, Chart, ChartLine, Loading, LogSummary, RunSummary
+from stepscope.serve.types import Changes, Loading, LogSummary, RunSummary
 
 
 def run(name, *, step=None):
@@ -19,9 +20,8 @@ LOSS = Chart(
     "loss",
     "",
     None,
-    [ChartLine("loss", None)],
+    (ChartLine("loss", None),),
     kind="loss",
-    kind_said=False,
     lower_is_better=True,
     split=None,
     role="loss",

@@ -4,7 +4,9 @@ import pytest
 
 from stepscope import store
 from stepscope.events import Event, Metadata, Summary, Value
-from stepscope.store.charts import Chart, ChartLine, charts_of, title_and_unit
+from stepscope.names.kinds import title_and_unit
+from stepscope.names.telling import Chart, ChartLine
+from stepscope.store.charts import charts_of
 
 
 def places(*tags):
@@ -19,7 +21,13 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
             "gan",
             "ms",
             (ChartLine("train/gan/d_ms", "train"), ChartLine("eval/gan/d_ms", "eval")),
-            "latency",
+            kind="latency",
+            lower_is_better=True,
+            split=None,
+            role=None,
+            tier="recorded",
+            place=0,
+            by_epoch=False,
         ),
     )
 

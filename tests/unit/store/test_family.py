@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.store.family import Family, groups, split
+from stepscope.store.family import groups
 
 TAGS = ["train/loss", "eval/loss", "Loss/train", "val_loss", "loss_val", "loss", "trainer/loss", "_val"]
-
-
-def test_the_tag_counts_before_the_run():
-    assert split("X/eval", "loss", {"X", "X/eval"}) == Family("X", "eval", "loss")
-    assert split("X/eval", "train/loss", {"X", "X/eval"}) == Family("X", "train", "loss")
-    assert split("X/eval", "loss") == Family("X/eval", None, "loss")
 
 
 GROUPS = [

@@ -9,7 +9,6 @@ const chart = (tag: string, unit: string | null, kind: MetricKind): Chart => ({
   title: tag,
   section: "s",
   kind,
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

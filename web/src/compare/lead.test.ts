@@ -9,7 +9,6 @@ const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   title,
   section: "",
   kind: "latency",
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

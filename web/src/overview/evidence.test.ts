@@ -11,7 +11,6 @@ const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].m
   title: tag,
   section: "",
   kind: "other",
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

@@ -9,7 +9,6 @@ const chart = (tag: string): Chart => ({
   title: tag,
   section: "",
   kind: "other",
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

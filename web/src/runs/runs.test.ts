@@ -15,7 +15,6 @@ const chart = (id: string, ...tags: string[]): Chart => ({
   title: id,
   section: id.split("/")[0]!,
   kind: "other",
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

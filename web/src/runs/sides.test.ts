@@ -46,7 +46,6 @@ describe("tracks", () => {
     title: "loss",
     section: "",
     kind: "other",
-    kind_said: false,
     split: null,
     role: null,
     tier: "recorded",

@@ -7,7 +7,6 @@ const chart = (tag: string, unit: string | null = null, split: "train" | "eval" 
   title: tag,
   section: "s",
   kind: "other",
-  kind_said: false,
   split: null,
   role: null,
   tier: "recorded",

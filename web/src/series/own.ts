@@ -131,7 +131,6 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     section: "Custom charts",
     unit,
     kind: like?.kind ?? "other",
-    kind_said: false,
     lower_is_better: like?.lower_is_better ?? null,
     split: null,
     role: null,

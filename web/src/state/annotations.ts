@@ -1,5 +1,5 @@
 /** What people say of runs: sent to the server, which tells every page. */
-import type { MetricKind, RunChange, StepSaid, TrashList, ViewList } from "../server/api";
+import type { Described, MeaningChange, RunChange, StepSaid, TrashList, ViewList } from "../server/api";
 import { ask, post } from "../server/client";
 import { app } from "./app.svelte";
 
@@ -47,10 +47,16 @@ export async function forgetView(name: string): Promise<ViewList> {
   return (await (await post("views/forget", { name })).json()) as ViewList;
 }
 
-/** Says what the metric of a chart is; null: what its name tells. */
-export async function sayKind(tag: string, kind: MetricKind | null): Promise<void> {
-  await post("metric", { tag, kind });
+/** The meaning of a tag, and the evidence for it. */
+export async function meaningOf(tag: string): Promise<Described> {
+  return (await (await ask(`meaning?tag=${encodeURIComponent(tag)}`)).json()) as Described;
+}
+
+/** Corrects the meaning of a tag; facts that are left out stay, null is what the name says. */
+export async function correctMeaning(change: MeaningChange): Promise<Described> {
+  const meaning = (await (await post("meaning/correct", change)).json()) as Described;
   app.poke();
+  return meaning;
 }
 
 /** What went wrong, in words. */

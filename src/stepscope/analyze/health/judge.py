@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stepscope.health import Alert, Monitor, Verdict
 from stepscope.health.batch import rising_times
 from stepscope.health.monitor import Choice
+from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import JudgedSplit
 
 Array = NDArray[Any]
@@ -54,7 +55,7 @@ def judge(
     attempt: AttemptSeries,
     *,
     rules: Choice | None = None,
-    roles: Mapping[str, str] | None = None,
+    meanings: Meanings = NAMED,
     alerts: Iterable[str | Alert] = (),
 ) -> Verdict:
     """Apply the rules to one attempt.
@@ -62,13 +63,13 @@ def judge(
     Args:
         attempt: Its series.
         rules: As for ``HealthHook``.
-        roles: As for ``HealthHook``.
+        meanings: The meanings of tags.
         alerts: As for ``HealthHook``.
 
     Raises:
-        UsageError: An unknown rule, threshold or role, or a malformed condition.
+        UsageError: An unknown rule or threshold, or a malformed condition.
     """
-    monitor = Monitor(rules, roles, alerts=alerts)
+    monitor = Monitor(rules, meanings, alerts=alerts)
     several = len({points.run for points in attempt.series}) > 1
     times = [rising_times(np.asarray(points.wall, np.float64)) for points in attempt.series]
     for until in stretches(times):

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stepscope.cli.ls import TELLING, ranks_of, step_of, updated
+from stepscope.cli.ls import ranks_of, step_of, updated
 from stepscope.cli.top.plot import PlotCurve
 from stepscope.text import number
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
+    from stepscope.names.telling import Chart, ChartLine
     from stepscope.store import Log, Series, StoredRun
-    from stepscope.store.charts import Chart, ChartLine
     from stepscope.store.query import SeriesLine, View
     from stepscope.store.ranks import Rank
 
@@ -85,13 +85,14 @@ class Board:
         return {base: COLOURS[at % len(COLOURS)] for at, base in enumerate(bases)}
 
     def charts(self, names: Sequence[str], wanted: str = "") -> list[Chart]:
-        """Return the charts whose titles hold every wanted word, those that say how well it learns first."""
+        """Return the charts whose titles hold every wanted word, the most telling first."""
         from stepscope.store.charts import charts_of
 
         tags = frozenset().union(*(run.tags() for run in self._family(names)))
         words = wanted.lower().split()
-        found = [each for each in charts_of(tags) if all(word in each.title.lower() for word in words)]
-        return sorted(found, key=lambda each: not any(word in each.title.lower() for word in TELLING))
+        charts = charts_of(tags, meanings=self.log.meanings)
+        found = [chart for chart in charts if all(word in chart.title.lower() for word in words)]
+        return sorted(found, key=lambda chart: chart.place)
 
     def draw(self, chart: Chart, names: Sequence[str], buckets: int, x: XAxis, smoothing: float) -> Drawn:
         """Return a chart with the newest attempt of every run and writer."""

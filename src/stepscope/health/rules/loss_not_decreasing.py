@@ -101,7 +101,7 @@ class LossNotDecreasing(PerStream):
     )
 
     def watch(self, stream: Stream) -> StreamWatch:
-        judged = stream.role == "loss" and stream.split == "train" and not may_be_maximized(stream.tag)
+        judged = stream.role == "loss" and stream.split == "train" and stream.lower_is_better
         return _Start(self) if judged else Ignored()
 
 
@@ -396,11 +396,6 @@ def told_of_rise(rule: Rule, at: At, text: str, since: float) -> tuple[str, Seve
     if rule.context.weights_alone(at.stream.run, since, at.wall):
         return f"{text}; none of its recorded parts rose: their weights, or another part, did", "medium"
     return text, severity_of_rise(rule, at)
-
-
-def may_be_maximized(tag: str) -> bool:
-    """Return whether a name does not say that less is better."""
-    return "objective" in tag.lower() and "loss" not in tag.lower()
 
 
 def idle_rate(rule: Rule, at: At) -> tuple[Severity, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from stepscope.integrations.guard import guarded
 from stepscope.integrations.holder import RunHolder
 from stepscope.integrations.lightning.package import Logger, rank_zero_only
-from stepscope.names.splits import split_tag
+from stepscope.names.meanings import Meanings, meanings_at
 from stepscope.record import Run
 from stepscope.record.endings import outcome
 from stepscope.record.problems import Reporter
@@ -47,6 +47,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         super().__init__()
         self._holder = RunHolder(run, options)
         self._prefix, self._graph_wanted = prefix, log_graph
+        self._meanings: Meanings | None = None
         self._trainer: weakref.ref[Any] | None = None
 
     # --- what Lightning asks for ----------------------------------------------------------------------
@@ -160,7 +161,9 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
             self._trainer = weakref.ref(trainer)
 
     def _tag(self, name: str, split: str | None) -> str:
-        if split and name != "epoch" and split_tag(name).split is None:
+        if self._meanings is None:
+            self._meanings = meanings_at(self.save_dir)
+        if split and name != "epoch" and self._meanings.part(name) is None:
             name = f"{split}/{name}"
         return f"{self._prefix}/{name}" if self._prefix else name
 

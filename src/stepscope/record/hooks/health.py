@@ -22,6 +22,7 @@ from stepscope.health.monitor import Choice
 from stepscope.health.origins import SPIKES
 from stepscope.health.rules import NO_LIFE, SaturatedActivation, StalledTraining
 from stepscope.kernels.frames import line_of, stack
+from stepscope.names.meanings import Meanings, meanings_at
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.findings import TAG, Notifier, Webhook, finding_facts, finding_values
@@ -66,7 +67,9 @@ class HealthHook(Hook):
 
     Args:
         rules: Rules to switch off, ``{"plateau": False}``, and thresholds, ``{"loss-spike": {"ratio": 2}}``.
-        roles: The meaning of series whose names the rules do not know, ``{"objective": "loss"}``.
+        roles: Corrections of what tags mean, by tag or by pattern with ``*``, as
+            ``{"objective": "loss", "held/*": "metric eval"}``. Those that are stored with the log directory
+            when the run begins hold too; these count before them.
         severity: The lowest severity at which actions run. A capture explains much and costs little, so it
             is requested from "medium" on.
         call: Called with each such ``Finding``.
@@ -114,7 +117,7 @@ class HealthHook(Hook):
         if ranks not in ("chief", "all"):
             raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
         self.ranks = ranks
-        self._monitor = Monitor(rules, roles, single=True, alerts=alerts)
+        self._monitor = Monitor(rules, Meanings(roles), single=True, alerts=alerts)
         self._failures = 0
         self._severity = SEVERITIES.index(severity)
         self._call = callable_or_none("call", call)
@@ -181,6 +184,7 @@ class HealthHook(Hook):
         self._run = weakref.ref(run)
         self._trainer = threading.get_ident()
         self._heard = run.clock.wall()
+        self._monitor.meanings = meanings_at(run.log_dir).corrected(self._monitor.meanings.corrections)
         if run.role.writes and run.role.telemetry:
             self._ranks = RankLosses(run.log_dir)
         run.listen(self._take)

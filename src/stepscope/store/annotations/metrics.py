@@ -1,71 +1,35 @@
-"""Metric kinds that people gave to tags whose names are misleading."""
+"""The corrections of what tags mean, changed by people."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
-from stepscope.errors import UsageError
-from stepscope.names.kinds import KINDS, MetricKind
-from stepscope.store.annotations.folder import file_name, read_json, remove, write_json
-from stepscope.store.discover import FOLDER
-
-LONGEST_TAG = 10_000
+from stepscope.names.meanings import Correction, correction_of, folder_of
+from stepscope.store.annotations.folder import file_name, locked, read_json, remove, write_json
 
 
-class MetricKinds:
-    """The corrected kinds of a log directory. Safe for several processes; one thread at a time.
+def correct(log_dir: Path, tag: str, **changes: str | None) -> Correction:
+    """Correct the meaning of a tag for all readers of a log directory.
 
     Args:
         log_dir: The log directory.
+        tag: A tag, or a pattern in which ``*`` stands for any characters.
+        **changes: ``kind``, ``role``, ``split``; None: as the name says. The others stay as they are.
+
+    Raises:
+        UsageError: There is no such kind, role or split.
+        LogDirectoryError: It cannot be written.
     """
-
-    def __init__(self, log_dir: Path) -> None:
-        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "metrics"
-        self._stamp: tuple[int, ...] = ()
-        self.said: dict[str, MetricKind] = {}
-
-    def refresh(self) -> bool:
-        """Read new files; return whether anything has changed."""
-        stamps, found = [], {}
-        for path in self._files():
-            try:
-                stat = path.stat()
-            except OSError:
-                continue  # being removed
-            stamps += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
-        if tuple(stamps) == self._stamp:
-            return False
-        self._stamp = tuple(stamps)
-        for path in self._files():
-            facts = read_json(path) or {}
-            tag, kind = facts.get("tag"), facts.get("kind")
-            if isinstance(tag, str) and kind in KINDS:
-                found[tag] = kind
-        before, self.said = self.said, found
-        return before != found
-
-    def say(self, tag: str, kind: str | None) -> None:
-        """Set the kind of a tag's metric; None: the kind that its name suggests.
-
-        Raises:
-            UsageError: There is no such kind.
-            LogDirectoryError: It cannot be written.
-        """
-        if len(tag) > LONGEST_TAG:
-            raise UsageError(
-                f"tag of {len(tag)} characters: expected at most {LONGEST_TAG}", hint="a chart's id"
-            )
-        path = self.folder / file_name(tag)
-        if kind is None:
-            remove(self.log_dir, path)
-        elif kind in KINDS:
-            write_json(self.log_dir, path, {"tag": tag, "kind": kind, "changed": time.time()})
+    folder = folder_of(log_dir)
+    path = folder / file_name(tag)
+    correction_of(tag, changes)
+    with locked(log_dir, folder):
+        facts = (read_json(path) or {}) | changes
+        correction = correction_of(tag, facts)
+        if correction:
+            write_json(log_dir, path, {"tag": tag, **asdict(correction), "changed": time.time()})
         else:
-            raise UsageError(f"kind {kind!r}: no such kind of metric", hint=f"one of {', '.join(KINDS)}")
-
-    def _files(self) -> list[Path]:
-        try:
-            return sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
-        except OSError:
-            return []
+            remove(log_dir, path)
+    return correction

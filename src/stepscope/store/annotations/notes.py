@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import UsageError
+from stepscope.files import STATE_FOLDER
 from stepscope.store.annotations.folder import file_name, locked, read_json, remove, write_json
-from stepscope.store.discover import FOLDER
 
 LONGEST_TITLE = 200
 LONGEST_NOTE = 100_000
@@ -73,7 +73,7 @@ class Notes:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "runs"
+        self.log_dir, self.folder = log_dir, log_dir / STATE_FOLDER / "runs"
         self._known: dict[str, tuple[tuple[int, int, int], str, RunNote]] = {}
         self._said: dict[str, RunNote] = {}
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.errors import LogDirectoryError, UsageError
-from stepscope.files import inside, run_directory
+from stepscope.files import STATE_FOLDER, inside, run_directory
 from stepscope.store.annotations.folder import locked, read_json, write_json, writing
-from stepscope.store.discover import FOLDER
 
 EVENTS, HIDDEN = "tfevents", "tf-events"
 """In the trash, event files are renamed so that no reader of the log directory takes them for event files."""
@@ -49,7 +48,7 @@ class Trash:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "trash"
+        self.log_dir, self.folder = log_dir, log_dir / STATE_FOLDER / "trash"
 
     def throw(self, run: str, files: Iterable[Path], *, others: Iterable[str]) -> ThrownRun:
         """Move a run into the trash.

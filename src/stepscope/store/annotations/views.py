@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepscope.errors import UsageError
+from stepscope.files import STATE_FOLDER
 from stepscope.store.annotations.folder import file_name, read_json, remove, write_json
-from stepscope.store.discover import FOLDER
 
 LONGEST_NAME = 100
 LONGEST_HASH = 20_000
@@ -37,7 +37,7 @@ class SavedViews:
     """
 
     def __init__(self, log_dir: Path) -> None:
-        self.log_dir, self.folder = log_dir, log_dir / FOLDER / "views"
+        self.log_dir, self.folder = log_dir, log_dir / STATE_FOLDER / "views"
 
     def all(self) -> list[SavedView]:
         """Return all views by name, skipping files that hold none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepscope.errors import LogDirectoryError
-from stepscope.store.annotations.metrics import MetricKinds
+from stepscope.store.annotations.metrics import correct
 from stepscope.store.annotations.notes import Notes
 from stepscope.store.annotations.views import SavedViews
 from stepscope.store.captures import REQUESTS, ask
@@ -13,7 +13,7 @@ from stepscope.store.captures import REQUESTS, ask
 WRITES = {
     "runs": lambda logs: Notes(logs).change("a", title="new"),
     "views": lambda logs: SavedViews(logs).save("a", "#/scalars"),
-    "metrics": lambda logs: MetricKinds(logs).say("loss", "loss"),
+    "metrics": lambda logs: correct(logs, "loss", kind="loss"),
 }
 
 
