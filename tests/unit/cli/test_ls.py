@@ -38,7 +38,7 @@ def test_one_line_per_run(logs, capsys):
     head, base, broken = out.splitlines()
     assert head.split() == ["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES"]
     assert base.split()[:4] == ["base", "ended", "1,199", "1,203"]  # its records say when, not its date
-    assert base.endswith("train/accuracy 0.5  train/loss 0.0008333  lr NaN  +1")
+    assert base.endswith("train/loss 0.0008333  train/accuracy 0.5  lr NaN  +1")
     *state, seconds, unit, ago, problems = broken.split()
     assert (state, unit, ago, problems) == (["broken", "running", "-", "0"], "s", "ago", "1")
     assert 0 <= int(seconds) < 60
@@ -62,9 +62,11 @@ def test_a_name_does_nothing_to_the_terminal(tmp_path, capsys, option):
 def test_one_line_per_series(logs, capsys):
     assert cli.main(["ls", "--tags", str(logs)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST", "VALUE"]
+    assert rows[0][:8] == ["RUN", "TAG", "WRITER", "ATTEMPT", "POINTS", "STEP", "LAST", "VALUE"]
+    assert rows[0][8:] == ["KIND", "ROLE", "SPLIT", "BECAUSE", "OF"]
     assert [row[1] for row in rows[1:]] == ["lr", "train/accuracy", "train/loss", "z"]
-    assert rows[3][3:] == ["1", "1,200", "1,199", "0.000833333"]
+    assert rows[3][3:] == ["1", "1,200", "1,199", "0.000833333", "loss", "loss", "train", "its", "name"]
+    assert rows[4][-4:] == ["other", "-", "-", "-"]
 
 
 def test_everything_for_programs(logs, capsys):

@@ -38,6 +38,15 @@ def test_name_note_and_tags(runs, monkeypatch):
     assert "archived" not in runs("unarchive", "a")
 
 
+def test_the_meaning_of_a_tag(runs):
+    corrected = (
+        "kind loss, role loss, split eval (role and split: corrected for zebra; kind: its corrected role)"
+    )
+    assert runs("meaning", "zebra", "loss", "eval") == f"zebra: {corrected}\n"
+    assert json.loads(runs("meaning", "zebra", "metric", "--json"))["role"] == "metric"
+    assert runs("meaning", "zebra") == "zebra: kind other\n"
+
+
 def test_a_note_on_a_step(runs):
     assert runs("step", "a", "1200", "halved", "the", "rate") == "a; step 1,200: halved the rate\n"
     assert json.loads(runs("--json", "step", "a", "3", "x"))["steps"][0] == {"step": 3, "text": "x"}
@@ -71,7 +80,15 @@ def test_empty(runs):
 
 @pytest.mark.parametrize(
     "words",
-    [["rename"], ["rename", "gone", "x"], ["delete", "a", "b", "--yes"], ["restore", "x"], ["trash", "x"]],
+    [
+        ["rename"],
+        ["meaning"],
+        ["meaning", "a", "colour"],
+        ["rename", "gone", "x"],
+        ["delete", "a", "b", "--yes"],
+        ["restore", "x"],
+        ["trash", "x"],
+    ],
 )
 def test_what_cannot_be_done_is_said(runs, words):
     assert "hint:" in runs(*words, code=1)
