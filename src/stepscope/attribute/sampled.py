@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.source_lines import MOST_LINES, Share, SourceLine, is_own, line_of
+from stepscope.attribute.origin import Origins, SourceLine, line_of, scripts_of
+from stepscope.attribute.source_lines import MOST_LINES, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
 from stepscope.trace.sampled import Samples
@@ -72,15 +72,15 @@ class OwnFrames:
         """True for each frame that is."""
         return np.array([self._is_own(text) for text in self.samples.frames], bool)
 
+    @cached_property
+    def _origins(self) -> Origins:
+        samples = self.samples
+        outermost = {samples.frames[stack[0]] for stack in samples.stacks if stack}
+        return Origins(samples.places, samples.directory, scripts_of(outermost))
+
     def _is_own(self, name: str) -> bool:
-        line, directory = line_of(name), self.samples.directory
-        if line is not None and line.function in _WITHIN_A_LINE:
-            return False
-        inside = line is not None and directory and line.file.startswith(directory + os.sep)
-        if line is not None and inside and "-packages" + os.sep not in line.file:
-            # What lies where the program was started is the user's, whatever its folders are called.
-            return not any(part.startswith((".venv", "venv")) for part in Path(line.file).parts)
-        return is_own(name)
+        line = line_of(name)
+        return (line is None or line.function not in _WITHIN_A_LINE) and self._origins.is_own(name)
 
     def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
         own = self.own

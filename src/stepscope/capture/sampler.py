@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
+from stepscope.capture.places import places
 from stepscope.capture.processes import frame_text, function_text, processes
 from stepscope.capture.settings import Setting, settings
 from stepscope.files import replacing
@@ -354,7 +355,7 @@ class StackSampler:
             "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
             "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
-            "compiled": self._compiles.found, "settings": self._settings,
+            "compiled": self._compiles.found, "settings": self._settings, "places": places(),
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

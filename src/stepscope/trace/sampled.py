@@ -29,6 +29,21 @@ them, are not the same."""
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where the code of a recorded process lay.
+
+    Attributes:
+        folders: Of the standard library and of installed packages, each with a slash at its end.
+        installed: Top-level modules that were loaded from them.
+        own: All other files that were loaded.
+    """
+
+    folders: tuple[str, ...]
+    installed: frozenset[str]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Samples:
     """Samples of one rank's training thread, in order of time.
 
@@ -49,6 +64,7 @@ class Samples:
         directory: The program's directory, for shorter names; ``""`` if that is not known.
         steps: Numbers of the steps that were sampled.
         settings: The program's settings when the capture started, by name; see ``capture.settings``.
+        places: Where its code lay, None if that was not recorded.
     """
 
     lane: int
@@ -67,6 +83,7 @@ class Samples:
     queued_ns: Ints | None = None
     steps: frozenset[int] = frozenset()
     settings: dict[str, bool | int | str] = field(default_factory=dict)
+    places: Places | None = None
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -122,7 +139,27 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
         np.concatenate(queued) if len(queued) == len(captures) else None,
         frozenset().union(*(one.steps for one in captures)),
         captures[-1].settings,
+        captures[0].places,
     )
+
+
+def places_of(trace: Trace) -> Places | None:
+    """Return where the code of the first process of a trace lay, None if that was not recorded."""
+    for source in trace.sources:
+        document = _read(Path(source.path + ENDING)) if source.path else None
+        if document is not None and (found := _places(document.get("places"))) is not None:
+            return found
+    return None
+
+
+def _places(told: object) -> Places | None:
+    if not isinstance(told, dict):
+        return None
+    lists = [told.get(name) for name in ("folders", "installed", "own")]
+    if not all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists):
+        return None
+    folders, installed, own = lists
+    return Places(tuple(folders or ()), frozenset(installed or ()), frozenset(own or ()))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -176,7 +213,7 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         lane, times[:-1] + shift, times[1:] + shift, spent, number[1:], stacks, frames,
         directory, around, interval, tuple(one for one in every_worker if one is not None),
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
-        queued, frozenset(begun), _settings(document.get("settings")),
+        queued, frozenset(begun), _settings(document.get("settings")), _places(document.get("places")),
     )  # fmt: skip
 
 

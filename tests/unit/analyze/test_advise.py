@@ -10,7 +10,6 @@ from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.attribute.sampled import Sampled
-from stepscope.attribute.source_lines import is_own
 from stepscope.trace.model import Kind
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tfprof import Profile, ProfileNode
@@ -123,12 +122,6 @@ def test_small_operators_that_are_handed_over_one_by_one_are_one_finding(functio
     findings = joined([small, eager])
     assert [one.rule for one in findings] == (left or ["small-kernels", "eager-operations"])
     assert ("70 small ones" in findings[-1].chain) == (left is not None)
-
-
-@pytest.mark.parametrize("file", ["/tmp/__autograph_generated_file1x.py", "/tmp/torchinductor_me/ob/cob.py"])
-def test_what_a_compiler_wrote_is_no_line_of_the_users(file) -> None:
-    assert not is_own(f"{file}(22): loop_body")
-    assert is_own("/tmp/mine.py(22): loop_body")
 
 
 @pytest.mark.parametrize(
