@@ -65,9 +65,10 @@ def test_a_backward_pass_costs_twice_the_forward():
         assert 1.8 < found.total_ns("backward") / found.total_ns("forward") < 2.2
 
 
-def test_inference_has_no_phases():
-    found = breakdown(kineto("b200_rank0of8"))
-    assert {"forward", "backward", "optimizer", "data_loading"} <= set(found.missing)
+def test_inference_is_a_forward_pass_alone():
+    found = breakdown(kineto("b200_rank0of8"))  # its stacks show the calls of modules
+    assert {"backward", "optimizer", "data_loading"} <= set(found.missing)
+    assert found.ratio("forward") > found.ratio("other")
     assert found.ratio("communication") > 0
 
 

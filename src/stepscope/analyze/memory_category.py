@@ -34,6 +34,7 @@ from stepscope.analyze.allocations import NEVER, freed_by, times_of
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints
+from stepscope.attribute.table import STACK_NAMES
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction, MemoryCategory
@@ -81,24 +82,10 @@ _PART[[Purpose.FORWARD, Purpose.EVALUATING]] = Purpose.FORWARD
 _PART[[Purpose.BACKWARD, Purpose.OPTIMIZER]] = Purpose.BACKWARD, Purpose.OPTIMIZER
 _PART[[Purpose.LOADING, Purpose.PREPROCESSING]] = Purpose.LOADING
 
-_STACKS: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (Purpose.LOADING, re.compile(r"utils/data/|pin_memory")),
-    (_MAKING, re.compile(r"torch/nn/(modules/\S+|init)\.py[^\n]*(__init__|reset_parameters|_apply|convert)")),
-    (Purpose.FORWARD, re.compile(r"torch/nn/modules/|_call_impl|\.py\(\d+\): forward$", re.MULTILINE)),
-)
-"""Parts derived from stacks if events have none, the first that matches; :data:`_MAKING` is that of a
-module."""
-
-_OUTER: tuple[tuple[int, re.Pattern[str]], ...] = (
-    (Purpose.OPTIMIZER, re.compile(r"torch/optim/|/optimizers?/|optax/")),
-    (
-        Purpose.BACKWARD,
-        re.compile(
-            r"_engine_run_backward|torch/autograd/(__init__|function)\.py|torch/_tensor\.py\(\d+\): backward"
-            r"|torch::autograd::(?:Engine|python::PythonEngine)::"
-        ),
-    ),
-)
+_LOADS = re.compile(r"utils/data/|pin_memory")
+_MAKES = re.compile(r"torch/nn/(?:modules/\S+|init)\.py.*(?:__init__|reset_parameters|_apply|convert)")
+"""Frames that make a module, or move it to a device."""
+_OUTER = (Purpose.BACKWARD, Purpose.OPTIMIZER)
 """Parts that run code of the others: the innermost counts. A closure of the optimizer runs a backward pass,
 which may repeat a forward pass (checkpointing), and hooks of a backward pass may run an optimizer."""
 
@@ -135,18 +122,23 @@ def made_in(trace: Trace, rows: Ints) -> npt.NDArray[np.int32]:
     stack[inside] = np.where(stack[inside] < 0, trace.stack[table.row[inside]], stack[inside])
     left = rows[(found[rows] == Purpose.UNKNOWN) & (stack[rows] >= 0)]
     for number in distinct(stack[left]).tolist():
-        found[left[stack[left] == number]] = _part_of(trace.stacks.text(number, "\n"))
+        found[left[stack[left] == number]] = _part_of(trace.stacks.parts(number))
     if len(left):
         _carry_backward(found, rows, (table.row[rows] < 0) & (stack[rows] < 0))
     return found
 
 
-def _part_of(stack: str) -> int:
-    last = {part: max((match.end() for match in rule.finditer(stack)), default=-1) for part, rule in _OUTER}
-    innermost = max(last, key=lambda part: last[part])
-    if last[innermost] >= 0:
-        return innermost
-    return next((part for part, rule in _STACKS if rule.search(stack)), Purpose.UNKNOWN)
+def _part_of(stack: list[str]) -> int:
+    """Return the part of the step that a stack tells, of frames, outermost first."""
+    purposes = [STACK_NAMES.purpose_of(frame) for frame in stack]
+    inner = next((purpose for purpose in reversed(purposes) if purpose in _OUTER), None)
+    if inner is not None:
+        return inner
+    if any(_LOADS.search(frame) for frame in stack):
+        return Purpose.LOADING
+    if any(_MAKES.search(frame) for frame in stack):
+        return _MAKING
+    return Purpose.FORWARD if Purpose.FORWARD in purposes else Purpose.UNKNOWN
 
 
 def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:

@@ -27,7 +27,7 @@ from stepscope.attribute.evaluations import modules_without_gradients, programs_
 from stepscope.attribute.named import named, of_names
 from stepscope.attribute.purpose import SOURCE_OF_KIND, Purpose, Source
 from stepscope.attribute.spans import Ints
-from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, WAIT_NAMES, Part
+from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES, Part
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
@@ -41,6 +41,7 @@ _MODEL_KINDS = (Kind.HOST_OP, Kind.ANNOTATION, Kind.MODULE_SCOPE, *DEVICE_WORK)
 _ACTIVITY_KINDS = (
     Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.ANNOTATION, Kind.RUNTIME_CALL, Kind.OTHER, Kind.MODULE_SCOPE,
 )  # fmt: skip
+_OWN_KINDS = (*_ACTIVITY_KINDS, Kind.SEND_RECV)
 _TRAINING = (Purpose.BACKWARD, Purpose.OPTIMIZER, Purpose.GRADIENTS)
 _MOST_OPERATORS = 20
 """Operators that starting or stopping a profiler may run."""
@@ -97,13 +98,13 @@ def _found(trace: Trace) -> Attribution:
     code[within] = np.where(keeps, code[within], held)
     programs = programs_without_gradients(trace)
     code[programs] = _code(Purpose.EVALUATING, Source.POSITION)
-    waits = of_names(trace, WAIT_NAMES.number_of, np.int32, -1)[trace.name]
-    waiting = (waits >= 0) & (holder < 0) & among(*_ACTIVITY_KINDS)[trace.kind] & (trace.device < 0)
-    code[waiting] = _codes(WAIT_NAMES, waits[waiting], trace.kind[waiting])
     copies = (trace.kind == Kind.MEMCPY) & named(trace, _TO_DEVICE)[trace.name]
     code[copies & ((code < 0) | (code >> 8 < Source.NAME))] = _code(Purpose.COPYING, Source.NAME)
-    for kind, own in _OF_KIND.items():
-        code[trace.kind == kind] = _code(own, Source.RECORDED)
+    for kind, exchange in _OF_KIND.items():
+        code[trace.kind == kind] = _code(exchange, Source.RECORDED)
+    number = of_names(trace, OWN_NAMES.number_of, np.int32, -1)[trace.name]
+    own = (number >= 0) & (holder < 0) & among(*_OWN_KINDS)[trace.kind] & (trace.device < 0)
+    code[own] = _codes(OWN_NAMES, number[own], trace.kind[own])
     code[trace.kind == Kind.STEP] = -1
     known = np.where(code >= 0, code, _code(Purpose.UNKNOWN, Source.NONE))
     purpose, source = (known & 0xFF).astype(np.uint8), (known >> 8).astype(np.uint8)
@@ -150,6 +151,7 @@ def _model(trace: Trace, parent: Codes) -> tuple[Codes, Codes]:
         scoped = (code < 0) & (trace.scope >= 0)
         code[scoped] = _of_scopes(trace)[trace.scope[scoped]]
         tree.inherit(parent, code)
+    _from_stacks(trace, code, parent)
     _assume_forward(trace, code, parent)
     launched = (trace.launch >= 0) & (code < 0)
     code[launched], stated[launched] = code[trace.launch[launched]], stated[trace.launch[launched]]
@@ -163,6 +165,21 @@ def _of_scopes(trace: Trace) -> Codes:
     code = np.ascontiguousarray(_codes(MODEL_NAMES, number, np.full(len(number), Kind.HOST_OP)), np.int32)
     tree.inherit(np.ascontiguousarray(trace.scopes.parent, np.int32), code)
     return code
+
+
+def _from_stacks(trace: Trace, code: Codes, parent: Codes) -> None:
+    """Give frames, and all below them, the parts of the model that their files and functions are."""
+    frames = trace.kind == Kind.PYTHON_FRAME
+    if not frames.any():
+        return
+    number = of_names(trace, STACK_NAMES.number_of, np.int32, -1)[trace.name]
+    of_frame = np.where(frames, _codes(STACK_NAMES, number, trace.kind), -1)
+    forward = _is(of_frame, Purpose.FORWARD)
+    # A forward pass within the backward pass, or a loss within the optimizer's step, is a part of these.
+    for mine in ((of_frame >= 0) & ~forward, forward):
+        stated = mine & (code < 0)
+        code[stated] = of_frame[stated]
+        tree.inherit(parent, code)
 
 
 def _assume_forward(trace: Trace, code: Codes, parent: Codes) -> None:

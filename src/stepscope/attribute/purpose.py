@@ -50,9 +50,8 @@ class Purpose(IntEnum):
     COLLECTING = 16  # garbage
     # waiting
     WAITING_DEVICE = 17
-    WAITING_RANK = 18
-    WAITING_THREAD = 19  # a lock, a queue, another process, or sleep
-    WAITING_STORAGE = 20
+    WAITING_THREAD = 18  # a lock, a queue, another process, or sleep
+    WAITING_STORAGE = 19
 
 
 BRANCH_OF = np.array(
@@ -61,7 +60,7 @@ BRANCH_OF = np.array(
     + [Branch.DATA] * 3
     + [Branch.EXCHANGE] * 3
     + [Branch.BESIDE] * 6
-    + [Branch.WAIT] * 4,
+    + [Branch.WAIT] * 3,
     np.int32,
 )
 """The :class:`Branch` of each :class:`Purpose`."""

@@ -1,6 +1,6 @@
 """Names that tell a purpose: one table of rules, each with a name that it is made for.
 
-Three parts, because what lies within an event depends on its purpose. The model's purposes are those of the
+Several parts, because what lies within an event depends on its purpose. The model's purposes are those of the
 nearest event around that has one. An activity holds everything in it: a copy made while a checkpoint is
 written belongs to the checkpoint. A wait is the own time of the event alone.
 
@@ -75,6 +75,27 @@ MODEL: tuple[Rule, ...] = (
     Rule(Purpose.OPTIMIZER, r"(?:^|/)" + _OPTIMIZERS + r"(?:_\d+)?(?:/|$)", "train/Adam/mul"),
 )
 """Names of the model's parts."""
+
+STACKS: tuple[Rule, ...] = (
+    Rule(Purpose.OPTIMIZER, r"torch/optim/|/optimizers?/|optax/", "torch/optim/adamw.py(200): step"),
+    Rule(
+        Purpose.BACKWARD,
+        r"_engine_run_backward|torch/autograd/(?:__init__|function)\.py|torch/_tensor\.py\(\d+\): backward"
+        r"|torch::autograd::(?:Engine|python::PythonEngine)::",
+        "torch/_tensor.py(600): backward",
+    ),
+    Rule(
+        Purpose.GRADIENTS,
+        r"torch/(?:nn/utils/clip_grad|(?:cuda/)?amp/grad_scaler)\.py\(\d+\): ",
+        "torch/nn/utils/clip_grad.py(100): clip_grad_norm_",
+    ),
+    Rule(
+        Purpose.FORWARD,
+        r"_call_impl$|\.py\(\d+\): forward$",
+        "torch/nn/modules/linear.py(120): forward",
+    ),
+)
+"""Frames of the model's parts."""
 
 _FILE = r"(?:^|/|\$)"
 _FORMATS = (
@@ -401,6 +422,17 @@ _WAITS = (
         "torch/cuda/__init__.py(1000): synchronize",
     ),
 )
+_OWN = (
+    *_WAITS,
+    Rule(
+        Purpose.WAITING_STORAGE,
+        r"<built-in (?:method|function) (?:read\w*|write|flush|fsync)\b(?: of _io\.|>)",
+        "<built-in method read of _io.BufferedReader object at 0x7f>",
+    ),
+    Rule(Purpose.COLLECTING, r"<built-in (?:method|function) collect\b", "<built-in function collect>"),
+    Rule(Purpose.PARAMETER_SERVER, r"^RecvTensor\b", "RecvTensor"),
+)
+"""Names that tell the purpose of an event's own time alone."""
 
 
 def _any(rules: tuple[Rule, ...]) -> re.Pattern[str]:
@@ -444,4 +476,5 @@ class Part:
         return Purpose.UNKNOWN if place < 0 else self.rules[place].purpose
 
 
-MODEL_NAMES, ACTIVITY_NAMES, WAIT_NAMES = Part(MODEL), Part(ACTIVITIES), Part(_WAITS)
+MODEL_NAMES, STACK_NAMES = Part(MODEL), Part(STACKS)
+ACTIVITY_NAMES, OWN_NAMES = Part(ACTIVITIES), Part(_OWN)

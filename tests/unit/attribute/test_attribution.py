@@ -9,13 +9,13 @@ from support.recordings import DATA, recorded
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import BRANCH_OF, Purpose, Source
 from stepscope.attribute.step_tree import PARTS, step_tree
-from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, WAIT_NAMES
+from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES
 from stepscope.trace import load_trace
 from stepscope.trace.model import Kind
 
 RULES = [
     pytest.param(part, place, id=rule.example)
-    for part in (MODEL_NAMES, ACTIVITY_NAMES, WAIT_NAMES)
+    for part in (MODEL_NAMES, STACK_NAMES, ACTIVITY_NAMES, OWN_NAMES)
     for place, rule in enumerate(part.rules)
 ]
 RECORDED = [

@@ -9,6 +9,7 @@ device was idle. If ranks cannot be compared, it is its work in exactly that tim
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,11 @@ import numpy.typing as npt
 
 from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.named import named
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.spans import Spans
-from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of
 
@@ -50,7 +53,8 @@ _LOADS, _WAITS_FOR_DEVICE = _CAUSES.index(LOADING), _CAUSES.index("waiting for i
 _CAUSE_OF_KIND = np.full(max(Kind) + 1, _CAUSES.index("host code"))
 _CAUSE_OF_KIND[list(_HOST)] = [_CAUSES.index(cause) for cause in _HOST.values()]
 _FRAME = int(Kind.PYTHON_FRAME)
-_SYNCS = ("Synchronize", "_local_scalar_dense", "::item")
+_READS = re.compile(r"_local_scalar_dense|::item")
+"""Operators that read a value, for which a rank with a device waits for it."""
 _DEEPEST_CHAIN = 8
 
 
@@ -301,7 +305,6 @@ class _Causes:
         self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
-        self._loads = bool((trace.kind[self._rows] == Kind.DATA_LOADING).any())
         self._has_lines = bool(
             (trace.stack[self._rows] >= 0).any() | (trace.kind[self._rows] == _FRAME).any()
         )
@@ -485,17 +488,10 @@ class _Causes:
     def _causes_of(self, rows: Ints) -> Ints:
         """Return which of the causes each event of the host is."""
         trace = self.trace
-        cause = _CAUSE_OF_KIND[trace.kind[rows]]
-        if self._loads:
-            above, loads = trace.parent[rows], cause == _LOADS
-            while (unknown := ~loads & (above >= 0)).any():
-                loads[unknown] = trace.kind[above[unknown]] == Kind.DATA_LOADING
-                above[unknown] = trace.parent[above[unknown]]
-            cause[loads] = _LOADS
-        names = distinct(trace.name[rows])
-        waits = [any(part in trace.strings[number] for part in _SYNCS) for number in names.tolist()]
-        if any(waits):
-            cause[np.isin(trace.name[rows], names[waits])] = _WAITS_FOR_DEVICE
+        cause, purpose = _CAUSE_OF_KIND[trace.kind[rows]], attribution(trace).purpose[rows]
+        cause[purpose == Purpose.LOADING] = _LOADS
+        waits = (purpose == Purpose.WAITING_DEVICE) | named(trace, _READS)[trace.name[rows]]
+        cause[waits] = _WAITS_FOR_DEVICE
         return np.asarray(cause)
 
     def _lines_of(self, rows: Ints) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.attribute.attribution import attribution
-from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.purpose import BRANCH_OF, Branch, Purpose
 from stepscope.serve.profiles.types import Category
 from stepscope.trace.model import Kind, Trace
 
@@ -24,13 +24,14 @@ _OF_PURPOSE: dict[Purpose, Category] = {
     Purpose.LOADING: "loading", Purpose.FORWARD: "forward", Purpose.BACKWARD: "backward",
     Purpose.OPTIMIZER: "optimizer",
 }  # fmt: skip
+_WAITS = (Kind.RUNTIME_CALL, Kind.PYTHON_FRAME)
 
 
 def categories(trace: Trace) -> npt.NDArray[np.uint8]:
     """Return the category of every event, as its number.
 
     Kernels take the colour of their purpose. So do operators of a rank without a device: there they are the
-    work itself.
+    work itself. What waits has the colour of waiting.
     """
     table = np.zeros(256, np.uint8)
     for kind, name in _OF_KIND.items():
@@ -42,4 +43,5 @@ def categories(trace: Trace) -> npt.NDArray[np.uint8]:
     work |= np.isin(trace.kind, (Kind.HOST_OP, Kind.MODULE_SCOPE)) & ~np.isin(trace.rank, with_device)
     for one, name in _OF_PURPOSE.items():
         found[work & (purpose == one)] = _NUMBER[name]
+    found[(BRANCH_OF[purpose] == Branch.WAIT) & np.isin(trace.kind, _WAITS)] = _NUMBER["wait"]
     return found
