@@ -1,0 +1,129 @@
+"""Facts about series: null series have no changes, planted ones are dated, and portions do not matter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from stepscope.health.facts import BLOCKS, CHANCE, Facts, drift, jumps
+
+SERIES = CHANCE / 20
+"""Chance of one of the usual 20 series of a run."""
+
+
+def recursive(noise, keep, share):
+    values = np.zeros(len(noise))
+    for at in range(1, len(noise)):
+        values[at] = keep * values[at - 1] + share * noise[at]
+    return values
+
+
+def null(kind, count, seed):
+    rng = np.random.default_rng(seed)
+    noise, at = rng.normal(size=count), np.arange(count)
+    return {
+        "white": lambda: noise,
+        "t3": lambda: rng.standard_t(3, count),
+        "AR(0.95)": lambda: recursive(noise, 0.95, 1),
+        "EMA": lambda: recursive(noise, 0.98, 0.02),
+        "walk": noise.cumsum,
+        "decay": lambda: 0.3 + 2 * np.exp(-at / 150) + 0.03 * noise,
+        "smooth decay": lambda: 0.3 + 2 * np.exp(-at / 150),
+        "power law": lambda: 3 * (at + 1) ** -0.3 + 0.03 * noise,
+        "cosine": lambda: 0.5 * (1 + np.cos(np.pi * at / count)),
+        "constant": lambda: np.ones(count),
+        "counts": lambda: rng.binomial(32, 0.9, count) / 32,
+        "spikes": lambda: noise + 20 * (at % 50 == 0),
+        "sine": lambda: np.sin(at / 60) + 0.1 * noise,
+    }[kind]()
+
+
+@pytest.mark.parametrize("count", [12, 40, 100, 1000])
+@pytest.mark.parametrize(
+    "kind",
+    ["white", "t3", "AR(0.95)", "EMA", "walk", "decay", "smooth decay", "power law", "cosine", "constant",
+     "counts", "spikes", "sine"],
+)  # fmt: skip
+def test_series_in_which_nothing_changes_have_no_jumps(kind, count):
+    found = [seed for seed in range(20) if jumps(null(kind, count, seed), SERIES)]
+    assert len(found) <= 1, found
+
+
+@pytest.mark.parametrize("kind", ["white", "t3", "AR(0.95)", "EMA", "decay", "power law", "cosine", "counts"])
+def test_series_in_which_nothing_changes_do_not_drift(kind):
+    assert [seed for seed in range(20) if drift(null(kind, 1000, seed), SERIES)] == []
+
+
+@pytest.mark.parametrize("count", [24, 300, 1000])
+@pytest.mark.parametrize(("kind", "height"), [("white", 12), ("t3", 20), ("decay", 20), ("AR(0.95)", 20)])
+def test_a_step_is_found_and_dated(kind, height, count):
+    inside = 0
+    for seed in range(10):
+        values = null(kind, count, seed)
+        at = count // 2 + seed % 5
+        values[at:] += height * np.median(np.abs(np.diff(values)))
+        found = [each for each in jumps(values, SERIES) if abs(each.at - at) <= 8]
+        inside += bool(found) and found[0].first <= at <= found[0].last
+    assert inside >= 9
+
+
+@pytest.mark.parametrize("count", [60, 400, 1000])
+def test_a_loss_that_turns_drifts_from_there_on(count):
+    at = np.arange(count)
+    turn = 0.6 * count
+    values = 0.3 + 2 * np.exp(-at / (count / 10)) + np.maximum(at - turn, 0) / count * 4
+    found = drift(values + 0.02 * np.random.default_rng(0).normal(size=count), SERIES)
+    assert found is not None
+    assert found.first <= turn <= found.last
+    assert found.after > found.before
+
+
+def facts_of(values, portions=1, steps=None):
+    facts = Facts()
+    steps = np.arange(len(values)) if steps is None else steps
+    for part in np.array_split(np.arange(len(values)), portions):
+        facts.take(steps[part], np.asarray(values)[part], 100.0 + part)
+    return facts
+
+
+def test_facts_do_not_depend_on_the_portions():
+    values = null("white", 5000, 1)
+    values[1234:1300] = math.nan
+    values[3000:] += 8
+    whole, parts, points = (facts_of(values, portions) for portions in (1, 37, 5000))
+    for other in (parts, points):
+        for name in ("count", "finite", "first", "last", "least", "most", "broken", "whole", "gap_s"):
+            assert getattr(other, name) == getattr(whole, name), name
+        assert other.changes(SERIES) == whole.changes(SERIES)
+        assert len(other.curve[0]) < BLOCKS
+    kinds = [(change.kind, change.first_step <= 3000 <= change.last_step) for change in whole.changes(SERIES)]
+    assert kinds == [("not finite", False), ("finite again", False), ("jump", True)]
+    assert (whole.broken, whole.whole) == ((1234, 1334.0), (1300, 1400.0))
+
+
+@pytest.mark.parametrize(
+    ("values", "steps", "until", "kinds"),
+    [
+        ([1.0] * 40, None, 139.0, []),
+        ([1.0] * 40, None, 1000.0, ["stopped"]),
+        ([1.0] * 4, None, 1000.0, []),
+        ([1.0, math.inf, 1.0] * 3, None, 0.0, ["not finite", "finite again"]),
+        ([1.0, 2.0, math.nan], None, 0.0, ["not finite"]),
+        ([1.0] * 10, np.r_[0:5, 0:5], 0.0, ["counter"]),
+        ([math.nan] * 10, None, 0.0, ["not finite"]),
+    ],
+)
+def test_exact_facts(values, steps, until, kinds):
+    changes = facts_of(values, steps=steps).changes(SERIES, until=until)
+    assert [change.kind for change in changes] == kinds
+
+
+def test_a_series_that_comes_back_has_not_changed_for_good():
+    values = null("white", 400, 0)
+    values[200:300] += 10
+    assert [(change.first_step, change.lasts) for change in facts_of(values).changes(SERIES)] == [
+        (200, False),
+        (300, True),
+    ]
