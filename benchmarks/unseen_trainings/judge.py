@@ -26,6 +26,7 @@ from run import OUT, record, trainings, write
 from stepscope.analyze.health import AttemptSeries, JudgedPoints
 from stepscope.analyze.health.judge import judge
 from stepscope.health import Finding
+from stepscope.health.changes import ChangeGroup, RecordedSeries, change_log
 
 STEP_S = 0.1
 """Seconds of a step: the few trainings that log a step time have about this one."""
@@ -73,10 +74,12 @@ class Judged:
     Attributes:
         known: As registered.
         findings: All of them.
+        groups: The change log.
     """
 
     known: dict[str, Any]
     findings: list[Finding]
+    groups: list[ChangeGroup]
 
     @property
     def right(self) -> list[Finding]:
@@ -89,6 +92,24 @@ class Judged:
         """Whether one of them begins within the registered interval."""
         first, last = self.known["onset"]
         return any(first <= each.since <= last for each in self.right)
+
+    @property
+    def logged(self) -> bool:
+        """Whether a change of a series that shows the fault is in the change log."""
+        return bool(self._logged)
+
+    @property
+    def logged_in_time(self) -> bool:
+        """Whether the interval of its onset overlaps the registered one."""
+        first, last = self.known["onset"]
+        return any(begin <= last and end >= first for begin, end in self._logged)
+
+    @property
+    def _logged(self) -> list[tuple[int, int]]:
+        changes = [
+            each for group in self.groups for each in group.changes if each.tag in self.known["series"]
+        ]
+        return [(each.change.first_step, each.change.last_step) for each in changes]
 
 
 def replayed(series: dict[str, dict[str, Any]]) -> AttemptSeries:
@@ -118,8 +139,10 @@ def judged(name: str, out: Path) -> Judged:
         write(chosen, record(chosen), out)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         known = json.load(file)
-    series = known.pop("series")
-    return Judged(known, judge(replayed(series)).findings)
+    attempt = replayed(known["series"])
+    known["series"] = list(trainings()[name].series)
+    series = (RecordedSeries(each.tag, each.step, each.value, each.wall) for each in attempt.series)
+    return Judged(known, judge(attempt).findings, change_log(series))
 
 
 def main() -> None:
@@ -136,6 +159,13 @@ def main() -> None:
     healthy = [one for one in every if one.known["healthy"]]
     print(f"cause named: {sum(bool(one.right) for one in planted)} of {len(planted)}")
     print(f"onset within its interval: {sum(one.dated for one in planted)} of {len(planted)}")
+    later = [one for one in planted if one.known["onset"][0] > 0]
+    print(
+        f"of {len(later)} that begin later than at the first step, in the change log: "
+        f"{sum(one.logged for one in later)}, with its onset: {sum(one.logged_in_time for one in later)}"
+    )
+    groups = [sum(group.main for group in one.groups) for one in healthy]
+    print(f"groups of main changes in a healthy training: {np.mean(groups):.2f} on average")
     for severity in ("high", "medium", "low"):
         found = [one for one in healthy if any(each.severity == severity for each in one.findings)]
         print(f"healthy with a false {severity} finding: {len(found)} of {len(healthy)}")
@@ -148,6 +178,8 @@ def show(one: Judged) -> None:
     print(f"{state:8} {name}: {fault} {one.known['onset'] if fault else ''}")
     for each in one.findings:
         print(f"           {each.severity} {each.rule} since {each.since} ({each.tag}): {each.summary}")
+    for group in one.groups:
+        print(f"           {'' if group.main else '('}{group.text}{'' if group.main else ')'}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "attribute": {"trace", "kernels"},
     "analyze": {"attribute", "trace", "health", "kernels"},
     "export": {"analyze", "attribute", "trace", "health", "kernels"},
-    "store": {"events", "kernels", "mirror"},
+    "store": {"events", "health", "kernels", "mirror"},
     "job": {"mirror", "store", "analyze", "attribute", "trace", "events", "health", "kernels"},
     "serve": {"mirror", "store", "analyze", "attribute", "export", "trace", "events", "health", "kernels"},
     "notebook": set(),  # starts the command in a process of its own

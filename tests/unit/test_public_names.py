@@ -88,6 +88,7 @@ COMMANDS = [
     "runs",
     "profile",
     "advise",
+    "changes",
     "watch",
     "glance",
     "ranks",

@@ -23,6 +23,7 @@ COMMANDS = {
     "runs": "name, note, tag, archive, delete and restore runs",
     "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
     "advise": "say what is slow in a profile, with evidence and what to do",
+    "changes": "say what changed in a run, when and in which order, or in one run and not in another",
     "watch": "judge runs while they train; its exit code says what was found, for CI",
     "glance": "show a profile on one screen: step breakdown, top operations, advice",
     "ranks": "say which ranks of a job wait for whom, why, and what it costs",

@@ -48,7 +48,7 @@ INTEGER = re.compile(r"-?[0-9]{1,19}")
 LARGEST = (1 << 63) - 1
 NUMBERS = r"^-?[0-9]+(,-?[0-9]+)*$"
 MODULES = (
-    "endpoints", "findings", "captures", "annotations", "ranks", "points",
+    "endpoints", "findings", "changes", "captures", "annotations", "ranks", "points",
     "records.answers", "records.curves", "records.embeddings", "records.gradients",
     "profiles.find", "profiles.summary", "profiles.outline", "profiles.draw", "profiles.levels",
     "profiles.event", "profiles.range", "profiles.spans", "profiles.tree", "profiles.kernels",

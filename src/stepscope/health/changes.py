@@ -1,0 +1,352 @@
+"""The change log of a run: what changed, when, and in which order, over all of its series and events.
+
+Changes whose time of onset may be the same form a group. Within a group, settings and restarts come before
+losses, and losses before evaluations: a cause is recorded before its consequences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.facts import CHANCE, SCALES, Change, Facts
+from stepscope.health.finding import plain
+from stepscope.health.series import Stream, stream_of
+from stepscope.names.roles import MEASURED
+from stepscope.names.splits import JudgedSplit
+from stepscope.text import number
+
+Source = Literal["setting", "attempt", "capture", "finding", "series"]
+
+SETTINGS = ("learning_rate", "setting", "loss_scale")
+"""Roles whose values somebody or a schedule sets: they have no noise."""
+MAIN = ("loss", "part_loss", "metric", "gradient_norm", "step_time", "data_wait", "memory")
+"""Roles by which a run is judged."""
+MAIN_SHARE = 0.8
+"""Share of the chance of a false change that goes to main series: there are few, and they matter."""
+LAG = 2 * SCALES[0]
+"""Points of the densest series by which a consequence may be dated after its cause: twice the shortest line
+that dates a change."""
+SET_RATIO = 1.25
+"""Factor between two values of a setting that is a change and no part of a smooth schedule."""
+REPEATS = 4
+"""Changes of one series at equal distances, or settings that change again in the same direction, that are one
+fact."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedSeries:
+    """A series as the change log takes it.
+
+    Attributes:
+        steps: Integers, in recorded order.
+        values: Numbers, of any kind.
+        walls: Seconds since the epoch.
+    """
+
+    tag: str
+    steps: NDArray[Any]
+    values: NDArray[Any]
+    walls: NDArray[Any]
+    rank: int | None = None
+    run: str = ""
+    split: JudgedSplit | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at one time: an attempt began, a profile was captured, a finding opened."""
+
+    source: Source
+    text: str
+    step: int
+    wall: float
+
+
+@dataclass(frozen=True)
+class LoggedChange:
+    """One line of the change log.
+
+    Attributes:
+        source: Where it is from.
+        tag: The series; empty for an event.
+        role: The meaning of the series; empty if its name has none.
+        text: One sentence without its step.
+        change: The fact.
+        main: Whether the run is judged by such a series, or it is a setting or an event.
+    """
+
+    source: Source
+    tag: str
+    role: str
+    rank: int | None
+    run: str
+    text: str
+    change: Change
+    main: bool
+
+    @property
+    def place(self) -> int:
+        """Its place among changes of one time: causes first, then losses and the like, then evaluations."""
+        if self.source in ("attempt", "setting"):
+            return 0
+        if self.source == "series":
+            return 3 if not self.main else 2 if self.role == "metric" else 1
+        return 4
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        facts = asdict(self)
+        change = facts.pop("change")
+        return {name: plain(value) for name, value in {**facts, **change}.items()}
+
+
+@dataclass(frozen=True)
+class ChangeGroup:
+    """Changes whose onset may be the same.
+
+    Attributes:
+        changes: Causes first.
+    """
+
+    changes: tuple[LoggedChange, ...]
+
+    @property
+    def first_step(self) -> int:
+        """First step at which it may have begun."""
+        return self._leader.change.first_step
+
+    @property
+    def last_step(self) -> int:
+        """Last such step."""
+        return self._leader.change.last_step
+
+    @property
+    def wall(self) -> float:
+        """When its first line is certain, seconds since the epoch."""
+        return self._leader.change.wall
+
+    @property
+    def main(self) -> bool:
+        """Whether it holds more than changes of side series."""
+        return any(each.main for each in self.changes)
+
+    @property
+    def _leader(self) -> LoggedChange:
+        return self.changes[0]
+
+    @property
+    def text(self) -> str:
+        """Return it as a sentence, each change with its own onset if that differs from the first one's."""
+        parts = [f"step {steps_of(self._leader.change)}: {self._leader.text}"]
+        for each in self.changes[1:]:
+            same = each.change.first_step == self.first_step and each.change.last_step == self.last_step
+            parts.append(each.text if same else f"{each.text} (step {steps_of(each.change)})")
+        return "; ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return {
+            "first_step": self.first_step,
+            "last_step": self.last_step,
+            "wall": plain(self.wall),
+            "main": self.main,
+            "text": self.text,
+            "changes": [each.as_dict() for each in self.changes],
+        }
+
+
+def steps_of(change: Change) -> str:
+    """Return the steps between which a change began."""
+    first, last = change.first_step, change.last_step
+    return f"{first:,}" if first >= last else f"{first:,} to {last:,}"
+
+
+def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -> list[ChangeGroup]:
+    """Return all changes of a run, in groups, in the order of time.
+
+    The chance of a false change is 0.1 % for all series together, of which main series share four fifths.
+
+    Args:
+        series: All that the run recorded; points of later attempts follow those of earlier ones.
+        events: What happened besides.
+    """
+    known: list[tuple[Stream, Facts]] = []
+    for each in series:
+        stream = stream_of(each.tag, rank=each.rank, run=each.run, split=each.split)
+        if stream is not None and len(each.steps) and not _is_extreme(each.tag):
+            facts = Facts()
+            facts.take(each.steps, each.values, each.walls)
+            known.append((stream, facts))
+    until = max((facts.last_wall for _, facts in known), default=math.inf)
+    main = sum(stream.role in MAIN for stream, _ in known)
+    chances = {
+        True: CHANCE * MAIN_SHARE / max(main, 1),
+        False: CHANCE * (1 - MAIN_SHARE) / max(len(known) - main, 1),
+    }
+    logged = [_of_event(event) for event in events]
+    for stream, facts in known:
+        found = (
+            set_changes(facts)
+            if stream.role in SETTINGS
+            else repeated(facts.changes(chances[stream.role in MAIN], until=until))
+        )
+        logged += [_of_series(stream, change, times) for change, times in found]
+    return grouped(logged, LAG * _spacing(known))
+
+
+def set_changes(facts: Facts) -> list[tuple[Change, int]]:
+    """Return the changes of a setting, each with how often it changed in the same direction in a row.
+
+    A value that moves a little at each point is a schedule, and no change.
+    """
+    steps, values = facts.curve
+    walls = facts.walls
+    found: list[tuple[Change, int]] = []
+    if len(values) < 2:
+        return found
+    largest = float(np.abs(values).max())
+    before, after = values[:-1], values[1:]
+    with np.errstate(all="ignore"):
+        ratio = np.maximum(np.abs(before), np.abs(after)) / np.minimum(np.abs(before), np.abs(after))
+    apart = np.abs(after - before)
+    usual = np.median(apart)
+    sudden = (ratio > SET_RATIO) & (apart > 0.02 * largest) & (apart > 4 * usual)
+    for at in (np.flatnonzero(sudden) + 1).tolist():
+        low, high = float(values[at - 1]), float(values[at])
+        first = int(steps[at - 1]) + 1
+        last = int(steps[at])
+        change = Change("jump", min(first, last), last, float(walls[at - 1]), float(walls[at]), low, high)
+        if found and found[-1][0].before is not None and found[-1][0].after is not None:
+            earlier, times = found[-1]
+            if (earlier.after > earlier.before) == (high > low):  # type: ignore[operator]
+                found[-1] = replace(earlier, after=high), times + 1
+                continue
+        found.append((change, 1))
+    return found
+
+
+def repeated(changes: Sequence[Change]) -> list[tuple[Change, int]]:
+    """Return changes, of which those that come again at equal distances are one, with how often each came."""
+    jumps = [change for change in changes if change.kind == "jump"]
+    rises = [change for change in jumps if (change.after or 0) > (change.before or 0)]
+    found: list[tuple[Change, int]] = []
+    left = list(changes)
+    for same in (rises, [change for change in jumps if change not in rises]):
+        apart = np.diff([change.last_step for change in same])
+        if len(same) >= REPEATS and float(np.ptp(apart)) <= 0.2 * float(np.median(apart)):
+            found.append((same[0], len(same)))
+            left = [change for change in left if change not in same]
+    counters = [change for change in left if change.kind == "counter"]
+    if len(counters) >= REPEATS:
+        found.append((counters[0], len(counters)))
+        left = [change for change in left if change.kind != "counter"]
+    found += [(change, 1) for change in left]
+    return sorted(found, key=lambda each: each[0].wall)
+
+
+def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
+    """Return changes in groups: those whose time of onset may be one, or follows it closely.
+
+    Groups are the fewest that are possible, by stabbing: all intervals of a group hold one time. A chain of
+    intervals of which each overlaps only with the next one is not one group.
+
+    Args:
+        logged: In any order.
+        lag_s: Seconds by which a consequence may be dated after its cause.
+    """
+    waiting = sorted(logged, key=lambda each: (each.change.wall, each.place, each.tag, each.rank or 0))
+    groups: list[ChangeGroup] = []
+    while waiting:
+        first, *others = waiting
+        end = first.change.wall + lag_s
+        inside = [first, *(each for each in others if each.change.first_wall <= end)]
+        waiting = [each for each in others if not each.change.first_wall <= end]
+        inside.sort(key=lambda each: (each.place, each.change.wall, each.tag, each.rank or 0))
+        groups.append(ChangeGroup(tuple(inside)))
+    return groups
+
+
+def only_in(groups: Sequence[ChangeGroup], others: Sequence[ChangeGroup]) -> list[ChangeGroup]:
+    """Return what changed in one run and not in another: no change of the same series in the same direction.
+
+    Args:
+        groups: Of the run.
+        others: Of the other run. Its steps may differ; the order and the direction of changes count.
+    """
+    left = [_likeness(each) for group in others for each in group.changes]
+    found = []
+    for group in groups:
+        kept = []
+        for each in group.changes:
+            like = _likeness(each)
+            if like in left:
+                left.remove(like)
+            else:
+                kept.append(each)
+        if kept:
+            found.append(ChangeGroup(tuple(kept)))
+    return found
+
+
+def _likeness(logged: LoggedChange) -> tuple[str, str, str, bool]:
+    change = logged.change
+    rises = change.before is not None and change.after is not None and change.after > change.before
+    return logged.source, logged.tag or logged.text, change.kind, rises
+
+
+def _is_extreme(tag: str) -> bool:
+    """Return whether a series is the smallest or largest value of a layer: a statistic of outliers."""
+    return tag.startswith(MEASURED) and tag.rsplit("/", 1)[-1] in ("min", "max", "minimum", "maximum")
+
+
+def _spacing(known: Sequence[tuple[Stream, Facts]]) -> float:
+    """Return the seconds between two points of the densest series that the run is judged by."""
+    spans = [
+        (facts.last_wall - facts.first_wall) / (facts.count - 1)
+        for stream, facts in known
+        if facts.count > 1 and stream.role in MAIN
+    ]
+    return min((span for span in spans if span > 0), default=0.0)
+
+
+def _of_event(event: Event) -> LoggedChange:
+    change = Change("jump", event.step, event.step, event.wall, event.wall)
+    return LoggedChange(event.source, "", "", None, "", event.text, change, True)
+
+
+def _of_series(stream: Stream, change: Change, times: int) -> LoggedChange:
+    setting = stream.role in SETTINGS
+    name = stream.tag if stream.rank is None else f"{stream.tag} of rank {stream.rank}"
+    text = f"{name} {_told(change, times, setting=setting)}"
+    main = setting or stream.role in MAIN or change.kind == "not finite"
+    source: Source = "setting" if setting else "series"
+    role = "metric" if stream.split == "eval" and stream.role in ("loss", "part_loss") else stream.role
+    return LoggedChange(
+        source, stream.tag, "" if role == "other" else role, stream.rank, stream.run, text, change, main
+    )
+
+
+def _told(change: Change, times: int, *, setting: bool) -> str:
+    if change.kind == "not finite":
+        return "is not finite" if change.lasts else "was not finite for a while"
+    if change.kind == "finite again":
+        return "is finite again"
+    if change.kind == "stopped":
+        return "stops: it has no later points"
+    if change.kind == "counter":
+        again = f", the first of {times} times" if times > 1 else ""
+        return f"starts over from step {change.before:,.0f}{again}"
+    before, after = number(change.before or 0.0), number(change.after or 0.0)
+    if change.kind == "drift":
+        way = "rises" if (change.after or 0) > (change.before or 0) else "falls"
+        return f"{way} from here on, from {before} to {after}"
+    if setting:
+        return f"{before} → {after}" + (f" in {times} steps" if times > 1 else "")
+    again = f", the first of {times} times at equal distances" if times > 1 else ""
+    return f"{before} → {after}{again}" + ("" if change.lasts or times > 1 else ", and comes back")

@@ -1,0 +1,61 @@
+"""``stepscope changes``, ``run.changes()`` and ``GET changelog`` on one recorded run."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.cli import main
+from stepscope.compat import SummaryWriter
+from stepscope.serve.changes import ChangeAnswers
+
+
+def record(path, breaks):
+    noise = np.random.default_rng(0).normal(size=300)
+    with SummaryWriter(str(path)) as writer:
+        for step in range(300):
+            broken = breaks and step >= 200
+            writer.add_scalar(
+                "train/loss", (2.3 if broken else 0.4) + 0.02 * noise[step], step, walltime=1000.0 + step
+            )
+            writer.add_scalar("lr", 0.1 if broken else 0.001, step, walltime=1000.0 + step)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    record(tmp_path / "a", breaks=True)
+    record(tmp_path / "b", breaks=False)
+    return tmp_path
+
+
+SENTENCE = "step 200: lr 0.001 → 0.1; train/loss 0.398"
+
+
+def test_a_change_is_told_in_python_on_the_command_line_and_over_http(runs, capsys):
+    with ss.open(runs) as log:
+        [group] = log.run("a").changes()
+        answer = json.loads(ChangeAnswers().answer("a", log))
+    assert group.text.startswith(SENTENCE)
+    assert [each["text"] for each in answer["groups"]] == [group.text]
+    assert [each["tag"] for each in answer["groups"][0]["changes"]] == ["lr", "train/loss"]
+    assert main(["changes", str(runs / "a"), "--no-cache"]) == 0
+    assert capsys.readouterr().out == f"  {group.text}\n"
+    assert main(["changes", str(runs / "a"), "--json", "--no-cache"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"][0]["text"] == group.text
+
+
+def test_two_runs_are_told_apart(runs, capsys):
+    assert main(["changes", str(runs / "a"), str(runs / "b"), "--no-cache"]) == 0
+    first, sentence, second, nothing = capsys.readouterr().out.splitlines()
+    assert (first, second, nothing) == (f"only in {runs / 'a'}", f"only in {runs / 'b'}", "  nothing changed")
+    assert sentence.strip().startswith(SENTENCE)
+
+
+def test_a_directory_with_several_runs_is_refused(runs, capsys):
+    assert main(["changes", str(runs), "--no-cache"]) == 1
+    error = capsys.readouterr().err
+    assert "2 runs" in error
+    assert str(runs / "a") in error

@@ -1,0 +1,95 @@
+"""The change log: groups, their order and their sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepscope.health.changes import Event, RecordedSeries, change_log, only_in
+
+COUNT = 1000
+
+
+def noise(seed, scale=0.02):
+    return scale * np.random.default_rng(seed).normal(size=COUNT)
+
+
+def series(tag, values, every=1):
+    steps = np.arange(len(values)) * every
+    return RecordedSeries(tag, steps, np.asarray(values), 1000.0 + steps)
+
+
+def after(step, low, high, every=1):
+    return np.where(np.arange(0, COUNT, every) < step, low, high)
+
+
+def broken_by_its_rate():
+    evaluations = after(500, 0.9, 0.1, 40) + 0.01 * np.random.default_rng(9).normal(size=25)
+    return [
+        series("val/accuracy", evaluations, 40),
+        series("train/grad_norm", after(501, 1.0, 40.0) * (1 + noise(1))),
+        series("train/loss", after(501, 0.4, 2.3) + noise(2)),
+        series("lr", after(500, 1e-3, 0.1)),
+    ]
+
+
+def test_a_rate_and_its_consequences_are_one_group_and_the_rate_leads():
+    [group] = change_log(broken_by_its_rate())
+    assert [each.tag for each in group.changes] == ["lr", "train/grad_norm", "train/loss", "val/accuracy"]
+    assert group.text.startswith("step 500: lr 0.001 → 0.1; train/grad_norm ")
+    assert group.main
+    assert group.first_step == group.last_step == 500
+
+
+@pytest.mark.parametrize(
+    ("recorded", "texts"),
+    [
+        ([series("train/loss", 2 * np.exp(-np.arange(COUNT) / 200) + noise(0))], []),
+        ([series("perte", np.where(np.arange(COUNT) < 600, 1.0, np.nan))], ["step 600: perte is not finite"]),
+        ([series("lr", 1e-3 * np.cos(np.arange(COUNT) / 700))], []),
+        (
+            [series("lr", 0.5 ** np.minimum(np.arange(COUNT) // 100, 5))],
+            ["step 100: lr 1 → 0.03125 in 5 steps"],
+        ),
+        (
+            [series("train/loss", noise(1)), series("val/loss", noise(2)[:20])],
+            ["step 19: val/loss stops: it has no later points"],
+        ),
+        ([series("activations/conv/max", after(500, 1.0, 9.0) + noise(0))], []),
+    ],
+)
+def test_single_facts(recorded, texts):
+    assert [group.text for group in change_log(recorded)] == texts
+
+
+def test_an_attempt_comes_before_the_loss_that_it_sets_back():
+    loss = series("train/loss", after(500, 0.3, 2.3) + noise(3))
+    [group] = change_log([loss], [Event("attempt", "attempt 2 begins", 500, 1500.0)])
+    assert group.text.startswith("step 500: attempt 2 begins; train/loss ")
+
+
+def test_changes_far_apart_are_not_one_group_though_a_slow_one_overlaps_both():
+    first, second = after(200, 0.0, 1.0), after(800, 0.0, 1.0)
+    slow = np.maximum(np.arange(COUNT) - 400, 0) / 50
+    groups = change_log(
+        [
+            series("a/loss", first + noise(1)),
+            series("b/loss", second + noise(2)),
+            series("c/loss", slow + noise(3)),
+        ]
+    )
+    assert [[each.tag for each in group.changes] for group in groups] == [["a/loss"], ["c/loss"], ["b/loss"]]
+
+
+def test_a_change_of_a_side_series_alone_is_no_main_group():
+    [group] = change_log([series("whatever", after(500, 0.0, 1.0) + noise(0))])
+    assert not group.main
+
+
+def test_of_two_runs_the_changes_of_one_alone_are_left():
+    both = change_log(broken_by_its_rate())
+    fewer = change_log(broken_by_its_rate()[:2])
+    assert only_in(both, both) == []
+    assert only_in(fewer, both) == []
+    [group] = only_in(both, fewer)
+    assert [each.tag for each in group.changes] == ["lr", "train/loss"]
