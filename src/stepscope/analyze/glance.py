@@ -20,8 +20,10 @@ from stepscope.analyze.groups import Groups
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.options import ViewOptions
 from stepscope.analyze.views import losses, view
+from stepscope.attribute.account import account
 from stepscope.attribute.activity import WRAPPERS
 from stepscope.attribute.device import executor_lanes
+from stepscope.attribute.purpose import BRANCH_OF, Branch, Purpose
 from stepscope.attribute.spans import Ints, Spans, Times
 from stepscope.attribute.step_tree import PARTS, innermost
 from stepscope.errors import StepscopeError
@@ -76,6 +78,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
             "steps": {"numbers": [], "count": 0, "ranks": 0, **spread(())},
             "between_steps": spread(()),
             "parts": [],
+            "purposes": [],
             "parts_missing": {},
         }
     whole = facts.breakdown
@@ -99,8 +102,23 @@ def step_facts(facts: Facts) -> dict[str, Any]:
         },
         "between_steps": spread([step.after_ns for step in whole.steps if step.after_ns is not None]),
         "parts": parts,
+        "purposes": _purposes(facts),
         "parts_missing": whole.missing,
     }
+
+
+def _purposes(facts: Facts) -> list[dict[str, Any]]:
+    """Return the time of the steps by purpose, largest first; together they are the steps."""
+    spent = account(facts.timeline, facts.step_tree)
+    total = spent.sum(axis=0)
+    return [
+        {
+            "purpose": Purpose(number).name.lower(), "branch": Branch(BRANCH_OF[number]).name.lower(),
+            **spread(spent[:, number].tolist()), "ratio": int(total[number]) / max(int(total.sum()), 1),
+        }
+        for number in np.argsort(-total, kind="stable").tolist()
+        if total[number]
+    ]  # fmt: skip
 
 
 def waited_for(facts: Facts) -> list[dict[str, Any]] | None:

@@ -107,7 +107,15 @@ def _first(found: dict[str, Any]) -> list[str]:
 
 
 _TOUCHING = 0.005
-"""Share of a step below which the time between steps is not worth a line."""
+"""Share of a step below which the time between steps, or a purpose, is not worth a line."""
+BESIDE = {
+    "gradients": "clipping and scaling gradients", "preprocessing": "preparing data",
+    "compiling": "compiling", "evaluating": "evaluating", "saving": "saving", "logging": "logging",
+    "profiling": "profiling", "collecting": "collecting garbage",
+    "waiting_device": "waiting for the device", "waiting_thread": "waiting for a thread or a timer",
+    "waiting_storage": "reading and writing files",
+}  # fmt: skip
+"""Purposes that no part of a step has the name of, in words."""
 
 
 def _steps(found: dict[str, Any]) -> list[str]:
@@ -127,6 +135,13 @@ def _steps(found: dict[str, Any]) -> list[str]:
     for part in found["parts"]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
+    beside = [
+        f"{BESIDE[each['purpose']]} {_ms(each['mean_ns'])} ({100 * each['ratio']:.1f} %)"
+        for each in found["purposes"]
+        if each["purpose"] in BESIDE and each["ratio"] >= _TOUCHING
+    ]
+    if beside:
+        lines.append(f"  of this, {', '.join(beside)}")
     missing = found["parts_missing"]
     shown = {part["part"] for part in found["parts"]}
     if unknown := [part.replace("_", " ") for part in missing if part not in shown]:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from support.recordings import DATA, recorded
 
+from stepscope.attribute.account import account
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import BRANCH_OF, Purpose, Source
+from stepscope.attribute.spans import Spans
 from stepscope.attribute.step_tree import PARTS, step_tree
 from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES
 from stepscope.trace import load_trace
@@ -80,3 +82,71 @@ def test_the_parts_of_a_step_are_a_projection(name):
     for part in (Purpose.FORWARD, Purpose.BACKWARD, Purpose.OPTIMIZER):
         computed = ran & (tree.part == PARTS.index(part.name.lower()))
         assert (purpose[tree.row[computed]] == part).all()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_device_has_no_more_time_than_its_lanes(name):
+    trace = load_trace(recorded(name), cache=False)
+    work = trace.device_work()
+    of_lane = {
+        lane: set(zip(*(column[work[trace.lane[work] == lane]].tolist() for column in columns), strict=True))
+        for columns in [(trace.name, trace.start_ns, trace.duration_ns)]
+        for lane in np.unique(trace.lane[work]).tolist()
+    }
+    for lane, events in of_lane.items():
+        rows = work[trace.lane[work] == lane]
+        span = trace.end_ns[rows].max() - trace.start_ns[rows].min()
+        assert Spans.of(trace.start_ns[rows], trace.end_ns[rows]).measure_ns <= span
+        for other, others in of_lane.items():
+            same_rank = trace.lanes[lane].rank == trace.lanes[other].rank
+            assert lane == other or not same_rank or 2 * len(events & others) <= len(events), (lane, other)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_nothing_recorded_means_on_no_lane(name):
+    trace = load_trace(recorded(name), cache=False)
+    tree = step_tree(trace)
+    for window in range(len(tree.windows)):
+        mine = tree.window == window
+        start, end = int(tree.windows.start_ns[window]), int(tree.windows.end_ns[window])
+        gaps = Spans.of(tree.start_ns[mine], tree.end_ns[mine]).gaps(start, end)
+        beside = np.isin(trace.kind, (Kind.STEP, Kind.OVERHEAD))
+        rows = np.flatnonzero((trace.rank == tree.windows.rank[window]) & ~beside)
+        recorded_then = Spans.of(trace.start_ns[rows], trace.end_ns[rows]).intersect(gaps)
+        assert recorded_then.measure_ns == 0, (window, recorded_then.measure_ns, gaps.measure_ns)
+
+
+def test_an_account_names_what_a_step_does_beside_training(make):
+    kinds = make.Kind
+    trace = make.build(
+        [
+            make.event("step 1", kinds.STEP, 0, 100, step=1),
+            make.event("train.py(9): main", kinds.PYTHON_FRAME, 0, 90),
+            make.event("train.py(80): evaluate", kinds.PYTHON_FRAME, 0, 30),
+            make.event("aten::mm", kinds.HOST_OP, 10, 20),
+            make.event("<built-in function collect>", kinds.PYTHON_FRAME, 30, 40),
+            make.event("<built-in method acquire of _thread.lock object>", kinds.PYTHON_FRAME, 70, 10),
+        ]
+    )
+    (spent,) = account(trace, step_tree(trace)).tolist()
+    assert {Purpose(number): ns for number, ns in enumerate(spent) if ns} == {
+        Purpose.EVALUATING: 30, Purpose.COLLECTING: 40, Purpose.WAITING_THREAD: 10, Purpose.UNKNOWN: 20,
+    }  # fmt: skip
+
+
+def test_a_stronger_source_is_not_overridden_by_a_weaker_one(make):
+    kinds = make.Kind
+    trace = make.build(
+        [
+            make.event("train.py(80): evaluate", kinds.PYTHON_FRAME, 0, 100),  # that trains
+            make.event("Optimizer.step#SGD.step", kinds.ANNOTATION, 10, 40),
+            make.event("<built-in method print of module object at 0x7f>", kinds.PYTHON_FRAME, 20, 10),
+            make.event("aten::add_", kinds.HOST_OP, 30, 10),
+            make.event("aten::mm", kinds.HOST_OP, 60, 10),
+        ]
+    )
+    known = attribution(trace)
+    assert [Purpose(each).name for each in known.purpose] == [
+        "EVALUATING", "OPTIMIZER", "OPTIMIZER", "OPTIMIZER", "EVALUATING",
+    ]  # fmt: skip
+    assert [Source(each).name for each in known.source] == ["STACK", *["RECORDED"] * 3, "STACK"]
