@@ -176,6 +176,47 @@ def printable(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
+_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
+_IN_TEXT = re.compile(f"[{_CONTROL}]")
+_IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
+_IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""The first characters by which a spreadsheet recognises a formula."""
+_QUOTED = frozenset(',"\r\n')
+"""Characters for which a cell of CSV is quoted."""
+
+
+def terminal_text(text: str) -> str:
+    """Return foreign lines so that nothing in them controls a terminal."""
+    return _IN_TEXT.sub(_escaped, text)
+
+
+def terminal_line(text: str) -> str:
+    """Return a name so that a terminal shows it on one line and nothing in it controls the terminal."""
+    return _IN_LINE.sub(_escaped, text)
+
+
+def terminal_json(text: str) -> str:
+    """Return JSON so that nothing in its texts controls a terminal; it means the same."""
+    return _IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def cell_text(text: str) -> str:
+    """Return a text in a form that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as a cell of CSV that a spreadsheet does not take for a formula."""
+    text = cell_text(text)
+    return '"{}"'.format(text.replace('"', '""')) if _QUOTED.intersection(text) else text
+
+
 def scrub_text(text: str) -> str:
     """Return the text without anything that has the shape of a secret."""
     text = _SHAPES.sub(SCRUBBED, text)

@@ -16,8 +16,8 @@ import numpy as np
 
 from stepscope import lazy
 from stepscope.cli.arguments import add_cache
-from stepscope.cli.output import shown
 from stepscope.errors import UsageError
+from stepscope.text import csv_cell, terminal_text
 
 if TYPE_CHECKING:
     from stepscope.store import Series
@@ -118,13 +118,11 @@ class TerminalFile(io.BytesIO):
     def write(self, data: Any, /) -> int:
         """Write some lines."""
         text = bytes(data).decode("utf-8", "surrogateescape")
-        return self._to.write(shown(text).encode("utf-8", "surrogateescape"))
+        return self._to.write(terminal_text(text).encode("utf-8", "surrogateescape"))
 
 
 def write_csv(series: list[Series], file: IO[bytes]) -> None:
     """Write a header and a line per point; non-finite values are ``NaN inf -inf``."""
-    from stepscope.export.spreadsheet import csv_cell
-
     file.write((",".join(COLUMNS) + "\n").encode())
     for one in series:
         columns = one.points.columns

@@ -9,11 +9,8 @@ import sys
 from dataclasses import dataclass
 from typing import IO, Any
 
-_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
-_IN_TEXT = re.compile(f"[{_CONTROL}]")
-_IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
-_IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
+from stepscope.text import terminal_json, terminal_line, terminal_text
+
 _COLOURS = {
     **dict.fromkeys(("high", "failed"), "1;31"),
     **dict.fromkeys(("medium", "stalled", "stopped"), "33"),
@@ -53,7 +50,7 @@ def put(output: Output, *, as_json: bool) -> None:
     else:
         # Names may hold bytes that are not text; they leave as they came.
         sys.stdout.flush()
-        sys.stdout.buffer.write(painted(shown(output.text)).encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.write(painted(terminal_text(output.text)).encode("utf-8", "surrogateescape"))
         sys.stdout.flush()
     for note in output.notes:
         complain(note)
@@ -67,12 +64,7 @@ def json_text(data: Any, **options: Any) -> str:
         options: For ``json.dumps``.
     """
     text = json.dumps(data, ensure_ascii=False, default=list, **options)
-    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def shown(text: str) -> str:
-    """Return foreign lines so that nothing in them controls a terminal."""
-    return _IN_TEXT.sub(_escaped, text)
+    return terminal_json(text)
 
 
 def has_colours(stream: IO[str]) -> bool:
@@ -92,26 +84,17 @@ def _coloured(match: re.Match[str]) -> str:
 
 def say(text: object) -> None:
     """Print lines that may contain foreign names."""
-    print(painted("\n".join(map(printable, str(text).split("\n")))))
+    print(painted("\n".join(map(terminal_line, str(text).split("\n")))))
 
 
 def complain(text: object) -> None:
     """Print such lines to stderr."""
-    print("\n".join(map(printable, str(text).split("\n"))), file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Return a name so that a terminal shows it on one line and nothing in it controls the terminal."""
-    return _IN_LINE.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    print("\n".join(map(terminal_line, str(text).split("\n"))), file=sys.stderr)
 
 
 def aligned(rows: list[list[str]], *, right: set[int]) -> str:
     """Return rows as columns two spaces apart, some of them flush right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+    rows = [[terminal_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
 
     def line(row: list[str]) -> str:

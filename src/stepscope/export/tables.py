@@ -8,8 +8,8 @@ from pathlib import Path
 from stepscope import lazy
 from stepscope.errors import UsageError
 from stepscope.export.scrub import scrub_texts
-from stepscope.export.spreadsheet import guarded_frame
 from stepscope.files import replacing
+from stepscope.text import FORMULA
 from stepscope.trace.model import Trace
 
 with lazy.needs("stepscope[frames]"):
@@ -91,3 +91,14 @@ def _scrubbed(column: pl.Series) -> pl.Series:
     distinct = column.unique().drop_nulls().to_list()
     changed = {old: new for old, new in zip(distinct, scrub_texts(distinct), strict=True) if old != new}
     return column.replace(changed) if changed else column
+
+
+def guarded_frame(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table in which a spreadsheet takes no text for a formula."""
+    texts = [name for name, kind in frame.schema.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
+    columns = [pl.col(name).cast(pl.String) for name in texts]
+    is_formula = [column.str.slice(0, 1).is_in(FORMULA) for column in columns]
+    return frame.with_columns(
+        pl.when(risky).then("'" + column).otherwise(column).alias(name)
+        for name, column, risky in zip(texts, columns, is_formula, strict=True)
+    )

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.export.spreadsheet import guarded
 from stepscope.serve.points import PIECE
 from stepscope.serve.profiles.category import CATEGORIES
 from stepscope.serve.profiles.open_profiles import End, Lanes, OpenProfile, Start
 from stepscope.serve.reply import File, Refusal
 from stepscope.serve.routes import get
+from stepscope.text import cell_text
 
 HEAD = "row,rank,process,thread,depth,category,name,start_ns,duration_ns\r\n"
 
@@ -53,7 +53,7 @@ def _pieces(profile: OpenProfile, rows: npt.NDArray[np.intp]) -> Iterator[bytes]
         writer = csv.writer(text, lineterminator="\r\n")
         for row in rows[first : first + PIECE].tolist():
             lane = trace.lanes[trace.lane[row]]
-            where = (lane.rank, guarded(lane.process), guarded(lane.thread), int(trace.depth[row]))
-            what = (CATEGORIES[profile.category[row]], guarded(trace.name_of(row)))
+            where = (lane.rank, cell_text(lane.process), cell_text(lane.thread), int(trace.depth[row]))
+            what = (CATEGORIES[profile.category[row]], cell_text(trace.name_of(row)))
             writer.writerow((row, *where, *what, int(trace.start_ns[row]), int(trace.duration_ns[row])))
         yield text.getvalue().encode()
