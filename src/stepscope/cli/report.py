@@ -5,14 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stepscope.cli.output import say
-from stepscope.errors import UsageError
 from stepscope.files import writing
-
-if TYPE_CHECKING:
-    from stepscope import store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +28,10 @@ def run(arguments: argparse.Namespace) -> None:
         UnknownRunError: No such run.
         UsageError: No run, several of which none is named, or a file that cannot be written.
     """
-    from stepscope import store
-    from stepscope.serve.report import file_name, write_run
+    from stepscope.serve.report import write_run
 
-    with store.open(arguments.log_dir) as log:
-        name = arguments.run if arguments.run is not None else only_run(log)
-        own = log.path.name if log.run(name).name == "." else name
-    report = write_run(arguments.log_dir, name)
-    path = Path(arguments.output or file_name(own))
+    report, name = write_run(arguments.log_dir, arguments.run)
+    path = Path(arguments.output or name)
     write(path, report)
     if arguments.json:
         print(json.dumps({"written": str(path), "bytes": len(report)}))
@@ -56,16 +47,3 @@ def write(path: Path, report: bytes) -> None:
     """
     with writing("the report", path, "choose a file in a folder that exists and can be written"):
         path.write_bytes(report)
-
-
-def only_run(log: store.Log) -> str:
-    """Return the run of a directory that holds one.
-
-    Raises:
-        UsageError: It holds none, or several.
-    """
-    names = [run.base for run in log.runs() if run.whole is run]
-    if len(names) != 1:
-        known = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-        raise UsageError(f"which run? There are {len(names)}", hint=f"name one of: {known}", path=log.path)
-    return names[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +11,6 @@ from msgspec import Meta
 from starlette.requests import Request
 
 from stepscope.errors import ExpressionError
-from stepscope.export.spreadsheet import guarded
 from stepscope.expression import parse, tags_of
 from stepscope.serve.encode import encoded
 from stepscope.serve.lines import mistake, other_series
@@ -23,6 +20,7 @@ from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
 from stepscope.store import Log
 from stepscope.store.across import across
 from stepscope.store.derive import derive
+from stepscope.text import csv_cell
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,16 +77,13 @@ def download(
 
 
 @get("report", media=("text/html",))
-async def report(
-    request: Request, log: Log | None, run: Annotated[str, Meta(description="name of a run")]
-) -> File:
+async def report(request: Request, run: Annotated[str, Meta(description="name of a run")]) -> File:
     """Return a run as one HTML file."""
     from stepscope.serve import report
 
     with refusing():
-        made = await report.of_run(request.app.state.application, run)
-    own = log.path.name if log is not None and run == "." else run
-    return File(made, "text/html", report.file_name(own))
+        made, name = await report.of_run(request.app.state.application, run)
+    return File(made, "text/html", name)
 
 
 def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
@@ -122,8 +117,8 @@ def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield CSV: one row per point, values with as many digits as give the same number back."""
     yield f"{CSV_HEAD}{'' if x_tag is None else ',x_tag,x'}\r\n".encode()
     for each, x in series:
-        start = csv_row([guarded(each.run), guarded(each.tag), guarded(each.writer), each.attempt])
-        end = "" if x_tag is None else f",{csv_row([guarded(x_tag)])},"
+        start = f"{','.join(map(csv_cell, (each.run, each.tag, each.writer)))},{each.attempt}"
+        end = "" if x_tag is None else f",{csv_cell(x_tag)},"
         step, wall, value = columns_of(each, x)
         for rows in pieces(len(step)):
             columns = [step[rows].tolist(), digits(wall[rows]), digits(value[rows])]
@@ -138,13 +133,6 @@ def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
 def columns_of(series: Series, x: NDArray[np.float64] | None) -> list[NDArray[Any]]:
     """Return step, time and value, without those that came after the series was placed on another axis."""
     return [column if x is None else column[: len(x)] for column in series.points.columns]
-
-
-def csv_row(cells: list[Any]) -> str:
-    """Return cells as CSV."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
 
 
 def json_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:

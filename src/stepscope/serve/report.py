@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from stepscope.errors import ServeError, UnknownRunError
+from stepscope.errors import LogDirectoryError, ServeError, UnknownRunError, UsageError
 from stepscope.serve.page import NOT_BUILT, Page
 from stepscope.serve.rank_types import RankFact
 from stepscope.serve.reply import Refusal
@@ -66,6 +66,7 @@ class Report:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self.title = ""
         self.answers: list[dict[str, Any]] = []
         self.charts: list[dict[str, Any]] = []
 
@@ -125,13 +126,17 @@ class Report:
 
     # --- what a report is about ---------------------------------------------------------------------
 
-    async def run(self, name: str) -> list[str]:
+    async def run(self, name: str | None) -> list[str]:
         """Hold the answers that the pages show of one run; return the pages.
 
         Raises:
             UnknownRunError: There is none.
+            UsageError: No run is named, and there is not just one.
         """
         changes = await self._read()
+        if name is None:
+            name = only(list(dict.fromkeys(run["base"] for run in changes["runs"])))
+        self.title = changes["log"]["name"] if name == "." else name
         family = [run for run in changes["runs"] if name in (run["name"], run["base"])]
         if not family:
             raise UnknownRunError(f"no run {name!r}", hint="stepscope ls LOGDIR lists them")
@@ -187,6 +192,9 @@ class Report:
             changes = await self.json("changes")
             if changes["loading"] is None:
                 return changes
+            follower = self._application.backend.follower
+            if follower is not None and follower.failure is not None:
+                raise LogDirectoryError(follower.failure, hint="check permissions and credentials")
             await asyncio.sleep(AGAIN_S)
 
     def _changes(self, changes: dict[str, Any]) -> None:
@@ -278,26 +286,46 @@ def _base64(data: bytes) -> str:
 # --- writing one ----------------------------------------------------------------------------------------
 
 
-async def of_run(application: Application, name: str) -> bytes:
-    """Return the report of a run.
+async def of_run(application: Application, name: str | None) -> tuple[bytes, str]:
+    """Return the report of a run, and a name for its file.
 
     Raises:
         ServeError: The page has not been built.
         UnknownRunError: There is no such run.
+        UsageError: No run is named, and there is not just one.
     """
     report = Report(application)
-    return report.document(await report.run(name), "overview")
+    document = report.document(await report.run(name), "overview")
+    return document, file_name(report.title)
 
 
-def write_run(log_dir: str | os.PathLike[str], name: str) -> bytes:
-    """Return the report of a run of a log directory.
+def write_run(log_dir: str | os.PathLike[str], name: str | None = None) -> tuple[bytes, str]:
+    """Return the report of a run of a log directory, and a name for its file.
+
+    Args:
+        log_dir: The log directory.
+        name: The run; needed if there are several.
 
     Raises:
+        LogDirectoryError: Not a directory, or one that cannot be listed.
         ServeError: The page has not been built.
         UnknownRunError: There is no such run.
+        UsageError: No run is named, and there is not just one.
     """
     with _application(log_dir) as application:
         return asyncio.run(of_run(application, name))
+
+
+def only(runs: Sequence[str]) -> str:
+    """Return the run of a directory that holds one.
+
+    Raises:
+        UsageError: It holds none, or several.
+    """
+    if len(runs) != 1:
+        known = ", ".join(runs[:5]) + (" …" if len(runs) > 5 else "")
+        raise UsageError(f"which run? There are {len(runs)}", hint=f"name one of: {known}")
+    return runs[0]
 
 
 def write_profile(files: list[Path]) -> bytes:
@@ -331,6 +359,8 @@ def _application(log_dir: str | os.PathLike[str]) -> Iterator[Application]:
     url = log_dir if isinstance(log_dir, str) and is_url(log_dir) else None
     path = copy_of(url) if url else Path(log_dir)
     check_log_dir(path)
+    if not path.is_dir():  # a server would wait for it
+        raise LogDirectoryError("no such log directory", hint="check the path", path=path)
     follower = LogFollower(path, url=url, cache=url is not None, report=lambda line: None)
     application = Application(follower, Page())
     follower.start()

@@ -108,7 +108,7 @@ def test_a_forecast_says_which_runs_had_come_so_far_and_when(tmp_path, capsys):
         watched = capsys.readouterr().out
         assert cli.main(["advise", str(tmp_path), "--run", "now", "--json"]) == 0
         [advised] = json.loads(capsys.readouterr().out)["runs"]
-        reported = write_run(tmp_path, "now")
+        reported, _ = write_run(tmp_path, "now")
     finally:
         run.close()
     assert found["reached_run"] == ["longer"]

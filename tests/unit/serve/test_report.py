@@ -60,7 +60,7 @@ def logs(tmp_path, monkeypatch):
 
 def test_it_holds_all_of_its_run_and_nothing_of_others(logs):
     Notes(logs).change("a", title="The good one", note="why")
-    report = write_run(logs, "a")
+    report, _ = write_run(logs, "a")
     [run] = answer(report, "changes")["runs"]
     assert (run["name"], run["title"], run["note"], run["state"]) == ("a", "The good one", "why", "finished")
     assert run["config"]["layers"] == [1, 2]
@@ -77,7 +77,7 @@ def test_it_holds_all_of_its_run_and_nothing_of_others(logs):
 
 
 def test_what_others_wrote_stands_in_no_markup_and_no_secret_leaves(logs):
-    report = write_run(logs, "a")
+    report, _ = write_run(logs, "a")
     assert HOSTILE.encode() not in report
     assert SECRET not in json.dumps(held(report))
     assert "[scrubbed]" in json.dumps(held(report))
@@ -85,10 +85,10 @@ def test_what_others_wrote_stands_in_no_markup_and_no_secret_leaves(logs):
 
 
 def test_the_ranks_of_a_job_are_a_page(logs):
-    report = write_run(logs, "job")
+    report, _ = write_run(logs, "job")
     assert "ranks" in held(report)["pages"]
     assert [each["rank"] for each in answer(report, "ranks", run="job")["ranks"]] == [0, 1]
-    assert "ranks" not in held(write_run(logs, "b"))["pages"]
+    assert "ranks" not in held(write_run(logs, "b")[0])["pages"]
 
 
 def test_a_run_that_is_not_there(logs):
