@@ -17,7 +17,7 @@ import stepscope as ss
 from stepscope.events.framing import frame
 from stepscope.events.telemetry import FACTS, HAS_LOSS, HEAD, ROW, ROWS, as_event
 from stepscope.serve import Server, loop
-from stepscope.serve.share import view_token
+from stepscope.serve.login import view_token
 
 RANKS, STEPS = 500, 2_000
 CONNECTIONS = 100

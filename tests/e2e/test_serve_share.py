@@ -12,7 +12,7 @@ from support.waiting import until
 from stepscope.cli import main
 from stepscope.events import EventWriter
 from stepscope.serve import Server
-from stepscope.serve.share import view_token
+from stepscope.serve.login import view_token
 
 SECRET = "a-secret-of-the-owner"
 

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 from stepscope.errors import UsageError
 from stepscope.serve import login
-from stepscope.serve.share import ends_at
 from stepscope.serve.user_token import check_token, new_token, user_token
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
@@ -190,12 +189,12 @@ class Access:
             return Grant(changes=not self.read_only)
         if offered is None or self.token is None:
             return None
-        until = ends_at(offered, self.token, self.directory)
+        until = login.ends_at(offered, self.token, self.directory)
         return None if until is None else Grant(changes=False, until=until) if now < until else None
 
     def ended(self, offered: str) -> bool:
         """Return whether a token was a link of ours, whatever its time."""
-        return self.token is not None and ends_at(offered, self.token, self.directory) is not None
+        return self.token is not None and login.ends_at(offered, self.token, self.directory) is not None
 
 
 def access_for(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from stepscope.serve import perfetto
 from stepscope.serve.access import Access, Grant
 from stepscope.serve.guard import ACCESS, GRANT, MAX_BODY_BYTES
+from stepscope.serve.login import MAX_SECS, view_token
 from stepscope.serve.reply import (
     Refusal,
     body_response,
@@ -20,7 +21,6 @@ from stepscope.serve.reply import (
     wants_compression,
 )
 from stepscope.serve.routes import Backend, get, post
-from stepscope.serve.share import MAX_SECS, view_token
 from stepscope.serve.threads import Looks, SharedAnswers
 from stepscope.serve.types import (
     AccessFacts,

@@ -1,4 +1,7 @@
-"""Keys and cookies that let a browser in: each works for one start of one server.
+"""Keys, cookies and links that let a browser in, each signed with the server's token: none has to be kept.
+
+A key and a cookie work for one start of one server. A view-only link carries when it ends: it lives through a
+restart, opens no other directory, and ends for good if the token is replaced.
 
 Cookies ignore ports: a browser sends those of ``127.0.0.1`` to whatever program listens there, on any port.
 So a cookie is signed with a secret that this start of the server made up and that ends with it. And it is
@@ -13,10 +16,14 @@ import hashlib
 import hmac
 import re
 import secrets
+from pathlib import Path
 
 PLACE = re.compile(r"~[A-Za-z0-9_-]{22}")
 LIFETIME_S = 30 * 86_400
 """Age at which a cookie ends, if its server does not end before: longer than most trainings."""
+MARK = "view"
+MAX_SECS = 366 * 86_400
+"""Longest life of a link."""
 PROOF = "Stepscope"
 """Scheme of an ``Authorization`` that proves to know a token and does not contain it."""
 
@@ -60,7 +67,7 @@ def cookie_rights(value: str, token: str, start: bytes, *, place: str) -> tuple[
     """Return whether a cookie allows changes, and when it ends; None if it was not made for this place."""
     head, _, signed = value.rpartition(".")
     rights, _, until = head.partition(".")
-    if rights not in ("owner", "view") or not (until.isascii() and until.isdecimal() and len(until) <= 12):
+    if rights not in ("owner", "view") or not is_time(until):
         return None
     if not same(signed, signature(token, start, "cookie", place, head)):
         return None
@@ -79,11 +86,42 @@ def proof(token: str, challenge: str, host: str) -> str:
     ).hexdigest()
 
 
+def view_token(secret: str, directory: Path, until: int) -> str:
+    """Return the token of a view-only link.
+
+    Args:
+        secret: The server's own token.
+        directory: The log directory.
+        until: When it ends, in seconds since the epoch.
+    """
+    return (
+        f"{MARK}.{until}.{signed(secret.encode(), 'stepscope view', str(until), str(directory.absolute()))}"
+    )
+
+
+def ends_at(offered: str, secret: str, directory: Path) -> int | None:
+    """Return when a view-only token expires; None if it was not signed for this directory."""
+    mark, _, rest = offered.partition(".")
+    until = rest.partition(".")[0]
+    if mark != MARK or not is_time(until):
+        return None
+    return int(until) if same(offered, view_token(secret, directory, int(until))) else None
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text is a number of seconds since the epoch."""
+    return text.isascii() and text.isdecimal() and len(text) <= 12
+
+
 def signature(token: str, start: bytes, *parts: str) -> str:
     """Return a signature that only a server with this token and this start can make."""
-    text = "\0".join(("stepscope login", *parts)).encode("utf-8", "surrogateescape")
-    digest = hmac.new(start + token.encode(), text, hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return signed(start + token.encode(), "stepscope login", *parts)
+
+
+def signed(key: bytes, *parts: str) -> str:
+    """Return a signature of some texts."""
+    text = "\0".join(parts).encode("utf-8", "surrogateescape")
+    return base64.urlsafe_b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode().rstrip("=")
 
 
 def same(one: str, other: str) -> bool:

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from stepscope.serve.access import Access
 from stepscope.serve.budget import CHUNK_BYTES, GUEST_SHARE, STREAM_BYTES, Share, budget_bytes, chunks
 from stepscope.serve.guard import Guard
-from stepscope.serve.share import view_token
+from stepscope.serve.login import view_token
 from stepscope.serve.threads import GUEST_THREADS, Looks, SharedAnswers, ThreadPool
 
 TOKEN = "0123456789abcdef"

@@ -6,9 +6,8 @@ from starlette.responses import PlainTextResponse
 
 from stepscope.serve.access import Access, Grant, access_for
 from stepscope.serve.guard import GRANT, Guard
-from stepscope.serve.login import new_place
+from stepscope.serve.login import ends_at, new_place, view_token
 from stepscope.serve.routes import all_routes
-from stepscope.serve.share import ends_at, view_token
 
 SECRET, HERE = "0123456789abcdef", Path("/runs")
 NOW = 1_767_000_000
