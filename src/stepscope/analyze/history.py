@@ -20,11 +20,8 @@ class HistoryLine:
     median_ns: tuple[float | None, ...]
     """Per step, over all steps; a step without it counts as 0."""
     calls_per_step: tuple[float | None, ...]
-
-    @property
-    def change_ns(self) -> float:
-        """The last minus the first; a missing time counts as 0."""
-        return (self.median_ns[-1] or 0.0) - (self.median_ns[0] or 0.0)
+    change_ns: float
+    """The last minus the first; a missing time counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,11 @@ def column(trace: Trace, by: str) -> ProfileColumn:
 def history(columns: Sequence[ProfileColumn]) -> list[HistoryLine]:
     """Return every thing that any of these profiles has, the largest change first."""
     names = dict.fromkeys(name for one in columns for name in one.medians)
-    lines = [
-        HistoryLine(
-            name,
-            tuple(one.medians.get(name) for one in columns),
-            tuple(one.calls.get(name) for one in columns),
-        )
-        for name in names
-    ]
+    lines = []
+    for name in names:
+        median_ns = tuple(one.medians.get(name) for one in columns)
+        change_ns = (median_ns[-1] or 0.0) - (median_ns[0] or 0.0)
+        lines.append(HistoryLine(name, median_ns, tuple(one.calls.get(name) for one in columns), change_ns))
     return sorted(
         lines, key=lambda line: (-abs(line.change_ns), -max(value or 0.0 for value in line.median_ns))
     )

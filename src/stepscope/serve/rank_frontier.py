@@ -122,12 +122,7 @@ def _blame(account: Account, hosts: dict[int, str | None]) -> list[FrontierBlame
 
 def _onset(account: Account, hosts: dict[int, str | None]) -> FrontierOnset | None:
     found = onset(account)
-    if found is None:
-        return None
-    return FrontierOnset(
-        found.rank, hosts.get(found.rank), found.stage, found.since, found.before_s, found.after_s,
-        found.without_s, found.delay_s, found.lost_gpu_s,
-    )  # fmt: skip
+    return None if found is None else extended(FrontierOnset, found, host=hosts.get(found.rank))
 
 
 def _slower(account: Account, hosts: dict[int, str | None]) -> FrontierSlower | None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from stepscope.analyze.ranks.account import Onset
 from stepscope.analyze.ranks.frontier import StageLoss
 from stepscope.serve.types import Column, NonFinite, State
 
@@ -143,23 +144,11 @@ class FrontierBlame(msgspec.Struct, frozen=True):
     """"clear" of a persistent leader, else "cannot tell"."""
 
 
-class FrontierOnset(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FrontierOnset(Onset):
     """A rank that holds the others up, since when, and what it costs."""
 
-    rank: int
     host: str | None
-    stage: str
-    since: int
-    before_s: float | None
-    """Mean step of the group before; null if it was so from the first step."""
-    after_s: float
-    """Likewise since."""
-    without_s: float
-    """Mean step since, had this rank taken the median rank's time in the stages that it leads."""
-    delay_s: float
-    """``after_s - without_s``."""
-    lost_gpu_s: float
-    """The delay of all steps since, times the ranks that wait."""
 
 
 class FrontierSlower(msgspec.Struct, frozen=True):

@@ -347,13 +347,10 @@ class Onset:
     after_s: float
     without_s: float
     """Mean step since, had the stages that the rank leads taken the median rank's time."""
+    delay_s: float
+    """The time by which a step takes longer because of it: ``after_s - without_s``."""
     lost_gpu_s: float
     """Cost of the delay, over all steps since and all ranks that wait."""
-
-    @property
-    def delay_s(self) -> float:
-        """The time by which a step takes longer because of it."""
-        return self.after_s - self.without_s
 
 
 def onset(account: Account) -> Onset | None:
@@ -375,7 +372,7 @@ def onset(account: Account) -> Onset | None:
     lost = min(float(found.led_s[:, found.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
     return Onset(
         worst.leader, worst.stage, worst.since, float(whole[~after].mean()) if (~after).any() else None,
-        mean, mean - lost / int(after.sum()), lost * len(found.ranks),
+        mean, mean - lost / int(after.sum()), lost / int(after.sum()), lost * len(found.ranks),
     )  # fmt: skip
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from stepscope.analyze.history import ProfileColumn, column, history
 from stepscope.errors import TraceError, UsageError
 from stepscope.serve.profiles.open_profiles import OpenProfile, Profiles
-from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture, HistoryRow
+from stepscope.serve.profiles.types import HistoryAnswer, HistoryCapture
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import get
 
@@ -56,7 +55,7 @@ def over_time(
     return HistoryAnswer(
         by=by,
         captures=captures,
-        rows=msgspec.convert(lines[:MOST_ROWS], list[HistoryRow], from_attributes=True),
+        rows=lines[:MOST_ROWS],
         total=len(lines),
         on_device=on_device,
     )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from stepscope.analyze.diff import Change
+from stepscope.analyze.history import HistoryLine
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.peaks import PeakRates
 from stepscope.serve.types import Column
@@ -686,24 +687,13 @@ class HistoryCapture(msgspec.Struct, frozen=True):
     """Why it is not among the values."""
 
 
-class HistoryRow(msgspec.Struct, frozen=True):
-    """One thing in each of them."""
-
-    name: str
-    median_ns: list[float | None]
-    """Per step; None if that profile does not have it."""
-    calls_per_step: list[float | None]
-    change_ns: float
-    """The last profile that has it minus the first, 0 if a profile lacks it."""
-
-
 class HistoryAnswer(msgspec.Struct, frozen=True):
     """Answer of ``GET api/v1/profile/history?path=&path=…&by=``."""
 
     by: str
     captures: list[HistoryCapture]
     """In the order asked for."""
-    rows: list[HistoryRow]
+    rows: list[HistoryLine]
     """The largest change first."""
     total: int
     on_device: bool
