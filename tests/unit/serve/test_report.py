@@ -13,6 +13,7 @@ import stepscope as ss
 from stepscope import cli
 from stepscope.errors import UnknownRunError
 from stepscope.serve.report import SMOOTHED, file_name, write_profile, write_run
+from stepscope.store import Log
 from stepscope.store.annotations import Notes
 
 HOSTILE = '</script><img src=x onerror="alert(1)">'
@@ -124,6 +125,17 @@ def test_the_name_of_the_file_is_harmless(name, expected):
 
 def test_the_command(logs, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    opened, begin = [], Log.__init__
+
+    def counted(log, *arguments, **options):
+        opened.append(log)
+        begin(log, *arguments, **options)
+
+    monkeypatch.setattr(Log, "__init__", counted)
+    assert cli.main(["report", str(logs), "b"]) == 0
+    assert len(opened) == 1, "the log is read once"
+    assert cli.main(["report", str(logs / "gone")]) == 1
+    assert "no such log directory" in capsys.readouterr().err
     assert cli.main(["report", str(logs), "b"]) == 0
     assert capsys.readouterr().out == "written to b.html\n"
     assert cli.main(["report", str(logs / "b"), "-o", "c.html", "--json"]) == 0
