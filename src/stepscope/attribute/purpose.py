@@ -65,6 +65,21 @@ BRANCH_OF = np.array(
 )
 """The :class:`Branch` of each :class:`Purpose`."""
 
+WORDS = {
+    Purpose.GRADIENTS: "clipping and scaling gradients",
+    Purpose.PREPROCESSING: "preparing data",
+    Purpose.COMPILING: "compiling",
+    Purpose.EVALUATING: "evaluating",
+    Purpose.SAVING: "saving",
+    Purpose.LOGGING: "logging",
+    Purpose.PROFILING: "profiling",
+    Purpose.COLLECTING: "collecting garbage",
+    Purpose.WAITING_DEVICE: "waiting for the device",
+    Purpose.WAITING_THREAD: "waiting for a thread or a timer",
+    Purpose.WAITING_STORAGE: "reading and writing files",
+}
+"""Purposes that no part of a step has the name of, as people read them."""
+
 
 class Source(IntEnum):
     """How a purpose is known, the weakest first."""

@@ -74,6 +74,33 @@ def user_frames(trace: Trace) -> npt.NDArray[np.int32]:
     return trace.derived("user frames", find)
 
 
+def user_lines(trace: Trace) -> npt.NDArray[np.int32]:
+    """Return the innermost line of the user's own code around each event, -1 without one.
+
+    Lines are numbers for :func:`line_text`: of recorded frames, and of stacks beside operators.
+    """
+
+    def find() -> npt.NDArray[np.int32]:
+        frame, stack = user_frames(trace), trace.stack
+        line = np.where(frame == np.arange(len(trace)), trace.name, np.int32(-1))
+        if len(trace.stacks):
+            beside = np.append(_own_of_stacks(trace), np.int32(-1))[stack]
+            line = np.where((line < 0) & (beside >= 0), beside + len(trace.strings), line)
+        line = np.ascontiguousarray(line, np.int32)
+        tree.inherit(np.ascontiguousarray(trace.parent, np.int32), line)
+        return line
+
+    return trace.derived("user lines", find)
+
+
+def line_text(trace: Trace, number: int) -> str:
+    """Return a line of :func:`user_lines` as it was recorded, ``""`` for -1."""
+    if number < 0:
+        return ""
+    strings = len(trace.strings)
+    return str(trace.strings[number] if number < strings else trace.stacks.strings[number - strings])
+
+
 def _from_frames(trace: Trace, own: Ints, spans: Spans) -> list[Share]:
     start = trace.start_ns[own]
     covered = spans.within(start, start + trace.duration_ns[own])
@@ -97,18 +124,22 @@ def _from_stacks(trace: Trace, rows: Ints, spans: Spans) -> list[Share]:
     inside = np.bincount(trace.parent[inner_rows], weights=covered[inner_rows], minlength=len(trace))
     covered = np.minimum((covered - inside.astype(np.int64))[known], trace.self_ns[known])
     known, covered = known[covered > 0], covered[covered > 0]
-    own, names = _own_of_strings(trace), trace.stacks.name
-    inner = np.full(len(trace.stacks), -1, np.int32)
-    inner[own[names]] = names[own[names]]
-    tree.inherit(np.ascontiguousarray(trace.stacks.parent, np.int32), inner)
-    name = inner[trace.stack[known]]
+    name = _own_of_stacks(trace)[trace.stack[known]]
     kept = name >= 0
     return _ranked(trace, name[kept], covered[kept], trace.stacks.strings)
 
 
-def _own_of_strings(trace: Trace) -> npt.NDArray[np.bool_]:
-    is_own = origins(trace).is_own
-    return np.array([is_own(text) for text in trace.stacks.strings] + [False], bool)
+def _own_of_stacks(trace: Trace) -> npt.NDArray[np.int32]:
+    """Return the innermost frame of the user's own code of each stack, -1 without one."""
+
+    def find() -> npt.NDArray[np.int32]:
+        stacks, is_own = trace.stacks, origins(trace).is_own
+        own = np.array([is_own(text) for text in stacks.strings], bool)
+        inner = np.where(own[stacks.name], stacks.name, np.int32(-1)).astype(np.int32)
+        tree.inherit(np.ascontiguousarray(stacks.parent, np.int32), inner)
+        return inner
+
+    return trace.derived("user frames of stacks", find)
 
 
 _MOST_RANKED = 64

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.attribute.purpose import WORDS, Purpose
 from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, put
 from stepscope.files import write_whole, writing
@@ -108,14 +109,6 @@ def _first(found: dict[str, Any]) -> list[str]:
 
 _TOUCHING = 0.005
 """Share of a step below which the time between steps, or a purpose, is not worth a line."""
-BESIDE = {
-    "gradients": "clipping and scaling gradients", "preprocessing": "preparing data",
-    "compiling": "compiling", "evaluating": "evaluating", "saving": "saving", "logging": "logging",
-    "profiling": "profiling", "collecting": "collecting garbage",
-    "waiting_device": "waiting for the device", "waiting_thread": "waiting for a thread or a timer",
-    "waiting_storage": "reading and writing files",
-}  # fmt: skip
-"""Purposes that no part of a step has the name of, in words."""
 
 
 def _steps(found: dict[str, Any]) -> list[str]:
@@ -136,9 +129,9 @@ def _steps(found: dict[str, Any]) -> list[str]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
     beside = [
-        f"{BESIDE[each['purpose']]} {_ms(each['mean_ns'])} ({100 * each['ratio']:.1f} %)"
+        f"{WORDS[purpose]} {_ms(each['mean_ns'])} ({100 * each['ratio']:.1f} %)"
         for each in found["purposes"]
-        if each["purpose"] in BESIDE and each["ratio"] >= _TOUCHING
+        if (purpose := Purpose[each["purpose"].upper()]) in WORDS and each["ratio"] >= _TOUCHING
     ]
     if beside:
         lines.append(f"  of this, {', '.join(beside)}")

@@ -22,8 +22,9 @@ from stepscope.analyze.ranks.own_work import Excess, ends_of
 from stepscope.analyze.ranks.waits import Waits
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.named import named
-from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.purpose import WORDS, Purpose
 from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.source_lines import line_text, user_lines
 from stepscope.attribute.spans import Spans
 from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of
@@ -36,10 +37,14 @@ _IS_COMPUTATION, _IS_COMMUNICATION = among(*_COMPUTES), among(*_COMMUNICATES)
 _IS_NO_HOST_WORK = among(*_COMPUTES, *_COMMUNICATES, Kind.STEP)
 COMPUTING, LOADING = "computing", "data loading"
 ANOTHER, UNKNOWN = "another collective", "not recorded"
-_HOST = {
-    Kind.DATA_LOADING: LOADING,
-    Kind.OVERHEAD: "the profiler",
-    Kind.SYNC: "waiting for its device",
+_WAITS_FOR_DEVICE = "waiting for its device"
+_OF_PURPOSE = WORDS | {
+    Purpose.LOADING: LOADING, Purpose.PREPROCESSING: LOADING, Purpose.PROFILING: "the profiler",
+    Purpose.WAITING_DEVICE: _WAITS_FOR_DEVICE,
+}  # fmt: skip
+"""Causes that the purpose of an event tells; of all others its kind does."""
+_OF_KIND = {
+    Kind.SYNC: _WAITS_FOR_DEVICE,
     Kind.RUNTIME_CALL: "launching",
     Kind.HOST_OP: "host operators",
     Kind.PYTHON_FRAME: "Python",
@@ -48,11 +53,11 @@ _HOST = {
     Kind.STEP: "host code",
     Kind.OTHER: "host code",
 }
-_CAUSES = list(dict.fromkeys(_HOST.values()))
-_LOADS, _WAITS_FOR_DEVICE = _CAUSES.index(LOADING), _CAUSES.index("waiting for its device")
+_CAUSES = list(dict.fromkeys((*_OF_PURPOSE.values(), *_OF_KIND.values())))
 _CAUSE_OF_KIND = np.full(max(Kind) + 1, _CAUSES.index("host code"))
-_CAUSE_OF_KIND[list(_HOST)] = [_CAUSES.index(cause) for cause in _HOST.values()]
-_FRAME = int(Kind.PYTHON_FRAME)
+_CAUSE_OF_KIND[list(_OF_KIND)] = [_CAUSES.index(cause) for cause in _OF_KIND.values()]
+_CAUSE_OF_PURPOSE = np.full(len(Purpose), -1)
+_CAUSE_OF_PURPOSE[list(_OF_PURPOSE)] = [_CAUSES.index(cause) for cause in _OF_PURPOSE.values()]
 _READS = re.compile(r"_local_scalar_dense|::item")
 """Operators that read a value, for which a rank with a device waits for it."""
 _DEEPEST_CHAIN = 8
@@ -72,7 +77,7 @@ class Blame:
     name: str
     """The kernel, operator or function that took most of that time, empty if none is known."""
     line: str
-    """``file:line function`` if stacks were recorded, else empty."""
+    """The user's own line, ``file:line function``, if stacks were recorded, else empty."""
     scope: str = ""
     """The module that took most of that time, empty if none was recorded."""
 
@@ -305,10 +310,6 @@ class _Causes:
         self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
-        self._has_lines = bool(
-            (trace.stack[self._rows] >= 0).any() | (trace.kind[self._rows] == _FRAME).any()
-        )
-        self._lines: dict[int, str] = {}
         self._scopes: dict[int, str] = {}
 
     def of(self, at: int) -> list[Doing]:
@@ -427,7 +428,7 @@ class _Causes:
         cause, name, line = (
             self._causes_of(rows),
             np.asarray(trace.name[rows], np.int64),
-            self._lines_of(rows),
+            user_lines(trace)[rows].astype(np.int64) + 1,
         )
         which, first = _groups(cause, name, line)
         took = np.bincount(which, weights=own)
@@ -488,33 +489,14 @@ class _Causes:
     def _causes_of(self, rows: Ints) -> Ints:
         """Return which of the causes each event of the host is."""
         trace = self.trace
-        cause, purpose = _CAUSE_OF_KIND[trace.kind[rows]], attribution(trace).purpose[rows]
-        cause[purpose == Purpose.LOADING] = _LOADS
-        waits = (purpose == Purpose.WAITING_DEVICE) | named(trace, _READS)[trace.name[rows]]
-        cause[waits] = _WAITS_FOR_DEVICE
+        told = _CAUSE_OF_PURPOSE[attribution(trace).purpose[rows]]
+        cause = np.where(told >= 0, told, _CAUSE_OF_KIND[trace.kind[rows]])
+        cause[named(trace, _READS)[trace.name[rows]]] = _CAUSES.index(_WAITS_FOR_DEVICE)
         return np.asarray(cause)
 
-    def _lines_of(self, rows: Ints) -> Ints:
-        """Return a number for the innermost Python line above each event."""
-        if not self._has_lines:
-            return np.zeros(len(rows), np.int64)
-        known: dict[str, int] = {}
-        return np.array([known.setdefault(self._line_of(row), len(known)) for row in rows.tolist()], np.int64)
-
     def _line_of(self, row: int) -> str:
-        """Return the innermost Python line above an event."""
-        if not self._has_lines:
-            return ""
-        way = []
-        while row >= 0 and row not in self._lines:
-            if line := self._own_line(row):
-                self._lines[row] = line
-                break
-            way.append(row)
-            row = int(self.trace.parent[row])
-        found = self._lines[row] if row >= 0 else ""
-        self._lines |= dict.fromkeys(way, found)
-        return found
+        """Return the innermost line of the user's own code around an event."""
+        return line_text(self.trace, int(user_lines(self.trace)[row]))
 
     def _scope_of(self, row: int) -> str:
         """Return the module scope of an event, or of the nearest above it that has one."""
@@ -527,16 +509,6 @@ class _Causes:
         if number not in self._scopes:
             self._scopes[number] = trace.scopes.text(number)
         return self._scopes[number]
-
-    def _own_line(self, row: int) -> str:
-        trace, stack = self.trace, int(self.trace.stack[row])
-        if stack < 0 and trace.kind[row] != _FRAME:
-            return ""
-        frames = list(trace.stacks.parts(stack)) if stack >= 0 else []
-        if trace.kind[row] == _FRAME:
-            frames.append(trace.name_of(row))
-        lines = [frame for frame in frames if not frame.startswith("<")]  # else no Python function
-        return str(lines[-1]) if lines else ""
 
     def _line(self, rows: Ints, start: int, end: int) -> str:
         name, row = self._longest(rows, start, end)
