@@ -60,7 +60,7 @@ def load_ranks(
         raise TraceError(
             "no such run or profile", hint="pass a run's directory or a folder of profiles", path=place
         )
-    if (place / "ranks").is_dir():
+    if (place / "ranks").is_dir() and not _is_single(place):
         return _of_run(place)
     from stepscope.analyze.ranks.job import HowRead
     from stepscope.trace.ranks import missing_ranks
@@ -70,6 +70,14 @@ def load_ranks(
     told_elsewhere = missing_ranks(trace)
     of_files = (note for note in trace.notes if note not in told_elsewhere)
     return replace(found, notes=(*of_files, *found.notes))
+
+
+def _is_single(place: Path) -> bool:
+    """Return whether a run's only process wrote all its files of ranks."""
+    from stepscope.store.ranks import Ranks
+
+    ranks = Ranks(str(place), keep=False)
+    return bool(ranks.names()) and not ranks.several
 
 
 def _copied(url: str | os.PathLike[str]) -> Path:

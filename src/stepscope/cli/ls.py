@@ -118,6 +118,8 @@ def table_of_runs(log: Log, *, now: float) -> str:
 
 def ranks_of(run: StoredRun) -> str:
     """Return how many ranks have written, and out of how many if some have not; "" without ranks."""
+    if not run.ranks.several:
+        return ""
     count, size = run.ranks.count(), run.ranks.size()
     return "" if not count else f"{count:,}" if size is None or count >= size else f"{count:,} of {size:,}"
 

@@ -23,7 +23,7 @@ RIGHT = {3, 5, 6, 7, 8, 9, 10, 11}
 def table_of_ranks(log: Log, *, now: float) -> str:
     """Return one line per rank of every run that has several."""
     rows = [HEAD]
-    for run in log.runs():
+    for run in filter(lambda run: run.ranks.several, log.runs()):
         rows += [[run.name, *line_of(rank, now)] for rank in run.ranks.members(now=now)]
     return aligned(rows, right=RIGHT)
 

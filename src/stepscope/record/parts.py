@@ -231,11 +231,11 @@ def unwritten(points: int, directory: str) -> RecordError:
 def _attempt(directory: str, role: Role, uploader: Uploader | None) -> int:
     """Return the number of the attempt that begins; it reads the directory, or waits for the store."""
     if uploader is None:
-        return attempt_of(directory, role) if role.telemetry else attempt_number(directory)
+        return attempt_number(directory) if role.alone or not role.telemetry else attempt_of(directory, role)
     uploader.wait_for_survey()
-    if role.telemetry:
-        return attempt_of(directory, role, uploader.earlier.ranks)
-    return uploader.attempt()
+    if role.alone or not role.telemetry:
+        return uploader.attempt()
+    return attempt_of(directory, role, uploader.earlier.ranks)
 
 
 def _on_close(hooks: Hooks, writer: WriterLoop) -> OnClose:

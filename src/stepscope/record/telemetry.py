@@ -1,7 +1,8 @@
-"""The file that each rank of a job writes for itself: one row per step, see ``events/telemetry.py``.
+"""The file that each rank writes for itself: one row per step, see ``events/telemetry.py``.
 
-Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent to another
-rank, no file is shared, and nothing waits for anybody else.
+The only process of a training writes one, too, for the stages of its steps; it begins with the first step
+that ends. Rows come from the numbers that the run records anyway, on the thread that writes. Nothing is sent
+to another rank, no file is shared, and nothing waits for anybody else.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ class Telemetry:
         self._stages = 0
         self._group: str | None = None
         self._flushed_at = -math.inf
-        self._news = self._ended = False
+        self._news = self._ended = self._begun = False
+        if steps.stages is not None:
+            steps.stages.keep = True
 
     def _open(self, directory: str) -> EventWriter:
         name = str(file_name(self.role, self.attempt))
@@ -194,6 +197,8 @@ class Telemetry:
     def flush(self, now: float, *, sync: bool = False) -> bool:
         """Hand every step that has ended to the operating system; False if that failed."""
         self._flushed_at = now
+        if self._waits_for_steps():
+            return True
         full = self.room is not None and not self.room.left(now)
         file = None if full and not self._ended else self._sink.writer(now)
         self._take_noted()
@@ -214,12 +219,20 @@ class Telemetry:
             done = self._sink.flush(now, sync=sync)
         return done
 
+    def _waits_for_steps(self) -> bool:
+        """Return whether there is nothing to write: the only process has ended no step, and needs no row."""
+        self._begun = self._begun or not self.role.alone or any(row.ended for row in self._rows.values())
+        if self._begun:
+            return False
+        running, current = self._horizon
+        self._rows = {step: row for step, row in self._rows.items() if running and step == current}
+        return True
+
     def _take_stages(self) -> None:
         """Take how long the stages of the steps that ended have taken."""
         stages = self._steps.stages
         if stages is None:
             return
-        stages.keep = True
         if (len(stages.order), stages.group) != (self._stages, self._group):
             self._stages, self._group, self._news = len(stages.order), stages.group, True
         if not self._stages:
@@ -243,6 +256,8 @@ class Telemetry:
     def end(self, status: str, reason: str | None, wall: float, now: float) -> bool:
         """Write everything and how the rank ended; False if that failed."""
         self._horizon, self._ended = (False, None), True
+        if self._waits_for_steps():
+            return True
         file = self._sink.writer(now)
         self._take_noted()
         self._take_stages()
@@ -259,6 +274,11 @@ class Telemetry:
     def close(self) -> None:
         """Close the file; rows not in it by now are lost."""
         self._sink.close()
+
+    def discard_file(self) -> None:
+        """Delete the file that was begun: it has the name of another rank."""
+        self._sink.discard()
+        self._begun = False
 
     def become(self, role: Role) -> None:
         """Note that this is a different rank than was thought; the facts are updated."""

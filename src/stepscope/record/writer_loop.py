@@ -301,15 +301,13 @@ class WriterTasks:
         elif role.writes and not wrote and self._log.dropped:
             self._problems.post("role", new_chief(role))
         self._info.role, self._steps.withdrawing, self._info.changed = role, True, True
-        if self._telemetry is not None:
-            self._telemetry.become(role)
-        elif role.telemetry:
-            directory = self._log.sink.directory
-            elsewhere = self._uploader.earlier.ranks if self._uploader is not None else ()
-            self._info.attempt = attempt_of(directory, role, elsewhere)
-            place = role, self._info.attempt, self._info.started
-            self._telemetry = Telemetry(directory, *place, self._steps, self._problems)
-            self._listen(self._telemetry)
+        telemetry = self._telemetry
+        if telemetry is not None:
+            if telemetry.role.alone and not role.alone:
+                telemetry.discard_file()  # named as that of the only rank
+                elsewhere = self._uploader.earlier.ranks if self._uploader is not None else ()
+                telemetry.attempt = self._info.attempt = attempt_of(self._log.sink.directory, role, elsewhere)
+            telemetry.become(role)
 
     def _listen(self, telemetry: Telemetry) -> None:
         telemetry.names, telemetry.room = self._intake.points.names, self._log.spool.room

@@ -147,7 +147,9 @@ def runs_of(log: Log | None) -> list[RankedRun]:
     runs = log.runs() if log is not None else []
     found = [(run.name, run.ranks) for run in runs]
     return [
-        RankedRun(name, ranks.count(), ranks.size(), ranks.attempts()) for name, ranks in found if len(ranks)
+        RankedRun(name, ranks.count(), ranks.size(), ranks.attempts())
+        for name, ranks in found
+        if ranks.several
     ]
 
 

@@ -163,6 +163,11 @@ class Ranks:
             return {}
         return {text: name for text, name in found.items() if name is not None}
 
+    @property
+    def several(self) -> bool:
+        """True if they are the ranks of a job; the only process of a training writes a file, too."""
+        return any(name.size > 1 or name.rank or name.kind == "ps" for name in self.names().values())
+
     def count(self) -> int:
         """Return how many ranks the newest attempt has so far."""
         return len({name.label for name in newest(self.names())})

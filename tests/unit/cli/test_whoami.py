@@ -38,7 +38,7 @@ def test_a_single_process(whoami):
         "rank": "0 of 1",
         "role": "chief",
         "chief": "yes",
-        "writes": "event files",
+        "writes": "event files and telemetry under ranks/",
         "known from": "single process",
     }
 

@@ -48,7 +48,7 @@ def steps(run, count=3):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, ["./events"]),
+        ({}, ["./events", "ranks/rank 0"]),
         ({"rank": 0, "world_size": 2}, ["./events", "ranks/rank 0"]),
         ({"rank": 1, "world_size": 2}, ["ranks/rank 1"]),
         ({"rank": 1, "world_size": 2, "chief": "last"}, ["./events", "ranks/rank 1"]),

@@ -22,6 +22,12 @@ from stepscope.events.telemetry import (
 )
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record.clock import Clock
+from stepscope.record.problems import Problems
+from stepscope.record.roles import Role
+from stepscope.record.steps import STEP_TIME
+from stepscope.record.telemetry import Telemetry
+from stepscope.serve.ranks import runs_of
+from stepscope.store import Log
 from stepscope.store.ranks import Ranks
 
 
@@ -260,3 +266,35 @@ def test_what_is_written_of_stages_is_read_within_a_thousandth(tmp_path):
     table = Ranks(str(tmp_path)).stages()
     assert table.stages == ["data", "forward", "backward", "rest"]
     np.testing.assert_allclose(table.durations_s[:, 0], [[0.001, 0.002, 0.003, 0.004]] * 5, rtol=1e-3)
+
+
+def test_the_only_process_records_its_stages_and_is_no_job(tmp_path):
+    with ss.Run(tmp_path / "logs" / "a") as run:
+        for _ in run.steps(range(3)):
+            with run.stage("rollout"):
+                run.scalar("loss", 1.0)
+    ranks = Ranks(str(tmp_path / "logs" / "a"))
+    table = ranks.stages()
+    assert table.stages == ["data", "rollout", "rest"]
+    assert table.durations_s.shape == (3, 1, 3)
+    assert not ranks.several
+    assert not runs_of(Log(tmp_path / "logs"))
+
+
+def test_a_process_without_steps_writes_no_file_of_stages(tmp_path):
+    with ss.Run(tmp_path / "a") as run:
+        for step in range(3):
+            run.scalar("loss", 1.0, step)
+    assert not (tmp_path / "a" / "ranks").exists()
+
+
+def test_a_process_that_becomes_a_rank_keeps_no_file_of_the_only_one(tmp_path):
+    telemetry = Telemetry(str(tmp_path), Role(), 1, 1.7e9, Steps(), Problems())
+    telemetry.take(STEP_TIME, np.array([0]), np.array([5.0]), np.array([1.7e9]))
+    assert telemetry.flush(0.0)
+    telemetry.discard_file()
+    telemetry.become(Role(rank=1, world_size=2, name="worker"))
+    telemetry.take(STEP_TIME, np.array([1]), np.array([5.0]), np.array([1.7e9]))
+    assert telemetry.flush(2.0)
+    telemetry.close()
+    assert [name.label for name in Ranks(str(tmp_path)).names().values()] == ["rank 1"]

@@ -185,7 +185,7 @@ class HealthHook(Hook):
         self._trainer = threading.get_ident()
         self._heard = run.clock.wall()
         self._monitor.meanings = meanings_at(run.log_dir).corrected(self._monitor.meanings.corrections)
-        if run.role.writes and run.role.telemetry:
+        if run.role.writes and run.role.telemetry and not run.role.alone:
             self._ranks = RankLosses(run.log_dir)
         run.listen(self._take)
         for sender in (self._webhook, self._notifier):

@@ -62,9 +62,14 @@ class Role:
         return self.chief or self.name == EVALUATOR
 
     @property
+    def alone(self) -> bool:
+        """True if this is the only process of its training."""
+        return self.name not in (EVALUATOR, PS) and self.world_size == 1
+
+    @property
     def telemetry(self) -> bool:
         """True if this process writes a telemetry file of its own."""
-        return self.name == PS or (self.world_size > 1 and self.name != EVALUATOR)
+        return self.name != EVALUATOR
 
     @property
     def label(self) -> str:

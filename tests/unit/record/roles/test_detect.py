@@ -69,7 +69,7 @@ def found(environ, **options):
 def test_a_single_process_is_the_chief():
     role = detect(environ={})
     assert (role.rank, role.world_size, role.name, role.chief, role.writes) == (0, 1, "chief", True, True)
-    assert not role.telemetry
+    assert role.alone
     assert str(role) == "chief, rank 0 of 1 (single process)"
 
 
