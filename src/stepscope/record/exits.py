@@ -72,6 +72,11 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
         _install()
 
 
+def any_open() -> bool:
+    """Return whether a run of this process takes points."""
+    return any(writer.taking for writer in _open)
+
+
 def release(writer: WriterLoop) -> None:
     """Forget a writer; with the last one the signal handler is removed."""
     if writer in _open:

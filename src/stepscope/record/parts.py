@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,6 +13,16 @@ from stepscope.errors import RecordError, StepscopeError
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record import exits
+from stepscope.record.card import (
+    Card,
+    Tally,
+    announce,
+    by_cost,
+    claim,
+    command_for,
+    is_terminal,
+    show,
+)
 from stepscope.record.clock import OPEN_SECS, Clock, Deadline
 from stepscope.record.config import labels, plain
 from stepscope.record.cost import EVERY, Cost
@@ -175,6 +186,22 @@ class RunParts:
         steps.owner, steps.every = weakref.ref(self.loop), flush_every_n_steps
         self.writer.on_close = _on_close(self.hooks, self.writer)
 
+    def make_card(self, wanted: bool | None) -> None:
+        """Have a card printed at the end, if one is wanted and this process is the one to print it.
+
+        Args:
+            wanted: None for a card on a terminal only.
+        """
+        if self.info.role.chief:
+            announce(self.directory)
+        shown = is_terminal(sys.stderr) if wanted is None else wanted
+        if not shown or not self.info.role.chief or not claim():
+            return
+        tally = Tally()
+        self.log.listeners.add(tally.take, None)
+        self.writer.writer.tally(tally)
+        self.writer.on_end = partial(_show_card, self.info, self.hooks, tally, self.url or self.directory)
+
     def start(self, *, handle_sigterm: bool) -> None:
         """Begin to write, and wait a moment until the file is there."""
         writer = self.writer
@@ -217,6 +244,35 @@ class RunParts:
         self.intake.taking = not self.info.ended  # it may be that the thread has only just begun
         writer.end(*outcome(error), Deadline.after(exits.SIGNAL_SECS, self._clock))
         exits.release(writer)
+
+
+def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str) -> None:
+    """Print the card of a run that has ended, if this process turned out to be the chief."""
+    if not info.role.chief:
+        return
+    steps = tally.steps
+    lasted = max((info.ended or info.started) - info.started, steps.seconds)
+    judges = [hook for hook in hooks.last if hasattr(hook, "findings")]
+    unknown = steps.unknown
+    if not judges:
+        unknown.append("the health of the training: Run(…, hooks=[HealthHook()])")
+    show(
+        Card(
+            run=place,
+            status=info.status,
+            reason=info.reason,
+            duration_s=lasted,
+            steps=steps.steps,
+            median_s=steps.median_s,
+            slowest_s=steps.slowest_s,
+            slowest_step=steps.slowest_step,
+            parts_s=steps.parts_of(lasted),
+            findings=by_cost(finding for hook in judges for finding in hook.findings),
+            best=tally.best(place),
+            unknown=unknown,
+            command=command_for(place),
+        )
+    )
 
 
 def unwritten(points: int, directory: str) -> RecordError:

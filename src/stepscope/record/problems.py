@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Protocol
@@ -85,6 +86,8 @@ class Reporter(Protocol):
         """Count a failure and warn once, at the user's line; see ``Run.report``."""
 
 
+elsewhere: Callable[[str], None] | None = None
+"""Takes the warnings of all runs of the process, in place of the standard error."""
 MAX_UNSAID = 100
 """Warnings that wait until standard error takes them; of more, the newest. All are counted."""
 
@@ -180,6 +183,9 @@ class Problems:
         It never raises, not even as an error, and never waits: if nobody reads the warnings, they are given
         later.
         """
+        if elsewhere is not None:
+            elsewhere(text)
+            return
         site = site or user_site() or self._home
         if not messages.ready():
             self._unsaid.append((text, site))

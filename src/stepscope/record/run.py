@@ -87,6 +87,9 @@ class Run(HotCalls, SummaryMethods):
         own_file: Whether the run's own facts (state, cost, findings) go into a separate file
             beside the event file, so that TensorBoard shows only logged values; otherwise they go into
             the event file.
+        card: Whether to print a card at the end of the run, on the standard error: its state, its speed,
+            where its time went, the worst findings and the best values. By default on a terminal only. Of
+            a tree of processes, the first to make a run prints it, and of several ranks the chief.
         storage_options: For the driver of a store, as fsspec takes them. They are neither recorded nor shown.
 
     Attributes:
@@ -125,6 +128,7 @@ class Run(HotCalls, SummaryMethods):
         eval_name: str | None = None,
         handle_sigterm: bool = True,
         own_file: bool = True,
+        card: bool | None = None,
         storage_options: Mapping[str, Any] | None = None,
         _clock: Clock = SYSTEM,
         _open_writer: Callable[[str], LogWriter] | None = None,
@@ -150,6 +154,7 @@ class Run(HotCalls, SummaryMethods):
             parts.make_intake(*bounds)
             parts.make_writer(open_files, watch, flush_s)
             parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)
+            parts.make_card(card)
             self.log_dir, self.url, self.cost = parts.directory, parts.url, parts.cost
             self._problems, self._info, self._intake, self._gates = (
                 parts.problems, parts.info, parts.intake, parts.gates

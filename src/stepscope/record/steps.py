@@ -51,6 +51,8 @@ class Hooks:
         self._run, self._problems, self._steps = run, problems, steps
         self._hooks: list[Hook] = []
         self._failures: dict[tuple[int, str], int] = {}
+        self.last: list[Hook] = []
+        """The hooks that took part when the run ended."""
         steps.hooks = self
 
     def __iter__(self) -> Iterator[Hook]:
@@ -115,6 +117,7 @@ class Hooks:
         if run is None:
             return
         hooks, self._hooks = self._hooks, []
+        self.last = hooks
         self._choose()
         for hook in reversed(hooks):
             self._end(hook, run, status, deadline)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.names.meanings import Meanings
+    from stepscope.record.card import Tally
 
 FLUSH_SECS = 1.0
 """Rows reach the operating system this often: fewer, larger records than those of the event file."""
@@ -74,6 +75,7 @@ class Telemetry:
     Attributes:
         names: Tags in the order in which they were logged first.
         loss_tag: The series whose values are taken for the loss; None before one was seen.
+        tally: Sums up the steps for the run's card; None for none.
         room: Bounds the spool of a run that goes to a store; None if there is none.
     """
 
@@ -92,6 +94,7 @@ class Telemetry:
         self.room: SpoolRoom | None = None
         self._log_dir = log_dir
         self._meanings: Meanings | None = None
+        self.tally: Tally | None = None
         self._steps, self._problems = steps, problems
         self._sink = Sink(folder_of(log_dir), self._open, problems, "the file of this rank")
         self._rows: dict[int, TelemetryRow] = {}
@@ -341,6 +344,8 @@ class Telemetry:
                 event = encoded(kind, some[begin:end], memory, 0 if kind == LATE else stages)
                 file.put([frame(event)])  # which cannot fail: these rows are held nowhere else
         self._sink.unflushed += len(rows)
+        if self.tally is not None:
+            self.tally.add_rows(rows, [] if self._steps.stages is None else self._steps.stages.names)
         self._written.update((step, row.ended) for step, row in rows)
         for step in list(self._written)[:-REMEMBERED] if len(self._written) > 2 * REMEMBERED else ():
             del self._written[step]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -27,6 +27,7 @@ from stepscope.record.roles.detect import RuntimeWatch, new_chief
 from stepscope.record.telemetry import Telemetry, attempt_of
 
 if TYPE_CHECKING:
+    from stepscope.record.card import Tally
     from stepscope.record.roles.role import Role
     from stepscope.record.uploader import Uploader
 
@@ -129,6 +130,11 @@ class WriterTasks:
         """Give the loss of a step to this rank's own file alone; from any thread."""
         if self._telemetry is not None:
             self._telemetry.note_loss(step, value, self.clock.wall())
+
+    def tally(self, tally: Tally) -> None:
+        """Have the steps summed up for the card of the run."""
+        if self._telemetry is not None:
+            self._telemetry.tally = tally
 
     def open(self) -> None:
         """Begin the files.
@@ -329,6 +335,7 @@ class WriterLoop:
         uploader: Sends the run to its store.
 
     Attributes:
+        on_end: Called once everything is written, with the end that the run has; its exceptions are ignored.
         on_close: Called with status and deadline before the run ends, while it still takes points; with None
             for the status in a forked child.
         problems: Receives the failures to record.
@@ -353,6 +360,7 @@ class WriterLoop:
         self._intake, self._info, self._cost, self.problems = intake, info, cost, problems
         self.clock, self.requests = writer.clock, requests
         self.on_close: OnClose | None = None
+        self.on_end: Callable[[], None] | None = None
         self.ended_alone = False
         self.left_loop: Callable[[], tuple[Outcome, int] | None] = _nothing
         self._opened = threading.Event()
@@ -461,6 +469,12 @@ class WriterLoop:
             self._intake.summaries.join(wait_s)
         if self.uploader is not None and (left := self.uploader.finish(deadline)):
             self.problems.warn(left)
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            with suppress(
+                Exception
+            ):  # the standard error may be of any kind, and in use by what was interrupted
+                on_end()
         return self.writer.unwritten
 
     def amend(self, status: Status, reason: str | None) -> None:
@@ -504,6 +518,7 @@ class WriterLoop:
         self._intake.forget()
         self.problems.forget()
         on_close, self.on_close = self.on_close, None
+        self.on_end = None
         if on_close is not None:
             on_close(None, Deadline())
         self.writer.forget()

@@ -1,0 +1,386 @@
+"""The card of a run: on a few lines, its end, its speed, and where its time went.
+
+``Tally`` sums up while the run records, on the writer's thread, so that the card is there at once at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from stepscope.health.finding import SEVERITIES
+from stepscope.record import messages
+from stepscope.text import duration, number, printable, scrub_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.events.telemetry import TelemetryRow
+    from stepscope.names.meanings import Meanings
+
+MAX_LINES = 20
+MAX_FINDINGS = 3
+WIDTH = 110
+"""Columns of a line if the terminal does not say how many it has."""
+MAX_TIMES = 4096
+"""Step times kept for the median; of more, every second, fourth … one is kept."""
+MAX_TAGS = 512
+"""Series whose best value is kept."""
+RUN = "run-"
+"""Prefix of the files of the session's folder that name runs."""
+_announced = itertools.count()
+OUTSIDE, REST, UNDIVIDED = "outside steps", "rest of the step", "not divided"
+SESSION = "STEPSCOPE_RUN_SESSION"
+"""Variable that names the folder in which processes under ``stepscope run`` note their runs."""
+OWNER = "STEPSCOPE_CARD"
+"""Variable that names the process that prints the card, for the processes that it starts."""
+
+
+class Found(Protocol):
+    """A finding, live or read from a run."""
+
+    @property
+    def severity(self) -> str:
+        """One of ``SEVERITIES``."""
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+
+    @property
+    def action(self) -> str:
+        """The remedy."""
+
+    @property
+    def stack(self) -> Sequence[str]:
+        """The place in the program, innermost call last."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best value of a series.
+
+    Attributes:
+        tag: The series.
+        value: Its best value.
+        step: The step of it.
+    """
+
+    tag: str
+    value: float
+    step: int
+
+
+@dataclass(frozen=True)
+class Card:
+    """The contents of a card.
+
+    Attributes:
+        run: The run's directory or address.
+        status: How it ended: "finished", "failed", "stopped", "killed".
+        reason: Why, if that is known.
+        duration_s: From the beginning of the run to its end.
+        steps: Steps that ended.
+        median_s: Median of their times; None if there are none.
+        slowest_s: The longest of them.
+        slowest_step: Its number.
+        parts_s: Seconds of the duration by stage; they sum to it.
+        findings: The findings, the most severe first.
+        best: The best values.
+        unknown: Sentences on facts that could not be known.
+        command: Shows more.
+    """
+
+    run: str
+    status: str
+    reason: str | None
+    duration_s: float
+    steps: int
+    median_s: float | None
+    slowest_s: float
+    slowest_step: int
+    parts_s: Mapping[str, float]
+    findings: Sequence[Found]
+    best: Sequence[Best]
+    unknown: Sequence[str]
+    command: str
+
+    def lines(self, width: int = WIDTH) -> list[str]:
+        """Return the card as at most ``MAX_LINES`` lines.
+
+        Args:
+            width: Columns of a line; longer ones are cut.
+        """
+        why = f": {' '.join(scrub_text(self.reason).split())}" if self.reason else ""
+        rows = [
+            ("run", printable(self.run)),
+            ("state", f"{self.status} after {duration(self.duration_s)}{why}"),
+        ]
+        if self.median_s is None:
+            rows.append(("steps", "none was counted"))
+        else:
+            rows.append(("steps", self._speed()))
+        if self.steps:
+            rows += _folded("time", _shares(self.parts_s, self.duration_s), width)
+        for at, found in enumerate(self.findings[:MAX_FINDINGS], 1):
+            rows.append((f"{found.severity}", found.summary))
+            remedy = " · ".join(
+                part for part in (found.stack[-1] if found.stack else "", found.action) if part
+            )
+            rows += [("", remedy)] if remedy else []
+            if at == MAX_FINDINGS and len(self.findings) > at:
+                rows.append(("", f"{len(self.findings) - at} more findings"))
+        for each in self.best:
+            rows.append(("best", f"{each.tag} {number(each.value)} at step {each.step:,}"))
+        room = MAX_LINES - len(rows) - 1
+        rows += [("unknown", text) for text in self.unknown[:room]]
+        rows.append(("more", self.command))
+        head = max(len(name) for name, _ in rows)
+        return [_cut(f"{name:<{head}}  {text}".rstrip(), width) for name, text in rows]
+
+    def _speed(self) -> str:
+        within = sum(self.parts_s.values()) - self.parts_s.get(OUTSIDE, 0.0)
+        rate = self.steps / within if within > 0 else 0.0
+        pace = f"{number(rate)} steps/s" if rate >= 1 or not rate else f"{duration(1 / rate)} a step"
+        return (
+            f"{self.steps:,} · {pace} · median {duration(self.median_s)} · "
+            f"slowest {duration(self.slowest_s)} at step {self.slowest_step:,}"
+        )
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: max(width - 2, 0)] + " …"
+
+
+def _shares(parts: Mapping[str, float], whole: float) -> list[str]:
+    """Return the parts as whole percents that sum to 100."""
+    total = max(whole, sum(parts.values()))
+    if total <= 0:
+        return []
+    exact = {name: 100 * seconds / total for name, seconds in parts.items()}
+    percent = {name: int(value) for name, value in exact.items()}
+    missing = 100 - sum(percent.values())
+    for name in sorted(exact, key=lambda name: percent[name] - exact[name])[: max(missing, 0)]:
+        percent[name] += 1
+    return [f"{name} {percent[name] or '<1'} %" for name, seconds in parts.items() if seconds > 0]
+
+
+def _folded(name: str, parts: list[str], width: int) -> list[tuple[str, str]]:
+    """Return parts as rows, as many to a row as fit."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and len(rows[-1]) + len(part) + 12 <= width:
+            rows[-1] += f" · {part}"
+        else:
+            rows.append(part)
+    return [("" if at else name, row) for at, row in enumerate(rows)]
+
+
+class StepSums:
+    """Sums over the steps of a run.
+
+    Attributes:
+        steps: Steps that ended.
+        seconds: Their times together.
+        parts_s: Seconds by stage, without the steps whose stages are not known.
+        slowest_s: The longest of them.
+        slowest_step: Its number.
+        data_known: Whether the wait for data was measured in any step.
+    """
+
+    def __init__(self) -> None:
+        self.steps, self.seconds = 0, 0.0
+        self.parts_s: dict[str, float] = {}
+        self.slowest_s, self.slowest_step = 0.0, 0
+        self.data_known = False
+        self._times: list[float] = []
+        self._stride = 1
+
+    def add(self, step: int, seconds: float, waited: float, stages: Iterable[tuple[str, float]]) -> None:
+        """Take a step.
+
+        Args:
+            step: Its number.
+            seconds: Its time.
+            waited: Its wait for data, NaN if that is not known.
+            stages: Names and seconds of its marked stages.
+        """
+        if not seconds >= 0:
+            return
+        if self.steps % self._stride == 0:
+            self._times.append(seconds)
+            if len(self._times) >= MAX_TIMES:
+                del self._times[1::2]
+                self._stride *= 2
+        self.steps += 1
+        self.seconds += seconds
+        if seconds > self.slowest_s:
+            self.slowest_s, self.slowest_step = seconds, step
+        left, known = seconds, False
+        if waited >= 0:
+            self.data_known = True
+            left -= self._take("data", min(waited, left))
+        for name, spent in stages:
+            if spent > 0:
+                known = True
+                left -= self._take(name, min(spent, left))
+        self._take(REST if known else UNDIVIDED, max(left, 0.0))
+
+    def _take(self, name: str, seconds: float) -> float:
+        self.parts_s[name] = self.parts_s.get(name, 0.0) + seconds
+        return seconds
+
+    @property
+    def median_s(self) -> float | None:
+        """Median of the times of steps, None without steps."""
+        times = sorted(self._times)
+        return times[len(times) // 2] if times else None
+
+    def parts_of(self, duration_s: float) -> dict[str, float]:
+        """Return seconds by stage; the rest of the duration is outside the steps."""
+        last = [name for name in (UNDIVIDED, REST) if name in self.parts_s]
+        first = [name for name in self.parts_s if name not in last]
+        outside = max(duration_s - self.seconds, 0.0)
+        return {name: self.parts_s[name] for name in (*first, *reversed(last))} | {OUTSIDE: outside}
+
+    @property
+    def unknown(self) -> list[str]:
+        """Sentences on the stages that could not be known."""
+        if not self.steps:
+            return ["the steps: loop over run.steps(loader), or mark each with run.step()"]
+        found = []
+        if not self.data_known:
+            found.append("the wait for data: loop over run.steps(loader)")
+        if not self.parts_s.keys() - {"data", UNDIVIDED, REST}:
+            found.append("the stages of the steps: watch(model, optimizer, run)")
+        return found
+
+
+class Tally:
+    """Sums of a run for its card; on the writer's thread.
+
+    Attributes:
+        steps: Sums over the steps.
+    """
+
+    def __init__(self) -> None:
+        self.steps = StepSums()
+        self._extremes: dict[str, tuple[Best, Best]] = {}
+
+    def add_rows(self, rows: Iterable[tuple[int, TelemetryRow]], names: Sequence[str]) -> None:
+        """Take steps as the telemetry writes them.
+
+        Args:
+            rows: Numbers and facts of steps.
+            names: Of the stages, by number.
+        """
+        for step, row in rows:
+            if row.ended:
+                stages = zip(names[1:], row.spent[1:], strict=False)
+                self.steps.add(step, row.seconds, row.waited, stages)
+
+    def take(
+        self, tag: str, steps: NDArray[np.int64], values: NDArray[np.float64], walls: NDArray[np.float64]
+    ) -> None:
+        """Take numbers as ``Run.listen`` gives them."""
+        import numpy as np
+
+        known = self._extremes.get(tag)
+        if known is None and (len(self._extremes) >= MAX_TAGS or not np.isfinite(values).any()):
+            return
+        finite = np.isfinite(values)
+        steps, values = steps[finite], values[finite]
+        if not len(values):
+            return
+        low, high = int(values.argmin()), int(values.argmax())
+        least = Best(tag, float(values[low]), int(steps[low]))
+        most = Best(tag, float(values[high]), int(steps[high]))
+        if known is not None:
+            least = min(known[0], least, key=lambda best: best.value)
+            most = max(known[1], most, key=lambda best: best.value)
+        self._extremes[tag] = least, most
+
+    def best(self, log_dir: str) -> list[Best]:
+        """Return the best values of the metric and of the loss by which the run is judged."""
+        from stepscope.names.meanings import meanings_at  # its tables take some milliseconds to compile
+
+        return best_of(self._extremes, meanings_at(log_dir))
+
+
+def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> list[Best]:
+    """Return the best value of one metric and one loss, of the evaluation if there is one.
+
+    Args:
+        extremes: Of each series the least and the largest value.
+        meanings: Of the tags.
+    """
+    judged: dict[str, list[tuple[int, Best]]] = {"metric": [], "loss": []}
+    for at, (tag, (least, most)) in enumerate(extremes.items()):
+        meaning = meanings.role(tag)
+        if meaning is None or meaning.role not in judged:
+            continue
+        lower = meanings.lower_is_better(tag)
+        if lower is not None:
+            evaluated = meaning.split not in (None, "train")
+            place = at if evaluated else at + len(extremes)
+            judged[meaning.role].append((place, least if lower else most))
+    return [min(found, key=lambda each: each[0])[1] for found in judged.values() if found]
+
+
+def by_cost(findings: Iterable[Any]) -> list[Any]:
+    """Return findings, open ones before closed ones and the most severe first."""
+    return sorted(
+        findings,
+        key=lambda found: (
+            not getattr(found, "is_open", True),
+            SEVERITIES.index(found.severity) if found.severity in SEVERITIES else len(SEVERITIES),
+        ),
+    )
+
+
+def announce(directory: str) -> None:
+    """Note a run for ``stepscope run``, if that started the program."""
+    session = os.environ.get(SESSION)
+    if session:
+        with suppress(OSError):
+            name = f"{RUN}{os.getpid()}-{next(_announced)}.json"
+            with open(os.path.join(session, name), "w", encoding="utf-8") as file:  # noqa: PTH118,PTH123
+                json.dump({"directory": os.path.abspath(directory)}, file)  # noqa: PTH100
+
+
+def claim() -> bool:
+    """Return whether this process may print cards: none that started it does."""
+    owner = os.environ.setdefault(OWNER, str(os.getpid()))
+    return owner == str(os.getpid())
+
+
+def show(card: Card, stream: IO[str] | None = None) -> None:
+    """Write a card on a stream, unless that would wait for somebody to read it."""
+    stream = sys.stderr if stream is None else stream
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        width = WIDTH
+    messages.write("\n".join(card.lines(max(width, 40))), stream)
+
+
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Return whether a stream is a terminal."""
+    try:
+        return stream is not None and stream.isatty()
+    except Exception:  # noqa: BLE001  a stream of the user's own
+        return False
+
+
+def command_for(log_dir: str) -> str:
+    """Return the command that shows a run."""
+    import shlex  # what prints no card needs none of it
+
+    return f"stepscope serve {shlex.quote(os.path.dirname(os.path.abspath(log_dir)) or log_dir)}"  # noqa: PTH100,PTH120

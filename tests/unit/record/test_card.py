@@ -1,0 +1,167 @@
+"""The card at the end of a run: when it is printed, and by whom; its parts sum to the run's time."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import stepscope as ss
+from stepscope.health.finding import Finding
+from stepscope.record.card import MAX_LINES, MAX_TIMES, OUTSIDE, OWNER, Best, Card, StepSums, Tally
+
+NAN = float("nan")
+
+
+class Terminal(io.StringIO):
+    """A stream whose methods can be replaced."""
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A function that makes the standard error a terminal; pytest replaces it between set-up and call."""
+    monkeypatch.delenv(OWNER, raising=False)
+
+    def make(*, is_one=True):
+        stream = Terminal()
+        monkeypatch.setattr(stream, "isatty", lambda: is_one)
+        monkeypatch.setattr(sys, "stderr", stream)
+        return stream
+
+    return make
+
+
+def train(path, **options):
+    with ss.Run(path, **options) as run:
+        for step in run.steps(range(4)):
+            with run.stage("forward"):
+                run.scalar("train/loss", 1.0 / (1 + step))
+
+
+def rows(text):
+    return dict(reversed([(line[:8].strip(), line[8:].strip()) for line in text.splitlines()]))
+
+
+def test_a_terminal_gets_a_card(tmp_path, terminal):
+    stream = terminal()
+    train(tmp_path / "a")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) <= MAX_LINES
+    assert lines[1].startswith("state    finished after")
+    assert lines[2].startswith("steps    4 ·")
+    assert "best     train/loss 0.25 at step 3" in lines
+    assert lines[-1] == f"more     stepscope serve {tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "is_one", "printed"),
+    [
+        ({}, None, True, True),
+        ({}, None, False, False),
+        ({"card": True}, None, False, True),
+        ({"card": False}, None, True, False),
+        ({"card": True}, "1", True, False),
+        ({"card": True, "rank": 0, "world_size": 2}, None, True, True),
+        ({"card": True, "rank": 1, "world_size": 2}, None, True, False),
+        ({"card": True, "role": "evaluator"}, None, True, False),
+    ],
+    ids=["terminal", "pipe", "asked", "refused", "child", "chief", "worker", "evaluator"],
+)
+def test_who_prints_it(tmp_path, terminal, monkeypatch, options, environ, is_one, printed):
+    stream = terminal(is_one=is_one)
+    if environ:
+        monkeypatch.setenv(OWNER, environ)
+    train(tmp_path / "a", **options)
+    assert bool(stream.getvalue()) == printed
+
+
+def test_the_state_is_that_of_the_run(tmp_path, terminal):
+    stream = terminal()
+    with ss.Run(tmp_path / "a") as run:
+        run.close("failed", "ZeroDivisionError: by zero")
+    assert re.search(r"state +failed after .*: ZeroDivisionError: by zero", stream.getvalue())
+
+
+def test_a_run_without_steps_says_so(tmp_path, terminal):
+    stream = terminal()
+    with ss.Run(tmp_path / "a") as run:
+        run.scalar("loss", 1.0, 0)
+    told = rows(stream.getvalue())
+    assert told["steps"] == "none was counted"
+    assert "time" not in told
+    assert "unknown  the steps: loop over run.steps(loader)" in stream.getvalue()
+
+
+def test_a_stream_that_fails_does_not_matter(tmp_path, terminal, monkeypatch):
+    stream = terminal()
+
+    def write(text):
+        raise RuntimeError("reentrant call")
+
+    monkeypatch.setattr(stream, "write", write)
+    train(tmp_path / "a")
+
+
+def test_the_parts_sum_to_the_duration():
+    sums = StepSums()
+    sums.add(0, 2.0, 0.5, [("forward", 1.0), ("evaluation", 0.25)])
+    sums.add(1, 1.0, NAN, [])
+    parts = sums.parts_of(10.0)
+    assert parts == {
+        "data": 0.5,
+        "forward": 1.0,
+        "evaluation": 0.25,
+        "rest of the step": 0.25,
+        "not divided": 1.0,
+        OUTSIDE: 7.0,
+    }
+    assert sum(parts.values()) == 10.0
+    assert (sums.slowest_s, sums.slowest_step) == (2.0, 0)
+
+
+@pytest.mark.parametrize("parts", [[1, 1, 1], [0.004, 0.99, 0.006], [1], [5, 5, 3, 3, 3, 7, 11], [1e-9, 1]])
+def test_shares_sum_to_a_hundred(parts):
+    named = {f"part {at}": part for at, part in enumerate(parts)}
+    card = Card("a", "finished", None, sum(parts), 1, 1.0, 1.0, 0, named, [], [], [], "x")
+    text = " ".join(line for line in card.lines() if "part" in line)
+    assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", text)) in (100, 101)
+    shares = [int(share) for share in re.findall(r" (\d+) %", text)]
+    assert sum(shares) == 100
+
+
+def test_the_median_of_many_steps():
+    sums = StepSums()
+    for step in range(5 * MAX_TIMES):
+        sums.add(step, 1.0 if step % 10 else 9.0, NAN, [])
+    assert sums.median_s == 1.0
+    assert sums.steps == 5 * MAX_TIMES
+
+
+def test_what_is_best(tmp_path):
+    tally = Tally()
+
+    def take(tag, *values):
+        tally.take(tag, np.arange(len(values)), np.array(values, float), np.zeros(len(values)))
+
+    take("speed/step_time_ms", 1, 2)
+    take("train/loss", 3, 1, 2)
+    take("train/accuracy", 0.1, 0.9)
+    take("eval/accuracy", 0.3, NAN, 0.7, 0.6)
+    take("eval/accuracy", 0.5)
+    take("learning_rate", 1, 2)
+    assert tally.best(str(tmp_path)) == [Best("eval/accuracy", 0.7, 2), Best("train/loss", 1.0, 1)]
+
+
+def test_a_long_card_is_cut():
+    finding = Finding("r", "high", "t", "s" * 300, "tag", "", None, None, 0, 0, 0.0, action="a" * 300)
+    card = Card(
+        "a", "failed", "x\ny" * 500, 10.0, 1, 1.0, 1.0, 0, {f"stage {at}": 1.0 for at in range(15)},
+        [finding] * 9, [Best("loss", 1.0, 1)], ["a"] * 30, "x",
+    )  # fmt: skip
+    lines = card.lines(80)
+    assert len(lines) == MAX_LINES
+    assert max(map(len, lines)) == 80
+    assert any("6 more findings" in line for line in lines)
