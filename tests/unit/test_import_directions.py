@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "record": {"events", "health", "kernels"},
     "capture": {"record", "events", "health", "kernels"},
     "integrations": {"capture", "record", "events", "health", "kernels"},
+    "launch": {"integrations", "capture", "record", "events", "health", "kernels"},
     "compat": {"integrations", "capture", "record", "events", "health", "kernels"},
     "trace": {"events", "kernels", "mirror"},  # TensorFlow 1 keeps profiles in event files
     "attribute": {"trace", "kernels"},
@@ -77,6 +78,8 @@ FOR_DEMO = {"demo", "serve", "record", "capture", "integrations"}
 """What ``demo`` and its command may import on top: it trains and shows it."""
 FOR_WHOAMI = {"record"}
 """What the command ``whoami`` may import on top: it says what a run would take itself for."""
+FOR_RUN = {"record"}
+"""What the command ``run`` and its card may import on top: the card is the one of a run."""
 FOR_SYNC = {"record"}
 """What the command ``sync`` may import on top: it sends what runs have left on this machine."""
 FRAMEWORKS = {
@@ -147,6 +150,7 @@ def allowed(module: str) -> set[str]:
         | (FOR_DEMO if "demo" in module.split(".") else set())
         | (FOR_WHOAMI if module == "cli.whoami" else set())
         | (FOR_SYNC if module == "cli.sync" else set())
+        | (FOR_RUN if module in ("cli.run", "cli.card") else set())
     )
 
 

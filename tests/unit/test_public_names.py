@@ -80,6 +80,7 @@ NAMES = {
     "stepscope.integrations.transformers": ["StepscopeCallback"],
 }
 COMMANDS = [
+    "run",
     "serve",
     "share",
     "token",

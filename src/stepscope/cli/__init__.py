@@ -15,6 +15,7 @@ from importlib import import_module
 from stepscope.version import __version__
 
 COMMANDS = {
+    "run": "run a training script unchanged, record it, and say at the end how it went",
     "serve": "show a log directory in the browser, live",
     "share": "make a link to a running server that is view-only and expires",
     "token": "print the token of your servers, or replace it: old links and cookies end",

@@ -84,7 +84,7 @@ def test_every_command_has_an_answer_for_programs(command):
         (["--logdir=runs", "--port", "1"], "to show a log directory: stepscope serve runs"),
         (["trace.json"], "to look at a profile: stepscope glance trace.json"),
         (["serv", "logs"], "did you mean serve?"),
-        (["xyzzy"], "the commands: serve, share, token, top, "),
+        (["xyzzy"], "the commands: run, serve, share, token, "),
     ],
 )
 def test_who_names_no_command_is_told_which_it_may_be(words, meant, tmp_path, monkeypatch, capsys):

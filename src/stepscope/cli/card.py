@@ -1,0 +1,166 @@
+"""The card of a program that has ended, from what its processes have written."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.errors import StepscopeError
+from stepscope.files import json_object
+from stepscope.names.meanings import meanings_at
+from stepscope.record.card import (
+    REST,
+    RUN,
+    UNDIVIDED,
+    Best,
+    Card,
+    StepSums,
+    best_of,
+    by_cost,
+    command_for,
+)
+from stepscope.store import Log
+from stepscope.store.ranks import Ranks
+
+if TYPE_CHECKING:
+    from stepscope.store.run import StoredRun
+
+SAID, PYTHON = "said", "python-"
+MAX_BYTES = 1 << 20
+ISOLATED = ("-E", "-I", "-S")
+"""Options of Python with which it does not look for us."""
+
+
+def card_of_session(words: Sequence[str], session: Path, status: int, lasted: float) -> Card | str:
+    """Return the card of a program, or in words why there is none.
+
+    Args:
+        words: The command.
+        session: The folder in which its processes left their notes.
+        status: How it ended, as ``Popen.returncode``.
+        lasted: For how many seconds.
+    """
+    facts = [found for path in session.glob(f"{RUN}*.json") if (found := json_object(path, MAX_BYTES))]
+    directories = sorted({str(each.get("directory")) for each in facts})
+    said = _said(session)
+    ended = _how(status)
+    if not directories:
+        return f"{ended}; nothing was recorded: {_why(words, session, said)}"
+    cards = [_card_of(Path(each), status, lasted, said) for each in directories]
+    card = max(cards, key=lambda each: each.steps)
+    others = [each for each in cards if each is not card]
+    if not others:
+        return card
+    more = ", ".join(f"{each.run} ({each.steps:,} steps)" for each in others)
+    return replace(card, unknown=[f"also recorded: {more}", *card.unknown])
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        try:
+            return f"the program was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"the program was ended by signal {-status}"
+    return "the program ended" if not status else f"the program ended with code {status}"
+
+
+def _said(session: Path) -> list[str]:
+    try:
+        return list(dict.fromkeys((session / SAID).read_text("utf-8").splitlines()))
+    except OSError:
+        return []
+
+
+def _why(words: Sequence[str], session: Path, said: Sequence[str]) -> str:
+    if not any(session.glob(f"{PYTHON}*")):
+        options = [word for word in words if word in ISOLATED]
+        if options:
+            return f"python {options[0]} looks at no environment; run it without that option"
+        return "no Python process was seen; the environment must reach it (PYTHONPATH)"
+    if said:
+        return said[0]
+    return "no step was seen: neither an optimizer of PyTorch or TensorFlow, nor fit(), nor a step of JAX"
+
+
+def _card_of(directory: Path, status: int, lasted: float, said: Sequence[str]) -> Card:
+    with Log(directory, cache=False) as log:
+        log.refresh()
+        run = log.runs()[0] if log.runs() else None
+        state, reason = _end_of(run, status)
+        findings = [] if run is None else run.findings
+        best = [] if run is None else _best(run, str(directory))
+    steps, unknown = _times(directory, lasted)
+    if steps.steps and not steps.parts_s.keys() - {"data", REST, UNDIVIDED}:
+        unknown.append("the stages of the steps")
+    return Card(
+        run=str(directory),
+        status=state,
+        reason=reason,
+        duration_s=lasted,
+        steps=steps.steps,
+        median_s=steps.median_s,
+        slowest_s=steps.slowest_s,
+        slowest_step=steps.slowest_step,
+        parts_s=steps.parts_of(lasted),
+        findings=by_cost(findings),
+        best=best,
+        unknown=[*said, *unknown],
+        command=command_for(str(directory)),
+    )
+
+
+def _end_of(run: StoredRun | None, status: int) -> tuple[str, str | None]:
+    """Return state and reason: of the run if it wrote them, else those of the process."""
+    state, reason = ("running", None) if run is None else run.condition()
+    if state in ("failed", "stopped") or (state == "finished" and status == 0):
+        return state, reason
+    if status < 0:
+        name = _how(status).rpartition(" ")[2]
+        return "killed", name
+    if status:
+        return "failed", f"exit code {status}"
+    return "finished", None if state == "finished" else "the process ended without its interpreter's end"
+
+
+def _best(run: StoredRun, directory: str) -> list[Best]:
+    extremes = {}
+    for tag in run.tags():
+        if tag.startswith("stepscope/"):
+            continue
+        for series in run.columns(tag):
+            values = np.asarray(series.value)
+            if np.isfinite(values).any():
+                low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+                extremes[tag] = (
+                    Best(tag, float(values[low]), int(series.step[low])),
+                    Best(tag, float(values[high]), int(series.step[high])),
+                )
+    return best_of(extremes, meanings_at(directory))
+
+
+def _times(directory: Path, lasted: float) -> tuple[StepSums, list[str]]:
+    """Return sums over the steps of the first rank, and what is unknown of them."""
+    sums, ranks = StepSums(), Ranks(str(directory))
+    try:
+        table = ranks.stages()
+        steps = ranks.steps(table.ranks[0])
+    except (StepscopeError, IndexError):
+        return sums, []
+    _, last = np.unique(steps.step[::-1], return_index=True)  # of a step recorded twice the newest counts
+    chosen = len(steps.step) - 1 - last
+    numbers = steps.step[chosen]
+    at = np.searchsorted(table.steps, numbers)
+    known = (at < len(table.steps)) & (table.steps[np.minimum(at, len(table.steps) - 1)] == numbers)
+    rows = table.durations_s[at[known], 0].astype(np.float64).tolist()
+    names = table.stages[:-1]
+    waits = steps.data_wait_s[chosen][known].tolist()
+    times = steps.step_time_s[chosen][known].tolist()
+    for number, seconds, waited, row in zip(numbers[known].tolist(), times, waits, rows, strict=True):
+        stages = [(name, part) for name, part in zip(names, row, strict=False) if name != "data"]
+        sums.add(number, seconds, waited, stages)
+    return sums, [] if sums.steps else ["the steps: none came to its end"]

@@ -1,0 +1,66 @@
+"""Lightning: its Trainer gets our callback, which counts the steps, and one that records what is logged."""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from stepscope.launch.process import process
+
+
+def install(module: ModuleType) -> None:
+    """Add the callbacks to every Trainer that fits.
+
+    Args:
+        module: ``lightning.pytorch.trainer.trainer`` or that of ``pytorch_lightning``.
+    """
+    trainer = module.Trainer
+    original = trainer.fit
+
+    @wraps(original)
+    def fit(self: Any, *arguments: Any, **options: Any) -> Any:
+        if not process.off:
+            _add(self)
+        with process.leading():
+            return original(self, *arguments, **options)
+
+    trainer.fit = fit
+
+
+def _add(trainer: Any) -> None:
+    from stepscope.integrations.lightning import StepscopeCallback
+    from stepscope.integrations.lightning.package import Callback
+
+    if any(isinstance(each, StepscopeCallback) for each in trainer.callbacks):
+        return
+
+    class Logged(Callback):  # type: ignore[misc]
+        """Makes the run when the strategy has told the ranks apart, and records the logged metrics."""
+
+        def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            if stage != "fit" or self.added:
+                return
+            run = process.measured()
+            if run is not None:
+                self.added = True
+                counts = StepscopeCallback(run)
+                trainer.callbacks.insert(0, counts)
+                counts.setup(trainer, pl_module, stage)
+
+        added = False
+
+        def on_train_batch_end(self, trainer: Any, *arguments: Any, **options: Any) -> None:
+            if trainer.global_step % max(trainer.log_every_n_steps, 1) == 0:
+                self._record(trainer)
+
+        def on_validation_end(self, trainer: Any, *arguments: Any) -> None:
+            if not trainer.sanity_checking:
+                self._record(trainer)
+
+        def _record(self, trainer: Any) -> None:
+            run = process.opened
+            if run is not None and run.recording:
+                run.scalars(dict(trainer.callback_metrics), max(trainer.global_step - 1, 0))
+
+    trainer.callbacks.append(Logged())

@@ -1,0 +1,182 @@
+"""Steps of a loop of the user's own, from the batches that it fetches and the updates that it makes.
+
+One step is one update, or one batch if several optimizers share it. A step of a loop over a loader begins
+when its batch is asked for and ends when the next one is; without a loader, one lasts from the end of an
+update to the end of the next. A batch without a backward pass and without an update belongs to an
+evaluation and is no step; several batches with backward passes and one update are one step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from stepscope.launch.process import Process
+from stepscope.record import Run
+
+NO_LOADER = "the wait for data: batches come from no loader that is known here; run.steps(loader) tells"
+BY_HAND = "the steps: gradients were computed, but no optimizer stepped; run.step() marks updates by hand"
+
+
+class Loop:
+    """The steps of one process.
+
+    Args:
+        process: Of the run.
+        starts: Called with the run and the updater when the first update begins.
+        learns: Returns whether gradients are recorded now: batches fetched without are no steps.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        starts: Callable[[Run, Any], None] = lambda run, updater: None,
+        learns: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._process, self._starts, self._learns = process, starts, learns
+        self._run: Run | None = None
+        self._thread = 0
+        self._asked = self._begun = -1.0
+        self._waited = 0.0
+        self._backward = self._fetched = False
+        self._updated: set[int] = set()
+        self._ended = 0.0
+        self._eager = self._shared = False
+        self._expected = 1
+        self._number = -1
+        self.updates = 0
+        """How many updates were seen."""
+        self.fetching = False
+        """Whether a batch is being fetched: loaders may fetch through others."""
+
+    def _mine(self) -> bool:
+        """Return whether this thread trains and no framework counts the steps."""
+        if self._process.off or self._process.led:
+            return False
+        if not self._thread:
+            return threading.current_thread() is threading.main_thread()
+        return self._thread == threading.get_ident()
+
+    def before_fetch(self) -> float:
+        """Note that a batch is asked for; return the time."""
+        now = perf_counter()
+        run = self._run
+        if not self._mine():
+            return now
+        if run is None:
+            if not self._backward:
+                self._asked, self._waited = now, 0.0
+            return now
+        steps = run.step_counter
+        if steps.running and steps.current == self._number:
+            if self._updated:
+                steps.end(now)
+            elif not self._backward:
+                steps.abandon()
+                steps.next = self._number
+        return now
+
+    def fetched(self, asked: float) -> None:
+        """Note that the batch is there."""
+        now = perf_counter()
+        if not self._mine():
+            return
+        self._fetched = True
+        run = self._run
+        if run is None:
+            self._waited += now - asked
+        elif self._learns():
+            steps = run.step_counter
+            if steps.running and steps.current == self._number:
+                steps.waited = (steps.waited or 0.0) + now - asked
+            elif not steps.running:
+                self._begin(run, asked, now - asked)
+
+    def backward_begins(self, outputs: Any = None) -> None:
+        """Note a backward pass."""
+        if not self._backward and self._mine():
+            self._backward = True
+            if self._run is None:
+                self._begun = perf_counter()
+
+    def backward_ended(self) -> None:
+        """Note that it is over."""
+
+    def update_begins(self, updater: Any) -> None:
+        """Note that an optimizer begins to step, or what else changes the parameters."""
+        if not self._mine():
+            return
+        run = self._run
+        if run is None:
+            run = self._first(updater)
+            if run is None:
+                return
+        steps = run.step_counter
+        if id(updater) in self._updated and not self._shared and steps.running:
+            # No batch came since its last update: this is a step of its own.
+            steps.end(self._ended)
+            self._eager, self._expected = True, max(len(self._updated), 1)
+            self._begin(run, self._ended, None)
+        if not steps.running:
+            self._eager = True
+            self._begin(run, self._ended or perf_counter(), None)
+
+    def _first(self, updater: Any) -> Run | None:
+        begun = perf_counter()
+        self._thread = threading.get_ident()
+        run = self._run = self._process.run()
+        if run is None:
+            return None
+        backward, fetched = self._backward, self._fetched
+        self._starts(run, updater)
+        if fetched:
+            self._begin(run, self._asked, self._waited)
+        else:
+            self._process.say(NO_LOADER)
+            self._begin(run, self._begun if self._begun >= 0 else perf_counter(), None)
+        self._backward = backward
+        now = perf_counter()
+        run.step_counter.leave_out(now - begun)  # which is ours
+        if run.step_counter.stages is not None:
+            run.step_counter.stages.since = now  # what came before is not divided
+        return run
+
+    def update_ended(self, updater: Any) -> None:
+        """Note that it has."""
+        run = self._run
+        if run is None or not self._mine():
+            return
+        self.updates += 1
+        self._updated.add(id(updater))
+        self._ended = perf_counter()
+        if self._fetched and len(self._updated) > 1:
+            self._shared = True
+        if self._eager and not self._shared and len(self._updated) >= self._expected:
+            run.step_counter.end(self._ended)
+            self._begin(run, self._ended, None)
+
+    def step(self, begun: float, ended: float) -> None:
+        """Take a step that is known only afterwards, as of compiled functions."""
+        run = self._run or self._process.run()
+        if run is None or self._process.led:
+            return
+        self._run, self._thread = run, threading.get_ident()
+        steps = run.step_counter
+        steps.begin(begun)
+        steps.end(ended)
+
+    def _begin(self, run: Run, asked: float, waited: float | None) -> None:
+        self._number = run.step_counter.begin(asked, waited)
+        self._updated.clear()
+        self._backward = False
+
+    def close(self) -> None:
+        """End the last step at the end of the program, if it was updated; say if no update was seen."""
+        run = self._run
+        if run is None:
+            if self._backward and self._process.opened is None:
+                self._process.say(BY_HAND)
+        elif self._updated and run.recording and run.step_counter.running:
+            run.step_counter.end(self._ended)

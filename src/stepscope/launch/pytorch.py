@@ -1,0 +1,154 @@
+"""PyTorch: steps of a loop of the user's own, from its loaders, its backward passes and its optimizers."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from functools import wraps
+from types import FrameType, ModuleType
+from typing import Any
+
+from stepscope.launch import printed
+from stepscope.launch.loop import Loop
+from stepscope.launch.process import process
+from stepscope.record import Run
+
+MAX_DEPTH = 12
+"""Calls around an optimizer's step in which its model is looked for."""
+OWN = "stepscope"
+
+_loops: list[Loop] = []
+
+
+def loop_of(torch: ModuleType) -> Loop:
+    """Return the loop of the process."""
+    if not _loops:
+        _loops.append(Loop(process, _starts, torch.is_grad_enabled))
+    return _loops[0]
+
+
+def install(torch: ModuleType) -> None:
+    """Observe loaders and optimizers from now on.
+
+    Args:
+        torch: The package.
+    """
+    printed.install()
+    loop = loop_of(torch)
+    optimizer = sys.modules["torch.optim.optimizer"]
+    if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
+        process.say(f"the steps: torch {torch.__version__} has no hooks of all optimizers, torch 2.0 has")
+        return
+    optimizer.register_optimizer_step_pre_hook(lambda each, *_: loop.update_begins(each))
+    optimizer.register_optimizer_step_post_hook(lambda each, *_: loop.update_ended(each))
+    _watch_loaders(torch, loop)
+    _watch_scalers(torch, loop)
+    _watch_evaluation(torch, loop)
+    from stepscope.integrations.torch import backward
+
+    backward.listen(loop)
+    atexit.register(loop.close)
+
+
+def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
+    iterator = getattr(torch.utils.data.dataloader, "_BaseDataLoaderIter", None)
+    original = getattr(iterator, "__next__", None)
+    if iterator is None or original is None:
+        process.say(f"the wait for data: the loaders of torch {torch.__version__} are not known here")
+        return
+
+    @wraps(original)
+    def following(self: Any) -> Any:
+        if loop.fetching:
+            return original(self)
+        asked = loop.before_fetch()
+        batch = original(self)
+        loop.fetched(asked)
+        return batch
+
+    iterator.__next__ = following
+
+
+def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
+    """Count the updates that a scaler skips, too."""
+    scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+    if scaler is None:
+        return
+    original = scaler.step
+
+    @wraps(original)
+    def step(self: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+        before = loop.updates
+        result = original(self, optimizer, *arguments, **options)
+        if loop.updates == before:
+            inner = getattr(optimizer, "optimizer", optimizer)
+            loop.update_begins(inner)
+            loop.update_ended(inner)
+        return result
+
+    scaler.step = step
+
+
+def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
+    """Leave the time between ``model.eval()`` and ``model.train()`` out of the step around it."""
+    module = torch.nn.Module
+    evaluate, train = module.eval, module.train
+    paused: list[Any] = []
+
+    @wraps(evaluate)
+    def eval(self: Any) -> Any:  # noqa: A001  the method's own name
+        run = process.opened
+        trains = run is not None and not process.led and not process.off
+        if run is not None and trains and not paused and run.step_counter.running:
+            pause = run.pause("evaluation")
+            pause.__enter__()
+            paused.append((self, pause))
+        return evaluate(self)
+
+    @wraps(train)
+    def training(self: Any, mode: bool = True) -> Any:
+        if paused and mode and paused[0][0] is self:
+            _, pause = paused.pop()
+            pause.__exit__(None, None, None)
+        return train(self, mode)
+
+    module.eval, module.train = eval, training
+
+
+def _starts(run: Run, optimizer: Any) -> None:
+    """Watch the model of the first optimizer that steps."""
+    from stepscope.integrations.torch import watch
+
+    watch(_model_of(optimizer), optimizer, run)
+
+
+def _model_of(optimizer: Any) -> Any:
+    """Return the model that an optimizer trains, as the functions around its step have it; None if none has.
+
+    Of several the outermost is the model, such as DistributedDataParallel around it.
+    """
+    module = sys.modules["torch"].nn.Module
+    wanted = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    found: list[tuple[int, Any]] = []
+    frame: FrameType | None = sys._getframe(1)
+    depth = 0
+    seen: set[int] = set()
+    while frame is not None and depth < MAX_DEPTH:
+        if not str(frame.f_globals.get("__name__", "")).startswith((OWN, "torch.")):
+            depth += 1
+            held = [*frame.f_locals.values(), *frame.f_globals.values()]
+            held += [each for owner in frame.f_locals.values() for each in _attributes(owner)]
+            for each in held:
+                if isinstance(each, module) and id(each) not in seen:
+                    seen.add(id(each))
+                    if wanted <= {id(parameter) for parameter in each.parameters()}:
+                        found.append((sum(1 for _ in each.modules()), each))
+        frame = frame.f_back
+    return max(found, key=lambda entry: entry[0])[1] if found else None
+
+
+def _attributes(owner: Any) -> list[Any]:
+    try:
+        return list(vars(owner).values())
+    except TypeError:
+        return []
