@@ -104,7 +104,7 @@ def shown_commands() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("page", "command", "rest"), shown_commands())
 def test_every_command_that_is_shown_has_the_options_it_is_shown_with(page, command, rest):
     known = options(command)
-    given = re.findall(r"(?<!\S)(--[\w-]+)", re.split(r"[|;&]", rest)[0])
+    given = re.findall(r"(?<!\S)(--[\w-]+)", re.split(r"[|;&]|(?:^|\s)--(?=\s)", rest)[0])
     short = [name.replace("--no-", "--") for name in given]
     assert [name for name in short if name not in known and name != "--help"] == []
 

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "program",
         nargs=argparse.REMAINDER,
-        metavar="-- PROGRAM",
+        metavar="PROGRAM",
         help="the command with its arguments: python train.py, torchrun, accelerate launch, a shell script",
     )
 

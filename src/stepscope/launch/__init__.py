@@ -1,4 +1,4 @@
-"""What ``stepscope run`` puts into a program that knows nothing of it, so that its training is recorded.
+"""The part of ``stepscope run`` inside a program that knows nothing of it, so that its training is recorded.
 
 ``path/sitecustomize.py`` is loaded by every Python process of the program, at the cost of a millisecond.
 When a framework is imported, the module here of that framework is called with it. ``process.py`` makes the

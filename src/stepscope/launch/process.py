@@ -23,7 +23,7 @@ EXIT_SECS = 1.0
 
 
 class Process:
-    """What this process knows of its training. Forked children know nothing."""
+    """The training of this process; forked children know nothing of it."""
 
     def __init__(self) -> None:
         self._folder = os.environ.get(SESSION, "")
