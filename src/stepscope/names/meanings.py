@@ -19,7 +19,7 @@ from typing import Any, Literal, cast, get_args
 from stepscope.errors import UsageError
 from stepscope.files import STATE_FOLDER, json_object
 from stepscope.names.kinds import KINDS, LOWER_IS_BETTER, MetricKind, metric_kind, title_and_unit
-from stepscope.names.roles import LAYERED, ROLES, Meaning, meaning_of, scale_of
+from stepscope.names.roles import LAYERED, RANKS_LOSS, ROLES, Meaning, meaning_of, scale_of
 from stepscope.names.splits import Split, TagSplit, split_tag, words_of
 from stepscope.urls import is_url
 
@@ -159,7 +159,8 @@ class Meanings:
 
     Args:
         corrections: By tag, or by pattern in which ``*`` stands for any characters. For each fact the tag
-            itself counts before patterns, and a long pattern before a short one.
+            itself counts before patterns, and a long pattern before a short one. No pattern matches the
+            series of Stepscope itself.
 
     Raises:
         UsageError: There is no such role, split or kind.
@@ -195,7 +196,10 @@ class Meanings:
         found = self._known.get(tag)
         if found is None:
             found = {}
-            keys = [key for key in self._patterns if key != tag and starred(key, tag) is not None]
+            own = tag == RANKS_LOSS or tag.startswith("stepscope/")  # no pattern means these
+            keys = (
+                [] if own else [key for key in self._patterns if key != tag and starred(key, tag) is not None]
+            )
             for key in (tag, *keys):
                 said = self.corrections.get(key, Correction())
                 for name in WORDS:

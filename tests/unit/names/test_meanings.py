@@ -47,12 +47,13 @@ TABLE = {
 
 
 def record(place, tag):
-    """Record a series that becomes NaN, on one rank of two; return the live findings about it."""
-    hook = ss.HealthHook(severity="info", stall=False)
-    with ss.Run(place, hooks=[hook], rank=0, world_size=2) as run:
+    """Record a series that becomes NaN, on one rank of two; return the rules that found it, and a stop."""
+    hook, stop = ss.HealthHook(severity="info", stall=False), ss.NanHook(action="stop")
+    with ss.Run(place, hooks=[hook, stop], rank=0, world_size=2) as run:
         for step in run.steps(range(8)):
             run.scalar(tag, 7.0 if step < 7 else math.nan)
-    return {finding.rule for finding in hook.findings if finding.tag == tag}
+    found = {finding.rule for finding in hook.findings if finding.tag == tag}
+    return found | {"stop"} if run.stop_reason else found
 
 
 @pytest.mark.parametrize(("tag", "said"), TABLE)
@@ -74,9 +75,10 @@ def test_all_readers_agree(tmp_path, tag, said, key):
         losses = losses_of(run, log.meanings)
         rank = run.ranks.members()[0]
     of_loss = {"nonfinite-loss"} if role in ("loss", "part_loss") else set()
-    assert {rule for rule in live if rule == "nonfinite-loss"} == of_loss
+    assert live & {"nonfinite-loss"} == of_loss
+    assert ("stop" in live) == (kind == "loss" if said else "loss" in tag)
     afterwards = {each.rule for each in report.verdict.findings if each.tag == tag}
-    assert {rule for rule in afterwards if rule == "nonfinite-loss"} == of_loss
+    assert afterwards & {"nonfinite-loss"} == of_loss
     assert (stream.role, stream.split) == (role or "other", judged)
     assert (role or "other") in report.recorded | {"other"}
     assert (chart.kind, chart.lower_is_better, chart.lines[0].split) == (kind, lower, split)
@@ -112,6 +114,13 @@ def test_the_nearest_statement_counts():
     assert (found["a/bc"].role, meanings.part("b"), found["b"]) == ("part_loss", "eval", None)
     more = meanings.corrected({"a/b": "metric"})
     assert (more.role("a/b").role, more.role("a/b").split) == ("metric", "train")
+
+
+def test_no_pattern_means_the_series_of_stepscope_itself():
+    meanings = Meanings({"*": "metric eval", "*loss": "part_loss"})
+    assert meanings.role("ranks/loss").role == "rank_loss"
+    assert meanings.role("stepscope/overhead_ratio") is None
+    assert meanings.kind("stepscope/overhead_ratio") == "ratio"
 
 
 def test_the_star_of_a_pattern_is_the_layer():

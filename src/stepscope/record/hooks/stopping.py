@@ -214,7 +214,7 @@ class NanHook(Hook):
 
     Args:
         tags: Names, or a function that takes a name and returns whether to watch it; by default every tag
-            with the word "loss" in it.
+            with the word "loss" in it, and those that a stored correction calls a loss.
         action: "raise" a ``DivergedError`` in the loop, "stop" as ``run.request_stop`` does, or "warn" once
             per tag.
 
@@ -231,7 +231,7 @@ class NanHook(Hook):
             raise UsageError(
                 f"action must be 'raise', 'stop' or 'warn', got {shown(action)}", hint="action='stop'"
             )
-        self._tags: Wanted = is_loss if tags is None else tags
+        self._tags: Wanted | None = tags
         self._action = action
         self._told: set[str] = set()
         self._run: Run
@@ -239,7 +239,7 @@ class NanHook(Hook):
     def begin(self, run: Run) -> None:
         """Begin to listen."""
         self._run = run
-        run.listen(self._take, self._tags)
+        run.listen(self._take, losses_of(run.log_dir) if self._tags is None else self._tags)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Hear of the last steps too."""
@@ -266,6 +266,14 @@ class NanHook(Hook):
             run.request_stop(found, alone=True)
         else:
             run.request_stop(found, error=DivergedError(found, hint=_HINT, path=run.log_dir))
+
+
+def losses_of(log_dir: str) -> Callable[[str], bool]:
+    """Return which tags of a run are losses: by a correction, or else by the word."""
+    from stepscope.names.meanings import meanings_at  # takes some milliseconds to import
+
+    meanings = meanings_at(log_dir)
+    return lambda tag: meanings.kind(tag) == "loss" if meanings.corrects(tag) else is_loss(tag)
 
 
 def is_loss(tag: str) -> bool:
