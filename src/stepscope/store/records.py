@@ -185,7 +185,9 @@ class RecordSeries:
 def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
     """Return the facts of a tag over all its series, given those before."""
     about, places = records.about, records.places
-    newest = before is None or places.wall[-1] >= before.last_wall
+    last = int(places.step[-1]), float(places.wall[-1])
+    if before is not None and last[1] < before.last_wall:
+        last = before.last_step, before.last_wall
     return RecordTag(
         tag,
         about.kind,
@@ -193,6 +195,5 @@ def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
         about.display_name or (before.display_name if before else ""),
         about.description or (before.description if before else ""),
         records.count + (before.count if before else 0),
-        int(places.step[-1]) if before is None or newest else before.last_step,
-        float(places.wall[-1]) if before is None or newest else before.last_wall,
+        *last,
     )

@@ -8,7 +8,7 @@ from tensorboard.util import tensor_util
 from stepscope.errors import EventFileError
 from stepscope.events import Shape, Tensor
 from stepscope.events.tensors import array, tensor
-from stepscope.events.wire import decode, encode
+from stepscope.events.wire import LARGE_BYTES, decode, encode
 
 
 def theirs(message: Tensor):
@@ -34,6 +34,13 @@ def test_lists_as_tensorboard_writes_them(dtype):
     given = np.array([1, 0, 1], dtype)
     proto = tensor_util.make_tensor_proto(given)
     assert array(decode(Tensor, proto.SerializeToString())).tolist() == given.tolist()
+
+
+def test_a_large_array_is_not_copied():
+    given = np.arange(LARGE_BYTES // 8 + 1, dtype=np.float64).reshape(1, -1)
+    made = tensor(given)
+    assert isinstance(made.tensor_content, memoryview)
+    assert array(decode(Tensor, encode(made))).tolist() == given.tolist()
 
 
 def test_text_becomes_bytes():

@@ -415,6 +415,11 @@ def misplaced(index):
     index.parts[0].records[tag] = CompactedRecords(found.about, (b"123", *found.places[1:]))
 
 
+def shortened(index):
+    tag, found = next(iter(index.parts[0].records.items()))
+    index.parts[0].records[tag] = CompactedRecords(found.about, (found.places[0][:-8], *found.places[1:]))
+
+
 def renamed(name):
     def change(index):
         index.points[0].name = name
@@ -432,6 +437,7 @@ def renamed(name):
         (lambda index: setattr(index, "name", "/etc/passwd"), "is not the name of a file beside it"),
         (lambda index: setattr(index.others, "name", "x\0"), "is not the name of a file beside it"),
         (misplaced, "have places of unlike number"),
+        (shortened, "have places of unlike number"),
         (changed(rows=[Extent(9, 0, 500)]), "are in no file"),
         (changed(rows=[Extent(0, -1, 500)]), "are in no file"),
         (changed(rows=[Extent(0, 0, 10**12)]), "has another number of rows than of points"),

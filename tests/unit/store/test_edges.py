@@ -11,6 +11,7 @@ from stepscope.store.findings import parse_finding
 from stepscope.store.index import samples_of
 from stepscope.store.kinds import decode
 from stepscope.store.ranks import edges_of
+from stepscope.store.records import RecordTag, joined
 from stepscope.store.writers import rank_name
 
 
@@ -32,8 +33,20 @@ def test_a_value_behind_the_last_is_refused():
 
 def test_a_finding_keeps_its_values_and_thresholds():
     facts = {"rule": "r", "severity": "high", "step": 3, "values": {"z": 9.0}, "threshold": {"limit": 2.0}}
-    found = parse_finding(facts, 1)
-    assert (found.values, found.threshold) == ({"z": 9.0}, {"limit": 2.0})
+    finding = parse_finding({**facts, "tag": "loss", "title": "t"}, 1)
+    assert (finding.values, finding.threshold) == ({"z": 9.0}, {"limit": 2.0})
+    assert (finding.tag, finding.title) == ("loss", "t")
+    assert parse_finding(facts, 1).tag == ""
+
+
+@pytest.mark.parametrize(("wall", "step"), [(2.0, 5), (3.0, 5), (1.0, 9)])
+def test_the_last_value_of_a_tag_is_the_newest_of_all_series(wall, step):
+    places = SimpleNamespace(step=np.array([4, 5]), wall=np.array([0.5, wall]))
+    about = SimpleNamespace(kind="image", plugin="images", display_name="", description="here")
+    before = RecordTag("x", "image", "images", "name", "", 3, 9, 2.0)
+    tag = joined("x", SimpleNamespace(about=about, places=places, count=2), before)
+    assert (tag.last_step, tag.last_wall) == (step, max(wall, 2.0))
+    assert (tag.display_name, tag.description, tag.count) == ("name", "here", 5)
 
 
 def test_a_short_file_is_known_by_all_of_its_bytes(tmp_path):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import stepscope as ss
-from stepscope.store.source import shared
+from stepscope.events import Event, EventWriter, Summary, Value
+from stepscope.events.tensors import tensor
+from stepscope.store.source import INFO_TAG, shared
 
 
 def test_only_equal_columns_are_shared():
@@ -37,3 +40,14 @@ def test_tags_that_begin_and_end_at_the_same_steps_keep_their_own(tmp_path):
             found = {tag: log.run("a").columns(tag)[0].points.columns for tag in "ab"}
         assert found["a"].step.tolist() == found["a"].value.tolist() == [0, 1, 5, 9]
         assert found["b"].step.tolist() == found["b"].value.tolist() == [0, 4, 5, 9]
+
+
+@pytest.mark.parametrize("text", [np.zeros(1), np.zeros(0), None])
+def test_what_a_run_says_in_no_text_is_not_taken_for_facts(tmp_path, text):
+    value = Value(INFO_TAG, simple_value=1.0) if text is None else Value(INFO_TAG, tensor=tensor(text))
+    writer = EventWriter(tmp_path)
+    writer.event(Event(1.7e9, 0, summary=Summary([value])))
+    writer.scalar("loss", 1.0, 3, 1.7e9)
+    writer.close()
+    with ss.open(tmp_path, cache=False) as log:
+        assert log.run(".").columns("loss")[0].step.tolist() == [3]

@@ -7,6 +7,7 @@ import pytest
 
 from stepscope.errors import EventFileError
 from stepscope.events.kinds import histogram
+from stepscope.events.kinds.histogram import from_old
 from stepscope.events.messages import Histogram, Summary, Value
 from stepscope.events.tensors import tensor
 from stepscope.events.wire import decode, encode
@@ -62,6 +63,8 @@ def old(limits, counts, least, most):
 def test_an_old_histogram_ends_at_its_smallest_and_largest_value(counts, least, most, rows):
     """Empty buckets at both ends are left out."""
     assert old([1, 2, 3, 4, 1e300], counts, least, most) == rows
+    histo = Histogram(least, most, 1.0, 0.0, 0.0, [1, 2, 3, 4, 1e300], counts)
+    assert from_old(histo).shape == (len(rows), 3)
 
 
 def test_the_edges_of_an_old_histogram_are_no_wider_than_its_buckets():

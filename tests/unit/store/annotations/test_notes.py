@@ -96,6 +96,21 @@ def test_what_cannot_be_said_is_refused(tmp_path, changes):
     assert Notes(tmp_path).refresh() == set()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"title": "x" * LONGEST_TITLE},
+        {"tags": ("x" * LONGEST_TAG,)},
+        {"tags": tuple(f"{number:03}" for number in range(MOST_TAGS))},
+    ],
+)
+def test_the_longest_is_kept(tmp_path, changes):
+    Notes(tmp_path).change("a", **changes)
+    notes = Notes(tmp_path)
+    notes.refresh()
+    assert {name: getattr(notes["a"], name) for name in changes} == changes
+
+
 @pytest.mark.parametrize("colour", [1, 12, None])
 def test_a_run_is_drawn_in_a_colour_of_the_page(tmp_path, colour):
     notes = Notes(tmp_path)
