@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope.record.info import MOST_BATCHES, MOST_INDICES, Rewind, readable
+from stepscope.record.info import MOST_BATCHES, MOST_INDICES, AttemptInfo, Rewind, readable
+from stepscope.record.roles import Role
 
 
 @pytest.mark.parametrize(("bad", "done"), [(5, None), (10, None), (11, 10), (20, 10), (21, 20), (99, 20)])
@@ -73,3 +74,20 @@ def test_a_checkpoint_within_a_step_has_done_those_before(tmp_path):
             if step == 4:
                 run.checkpoint_saved(tmp_path / "a.pt")
         assert run.rewind.last_good(5) == (4, str(tmp_path / "a.pt"))
+
+
+def test_facts_are_written_again_only_if_they_changed():
+    info = AttemptInfo(Role(), {}, [], 1, None, 0.0)
+
+    def changes(call, *words):
+        info.changed = False
+        call(*words)
+        return info.changed
+
+    steps = [
+        (info.lack, "gradients", 3, "no gradients come"), (info.lack, "gradients", 4, "no gradients come"),
+        (info.have, "gradients", 9), (info.have, "gradients", 10), (info.have, "activations", 9),
+        (info.expect, 100), (info.expect, 100), (info.describe, {"lr": 0.1}), (info.describe, {"lr": 0.1}),
+    ]  # fmt: skip
+    assert [changes(*step) for step in steps] == [True, False, True, False, False, True, False, True, False]
+    assert info.unmeasured == {"gradients": {"since": 3, "why": "no gradients come", "until": 9}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.record.machine import Container, groups
+from stepscope.record.machine import Container, ControlGroup, groups, quota
 
 MODERN = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 OLD = (
@@ -42,6 +42,14 @@ def test_the_tightest_of_nested_limits_counts(tree):
     later = found.read(4.0)
     assert later["system/container/cpu_ratio"] == 0.5
     assert later["system/container/cpu_throttled_ratio"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("words", "cpus"), [("50000", 0.5), ("50000 200000", 0.25), ("max 100000", None), ("", None)]
+)
+def test_a_quota_is_a_part_of_its_period_which_is_usually_a_tenth_of_a_second(tree, words, cpus):
+    path = tree({"cpu.max": words})
+    assert quota(ControlGroup(str(path), True)) == cpus
 
 
 def test_version_one(tree):
