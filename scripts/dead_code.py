@@ -16,8 +16,8 @@ from vulture import Vulture
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = Path(__file__).with_name("dead_code_allowed.txt")
 FIELDS = ("variable", "attribute")
-HANDLERS = ["@get", "@post", "@routes.get"]
-"""Decorators of the functions that answer an address of the server."""
+HANDLERS = ["@get", "@post", "@routes.get", "@question"]
+"""Decorators of the functions that answer an address of the server or a question."""
 
 
 def main() -> int:

@@ -216,6 +216,14 @@ def table(rows: dict[str, str]) -> list[str]:
     return ["", "| | |", "|---|---|", *cells]
 
 
+def parts_of(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the commands within a command."""
+    for action in command._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
 def commands_page() -> str:
     """Return what each command says of itself."""
     from stepscope.cli import COMMANDS, build_parser
@@ -227,4 +235,6 @@ def commands_page() -> str:
         command = commands[name]
         command.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=FIXED_WIDTH)
         lines += ["", f"## stepscope {name}", "", "```text", command.format_help().strip(), "```"]
+        for part, inner in parts_of(command).items():
+            lines += ["", f"### stepscope {name} {part}", "", "```text", inner.format_help().strip(), "```"]
     return "\n".join(lines) + "\n"

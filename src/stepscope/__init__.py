@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.system import SystemHook as SystemHook
     from stepscope.record.statistics import ActivationHook as ActivationHook
     from stepscope.record.statistics import GradientHook as GradientHook
+    from stepscope.serve.questions.asked import ask as ask
     from stepscope.store import open as open  # noqa: A004
     from stepscope.trace import load_trace as load_trace
 
@@ -62,6 +63,7 @@ _HOMES = {
     "StopTogetherHook": "record.hooks.stopping",
     "SummarySaverHook": "record.hooks.functions",
     "SystemHook": "record.hooks.system",
+    "ask": "serve.questions.asked",
     "integrations": "",
     "load_ipython_extension": "notebook",
     "load_ranks": "job",
@@ -93,6 +95,7 @@ __all__ = [
     "SummarySaverHook",
     "SystemHook",
     "__version__",
+    "ask",
     "integrations",
     "load_ipython_extension",
     "load_ranks",

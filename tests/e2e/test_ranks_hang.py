@@ -9,8 +9,8 @@ from support.ports import free_port
 from support.programs import TORCH, Program
 from support.waiting import until
 
-from stepscope.cli.ranks import text_of
 from stepscope.job import load_ranks
+from stepscope.serve.job_report import text_of
 from stepscope.store.ranks import Ranks
 
 pytest.importorskip("torch")

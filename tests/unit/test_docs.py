@@ -103,7 +103,7 @@ def shown_commands() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("page", "command", "rest"), shown_commands())
 def test_every_command_that_is_shown_has_the_options_it_is_shown_with(page, command, rest):
-    known = options(command)
+    known = [*options(command), *options_of_questions(command)]
     given = re.findall(r"(?<!\S)(--[\w-]+)", re.split(r"[|;&]|(?:^|\s)--(?=\s)", rest)[0])
     short = [name.replace("--no-", "--") for name in given]
     assert [name for name in short if name not in known and name != "--help"] == []
@@ -120,6 +120,14 @@ def options(command: str) -> list[str]:
         for action in commands[command]._actions
         if action.dest != "help"
     ]
+
+
+def options_of_questions(command: str) -> list[str]:
+    """Their descriptions are in the reference, which is made from the parsers."""
+    parser = stepscope.cli.build_parser(only=command)
+    [commands] = [action.choices for action in parser._actions if action.dest == "command"]
+    inner = [action.choices for action in commands[command]._actions if action.dest == "question"]
+    return [each for choices in inner for part in choices.values() for each in part._option_string_actions]
 
 
 @pytest.mark.parametrize("command", stepscope.cli.COMMANDS)

@@ -57,7 +57,18 @@ MAY_IMPORT = {
     "export": {"analyze", "attribute", "trace", "health", "kernels"},
     "store": {"events", "health", "kernels", "mirror"},
     "job": {"mirror", "store", "analyze", "attribute", "trace", "events", "health", "kernels"},
-    "serve": {"mirror", "store", "analyze", "attribute", "export", "trace", "events", "health", "kernels"},
+    "serve": {
+        "mirror",
+        "job",
+        "store",
+        "analyze",
+        "attribute",
+        "export",
+        "trace",
+        "events",
+        "health",
+        "kernels",
+    },
     "notebook": set(),  # starts the command in a process of its own
     "cli": {
         "mirror",

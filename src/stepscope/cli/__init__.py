@@ -21,6 +21,9 @@ COMMANDS = {
     "token": "print the token of your servers, or replace it: old links and cookies end",
     "top": "watch runs in the terminal: charts, findings, ranks",
     "ls": "list runs: state, step, points, last values",
+    "ask": "answer one question about runs and profiles within a budget of tokens",
+    "mcp": "serve the questions to agents, over the Model Context Protocol",
+    "skill": "print or install the skill for coding agents",
     "runs": "name, note, tag, archive, delete and restore runs",
     "profile": "answer tfprof's questions about any profile, at a prompt or in one shot",
     "advise": "say what is slow in a profile, with evidence and what to do",
@@ -42,7 +45,7 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
-READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff")
+READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "ask")
 """Commands that run with a memory limit, like a server's readers, in a process that can be ended."""
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli import health
-from stepscope.cli.arguments import add_cache, add_verbose
+from stepscope.cli.arguments import add_budget, add_cache, add_verbose
+from stepscope.cli.budget import within
 from stepscope.cli.output import Output, put
 from stepscope.cli.source import ProfileSource, open_source
 from stepscope.errors import TraceError, UsageError
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", metavar="FILE", help="also write a report: one file with charts, views and advice"
     )
     add_verbose(parser)
+    add_budget(parser)
     add_cache(parser, "keep what was read in a cache (default: yes)")
     parser.add_argument(
         "--profile", action="store_true", help="judge the profile even if there are event files beside it"
@@ -40,10 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     if log is not None:
         if arguments.html:
             raise UsageError("--html writes the report of a profile", hint="stepscope serve shows runs")
-        put(health.advise_log(log, arguments), as_json=arguments.json)
+        put(within(health.advise_log(log, arguments), arguments.budget), as_json=arguments.json)
         return 0
     source = open_source(arguments.path, cache=arguments.cache)
-    put(advise_source(source, lines=arguments.lines, verbose=arguments.verbose), as_json=arguments.json)
+    output = advise_source(source, lines=arguments.lines, verbose=arguments.verbose)
+    put(within(output, arguments.budget), as_json=arguments.json)
     if arguments.html:
         write_report(source, arguments.html)
     return 0

@@ -10,8 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.arguments import add_cache
-from stepscope.cli.output import aligned, complain, say
+from stepscope.cli.arguments import add_budget, add_cache
+from stepscope.cli.budget import within
+from stepscope.cli.output import Output, aligned, complain, put, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
 from stepscope.health.finding import plain
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
     parser.add_argument("--ranks", action="store_true", help="one line per rank of each run that has several")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    add_budget(parser)
     add_cache(parser)
 
 
@@ -61,11 +63,16 @@ def run(arguments: argparse.Namespace) -> None:
                 path=shown(arguments.log_dir),
             )
         if arguments.json:
-            facts = facts_of(log, ranks=arguments.ranks) | {"waiting": [asdict(each) for each in waits]}
+            facts = facts_of(log, ranks=arguments.ranks, newest=bool(arguments.budget)) | {
+                "waiting": [asdict(each) for each in waits]
+            }
+            if arguments.budget:
+                put(within(Output("", facts), arguments.budget), as_json=True)
+                return
             json.dump(facts, sys.stdout, indent=1, allow_nan=False)
             print()
             return
-        say(table(log, arguments, now=time.time()))
+        say(within(Output(table(log, arguments, now=time.time())), arguments.budget).text.rstrip("\n"))
         for each in problem_lines(log):
             complain(each)
         for wait in waits:
@@ -89,17 +96,24 @@ def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
         from stepscope.cli.ls_ranks import table_of_ranks
 
         return table_of_ranks(log, now=now)
-    return table_of_tags(log) if arguments.tags else table_of_runs(log, now=now)
+    if arguments.tags:
+        return table_of_tags(log)
+    return table_of_runs(log, now=now, newest=bool(arguments.budget))
 
 
-def table_of_runs(log: Log, *, now: float) -> str:
+def runs_of(log: Log, *, newest: bool) -> list[StoredRun]:
+    """Return all runs by name, or the one written last first."""
+    return sorted(log.runs(), key=lambda run: -run.written) if newest else log.runs()
+
+
+def table_of_runs(log: Log, *, now: float, newest: bool = False) -> str:
     """Return one line per run; how many ranks each has, if one has several."""
     ranks = {run.name: ranks_of(run) for run in log.runs()}
     several = any(ranks.values())
     rows = [
         ["RUN", "STATE", "STEP", "POINTS", *["RANKS"] * several, "UPDATED", "PROBLEMS", "LAST VALUES"],
     ]
-    for run in log.runs():
+    for run in runs_of(log, newest=newest):
         state, _ = run.condition(now=now)
         rows.append(
             [
@@ -180,11 +194,11 @@ def problem_lines(log: Log) -> list[str]:
     return [f"{where}: {each.text}{file}" for (where, each), file in zip(found, files, strict=True)]
 
 
-def facts_of(log: Log, *, ranks: bool = False) -> dict[str, Any]:
+def facts_of(log: Log, *, ranks: bool = False, newest: bool = False) -> dict[str, Any]:
     """Return everything as JSON types; single ranks only if requested."""
     return {
         "path": str(log.path),
-        "runs": [run_facts(run) | (rank_facts(run) if ranks else {}) for run in log.runs()],
+        "runs": [run_facts(run) | (rank_facts(run) if ranks else {}) for run in runs_of(log, newest=newest)],
         "problems": [problem_facts(problem) for problem in log.problems],
     }
 

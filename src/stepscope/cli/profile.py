@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.analyze.options import OPTIONS, ORDERS, SELECTS, VIEWS, ViewOptions, near, parse_words
-from stepscope.cli.arguments import add_cache
+from stepscope.cli.arguments import add_cache, budget_of
+from stepscope.cli.budget import within
 from stepscope.cli.output import complain, put
 from stepscope.cli.session import COMMANDS, ProfileSession
 from stepscope.cli.source import open_source
@@ -24,7 +25,9 @@ _FILES = {
     "op_log_path": "OpLogProto file (tfprof_log), likewise",
     "checkpoint_path": "accepted, as tfprof's scripts give it, and not read: tfprof shows no values either",
     "steps": "steps that count, such as 3-5,9 (default: all)",
+    "budget": "tokens of four characters that the answer may take; 0: no limit (default: no limit)",
 }
+_METAVARS = {"steps": "STEPS", "budget": "TOKENS"}
 _WHOLE = "; regular expressions that match whole names, joined by commas"
 _ABOUT = {
     "max_depth": "deepest level to show, the root being 1; in op and kernel, the number of the last row",
@@ -67,9 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_cache(parser, "keep the trace's columns in a cache file")
     for name, line in _FILES.items():
-        parser.add_argument(
-            *_spellings(name), dest=name, metavar="STEPS" if name == "steps" else "FILE", help=line
-        )
+        parser.add_argument(*_spellings(name), dest=name, metavar=_METAVARS.get(name, "FILE"), help=line)
     group = parser.add_argument_group("options of the views, in tfprof's spelling")
     for name in OPTIONS:
         more: dict[str, Any] = {"nargs": "?", "const": "true"} if name == "account_displayed_op_only" else {}
@@ -125,10 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     if "checkpoint_path" in files:
         complain("--checkpoint_path is not read: values of variables are not shown")
+    budget = budget_of(files.get("budget", "0"))
     session = ProfileSession(open_source(path, **more))
     as_json = "--json" in flags
     if command is not None:
-        put(session.run([command, *rest]), as_json=as_json)
+        put(within(session.run([command, *rest]), budget), as_json=as_json)
         return 0
     session.set(rest)
     from stepscope.cli.prompt import prompt

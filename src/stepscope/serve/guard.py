@@ -28,6 +28,8 @@ from stepscope.serve.types import API
 METHODS = ("GET", "HEAD", "POST")
 GRANT, ACCESS = "stepscope.grant", "stepscope.access"
 """Keys of a request's scope for its rights and the server's rules."""
+PROVEN = (f"/{API}share", f"/{API}ask")
+"""Addresses for other programs, which prove that they know the token and do not send it."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -181,11 +183,12 @@ class Guard:
         grants = [self.access.grant(offer, now) for offer in [*bearers(headers), None]]
         if place is not None:
             grants.append(self.access.grant_of_place(place, cookies(headers).get(self.cookie), now))
-        if scope["path"] == f"/{API}share":
+        if scope["path"] in PROVEN:
             port = (scope.get("server") or ("", None))[1]
             proofs = bearers(headers, login.PROOF)
             if any(self.access.proof_is_right(offer, headers["host"], port) for offer in proofs):
-                grants.append(Grant(changes=not self.access.read_only))
+                changes = scope["path"] == f"/{API}share" and not self.access.read_only
+                grants.append(Grant(changes=changes))
         return max(filter(None, grants), key=lambda grant: grant.changes, default=None)
 
     def refuse_token(self, scope: Scope, headers: Headers, ended: bool) -> Response:

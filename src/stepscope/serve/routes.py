@@ -53,7 +53,7 @@ MODULES = (
     "profiles.find", "profiles.summary", "profiles.outline", "profiles.draw", "profiles.levels",
     "profiles.event", "profiles.range", "profiles.spans", "profiles.tree", "profiles.kernels",
     "profiles.memory", "profiles.work", "profiles.waits", "profiles.compare", "profiles.history",
-    "profiles.job",
+    "profiles.job", "questions.asked",
 )  # fmt: skip
 """Modules with addresses. One is imported only when an address is not in those before it."""
 ROUTES: dict[str, Route] = {}

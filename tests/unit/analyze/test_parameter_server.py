@@ -16,7 +16,7 @@ from stepscope.analyze.parameter_server import (
     traffic,
 )
 from stepscope.analyze.ranks.job import Job
-from stepscope.cli.ranks import verdict
+from stepscope.serve.job_report import verdict
 from stepscope.trace.load import load_trace
 
 

@@ -15,11 +15,11 @@ from support.recordings import recorded
 
 import stepscope as ss
 from stepscope.cli import main
-from stepscope.cli.ranks import verdict
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.framing import frame
 from stepscope.events.processes import pid_namespace
 from stepscope.events.telemetry import END, FACTS, ROWS, Name, TelemetryRow, encoded, encoded_facts
+from stepscope.serve.job_report import verdict
 
 START = 1.7e9
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from stepscope.analyze.ranks.account import accounts_of, notes_of
-from stepscope.cli.ranks import verdict
 from stepscope.health import Verdict
 from stepscope.integrations.stepper import Stepper
 from stepscope.job import load_ranks
 from stepscope.record import Run
 from stepscope.record.clock import Clock
 from stepscope.serve.health import with_ranks
+from stepscope.serve.job_report import verdict
 from stepscope.serve.rank_frontier import frontier_answer
 from stepscope.store import Log
 from stepscope.store.ranks import Ranks, count_together

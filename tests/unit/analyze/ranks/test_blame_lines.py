@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from stepscope.cli.ranks import verdict
 from stepscope.job import load_ranks
+from stepscope.serve.job_report import verdict
 from stepscope.serve.profiles.job import answer_of
 
 GROUPS = [

@@ -14,9 +14,9 @@ from stepscope.analyze.ranks.joint import joint_collectives
 from stepscope.analyze.ranks.stragglers import find_stragglers
 from stepscope.analyze.ranks.waits import bandwidths, measure_waits, slow_groups
 from stepscope.analyze.ranks.what_if import what_if
-from stepscope.cli.ranks import verdict
 from stepscope.errors import EmptyTraceError
 from stepscope.job import load_ranks
+from stepscope.serve.job_report import verdict
 from stepscope.trace.load import load_trace
 
 

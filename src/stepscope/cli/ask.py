@@ -1,0 +1,89 @@
+"""``stepscope ask``: one question about runs and profiles, answered within a budget of tokens."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from stepscope.cli.arguments import add_budget, add_cache
+from stepscope.cli.output import Output, complain, put
+from stepscope.errors import UsageError
+from stepscope.files import writing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare a command for each question, with an option for each of its parameters."""
+    from stepscope.serve.questions.answer import BUDGET
+    from stepscope.serve.questions.declare import all_questions
+
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    commands = parser.add_subparsers(dest="question", metavar="QUESTION", title="questions", required=True)
+    for name, asked in all_questions().items():
+        command = commands.add_parser(name, help=asked.about, description=asked.about, allow_abbrev=False)
+        command.add_argument(
+            "place",
+            nargs="?",
+            default=".",
+            metavar="PLACE",
+            help="log directory, its URL, a profile, or the address of a running server (default: .)",
+        )
+        for key, about in asked.schema["properties"].items():
+            command.add_argument(
+                f"--{key}",
+                dest=f"given_{key}",
+                metavar=key.upper(),
+                help=described(about),
+                required=key in asked.schema.get("required", ()),
+            )
+        add_budget(command, BUDGET)
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+        )  # given here or before the question
+        command.add_argument("-o", "--output", metavar="FILE", help="write the picture of image to a file")
+        add_cache(command)
+
+
+def described(schema: dict[str, Any]) -> str:
+    """Return the help of a parameter."""
+    text = str(schema.get("description", ""))
+    words = [str(each) for each in schema.get("enum", ())]
+    text = f"{text}: {', '.join(words)}" if words else text
+    default = schema.get("default")
+    return (text + (f" (default: {default})" if default else "")).replace("%", "%%")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the answer.
+
+    Raises:
+        StepscopeError: It cannot be answered.
+        UsageError: A picture has nowhere to go.
+    """
+    from stepscope.serve.questions.asked import asked_of_server
+    from stepscope.serve.questions.declare import answered
+    from stepscope.serve.questions.desk import Desk
+
+    given = {
+        name.removeprefix("given_"): value
+        for name, value in vars(arguments).items()
+        if name.startswith("given_") and value is not None
+    }
+    if arguments.question == "image" and not arguments.output:
+        raise UsageError("image makes a picture: where to?", hint="-o picture.png")
+    if arguments.place.startswith(("http://", "https://")):
+        answer = asked_of_server(arguments.place, arguments.question, given, arguments.budget)
+    else:
+        desk = Desk(arguments.place, cache=arguments.cache)
+        try:
+            answer = answered(arguments.question, desk, given, arguments.budget)
+        finally:
+            desk.close()
+    if answer.image:
+        with writing("the picture", arguments.output):
+            Path(arguments.output).write_bytes(answer.image)
+        complain(f"written to {arguments.output}")
+    data = dataclasses.asdict(answer)
+    del data["image"]
+    put(Output(answer.text, data), as_json=arguments.json)

@@ -1,0 +1,61 @@
+"""``stepscope skill``: the skill for coding agents, printed or put where an agent looks for skills."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from stepscope.cli.output import complain, say
+from stepscope.errors import StepscopeError
+from stepscope.files import writing
+
+NAME = "SKILL.md"
+BUILT = Path(__file__).resolve().parents[1] / "skills" / "stepscope" / NAME
+"""In an installed package."""
+SOURCE = Path(__file__).resolve().parents[3] / "skills" / "stepscope" / NAME
+"""In a checkout."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--install",
+        nargs="?",
+        const=".claude/skills",
+        metavar="DIR",
+        help="write it below a folder of skills instead (default: .claude/skills)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the skill or its file as JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print or install the skill.
+
+    Raises:
+        StepscopeError: The package was built without it.
+        UsageError: The folder cannot be written.
+    """
+    text = skill()
+    if arguments.install is None:
+        say(json.dumps({"skill": text}) if arguments.json else text.rstrip("\n"))
+        return
+    path = Path(arguments.install) / "stepscope" / NAME
+    with writing("the skill", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if arguments.json:
+        say(json.dumps({"written": str(path)}))
+    else:
+        complain(f"written to {path}")
+
+
+def skill() -> str:
+    """Return the skill.
+
+    Raises:
+        StepscopeError: The package was built without it.
+    """
+    for path in (BUILT, SOURCE):
+        if path.is_file():
+            return path.read_text()
+    raise StepscopeError("this installation lacks the skill", hint="install stepscope from its wheel")

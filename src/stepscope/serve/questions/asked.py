@@ -1,0 +1,84 @@
+"""Asking a question, wherever the data lies: a directory, a store, or a server that follows one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from stepscope.errors import ServeError, StepscopeError
+from stepscope.serve.client import post
+from stepscope.serve.questions.answer import BUDGET, Answer
+from stepscope.serve.questions.declare import answered, question_of
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.reply import Refusal
+from stepscope.serve.routes import post as posted
+
+ANSWER_S = 120.0
+"""Seconds that a server is given for an answer: it may have to read a large profile first."""
+
+
+class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST api/v1/ask``."""
+
+    question: str
+    parameters: dict[str, Any] = {}
+    budget: int = BUDGET
+    """Tokens of four characters that the answer may take; 0: no limit."""
+
+
+@posted("ask", reads=True)
+def answer_of(desk: Desk, body: AskRequest) -> Answer:
+    """Answer a question within a budget of tokens."""
+    try:
+        return answered(body.question, desk, body.parameters, body.budget)
+    except StepscopeError as error:
+        raise Refusal(422, error.message, error.hint) from None
+
+
+def ask(
+    question: str, place: str | os.PathLike[str] = ".", *, budget: int = BUDGET, **parameters: Any
+) -> Answer:
+    """Answer a question about runs and profiles.
+
+    The answer prints as text; its ``lines`` and ``tables`` hold the same for programs.
+
+    Args:
+        question: ``runs``, ``run``, ``series``, ``findings``, ``explain_step``, ``operations``, ``ranks``,
+            ``compare``, ``changes``, ``profile``, ``text`` or ``image``.
+        place: A log directory, its URL in a store, a profile, or the address of a running server.
+        budget: Tokens of four characters that the answer may take; 0 for no limit.
+        parameters: Of the question; ``stepscope ask QUESTION --help`` lists them.
+
+    Raises:
+        UsageError: No such question, or a wrong parameter.
+        UnknownRunError: No such run.
+        UnknownTagError: No such tag.
+        LogDirectoryError: Nothing can be read there.
+        ServeError: The server does not answer, or refuses.
+    """
+    where = os.fspath(place)
+    if where.startswith(("http://", "https://")):
+        return asked_of_server(where, question, parameters, budget)
+    desk = Desk(where)
+    try:
+        return answered(question, desk, parameters, budget)
+    finally:
+        desk.close()
+
+
+def asked_of_server(address: str, question: str, parameters: dict[str, Any], budget: int) -> Answer:
+    """Have a server answer a question.
+
+    Raises:
+        ServeError: It does not answer, or refuses.
+    """
+    given = question_of(question).read(parameters)
+    message = {"question": question, "parameters": given, "budget": budget}
+    try:
+        return msgspec.convert(post(address, "ask", message, timeout_s=ANSWER_S), Answer)
+    except msgspec.ValidationError as error:
+        raise ServeError(
+            f"the server answers in another form: {error}", hint="it may be of another version of Stepscope"
+        ) from None

@@ -1,0 +1,242 @@
+"""Questions about curves: series reduced to few points, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from stepscope.errors import UnknownTagError, UsageError
+from stepscope.serve.questions.answer import Answer, Cell, Table
+from stepscope.serve.questions.declare import question
+from stepscope.serve.questions.desk import Desk, tags_of
+from stepscope.serve.questions.query import parse_query
+from stepscope.serve.questions.runs import Run, points_of, reported
+from stepscope.store import charts as charts_of
+from stepscope.store.nearest import hint_nearest
+from stepscope.text import number
+
+if TYPE_CHECKING:
+    from stepscope.store import StoredRun
+
+MOST_RUNS = 50
+"""Runs that one answer reads."""
+MOST_POINTS = 2000
+POINTS = 24
+"""Points of a curve if nothing else is asked for: enough for its shape in a hundred tokens."""
+Tags = Annotated[tuple[str, ...], Meta(description="tags, or patterns with *; default: the most telling")]
+First = Annotated[int | None, Meta(description="first step")]
+Last = Annotated[int | None, Meta(description="last step")]
+
+
+@question
+def series(
+    desk: Desk,
+    tags: Tags = (),
+    runs: Annotated[str, Meta(description="run query, as of runs; default: the newest run")] = "",
+    points: Annotated[int, Meta(ge=2, le=MOST_POINTS, description="points per curve")] = POINTS,
+    begin: First = None,
+    end: Last = None,
+) -> Answer:
+    """Show curves, each reduced to points that keep minimum, maximum, ends and onsets of findings."""
+    chosen, lines = chosen_runs(desk, runs)
+    rows: list[tuple[Cell, ...]] = []
+    known: dict[str, None] = {}
+    for stored in chosen[:MOST_RUNS]:
+        own = list(tags_of(stored))
+        known |= dict.fromkeys(own)
+        wanted = matching(tags, own) if tags else telling_tags(desk, own)
+        onsets = onsets_of(desk, stored) if len(chosen) <= 5 else {}
+        for tag in wanted:
+            step, value = points_of(stored.find(tag))
+            inside = np.ones(len(step), bool)
+            inside &= True if begin is None else step >= begin
+            inside &= True if end is None else step <= end
+            step, value = step[inside], value[inside]
+            if not len(step):
+                continue
+            at = thinned(step, value, points, keep=onsets.get(tag, ()))
+            curve = " ".join(f"{step[n]}:{number_text(value[n])}" for n in at)
+            finite = value[np.isfinite(value)]
+            low = float(finite.min()) if len(finite) else None
+            high = float(finite.max()) if len(finite) else None
+            rows.append((stored.name, tag, curve, low, high, len(step), len(step) - len(at)))
+    if not rows:
+        asked = ", ".join(tags) or "a series"
+        raise UnknownTagError(
+            f"no run has {asked:.200}", hint=hint_nearest(tags[0] if tags else "", list(known), "the tags")
+        )
+    lines.append(
+        "each curve is step:value; minimum, maximum, first, last and onsets of findings are among its points"
+    )
+    left = Table(
+        "curves",
+        ("run", "tag", "curve", "least", "greatest", "points", "left out"),
+        tuple(rows),
+        names=("run", "tag"),
+    )
+    return Answer("series", tuple(lines), (left,))
+
+
+def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
+    """Return the runs that a query matches, or the one with this name, or the newest; with a line about them.
+
+    Raises:
+        UnknownRunError: None matches.
+    """
+    every = {run.name: run for run in desk.runs()}
+    if not query or query in every:
+        return [desk.run(query)], []
+    asked, summaries = parse_query(query), desk.summaries()
+    found = [
+        every[name]
+        for name, each in summaries.items()
+        if asked.matches(each) and (asked.archived or not each.archived)
+    ]
+    if not found:
+        return [desk.run(query)], []
+    found.sort(key=lambda run: -run.written)
+    if len(found) > MOST_RUNS:
+        return found[:MOST_RUNS], [
+            f"{len(found):,} runs match; the {MOST_RUNS} newest are shown: name fewer in runs"
+        ]
+    return found, [f"{len(found)} runs match"]
+
+
+def matching(wanted: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return the tags that names or patterns with ``*`` match, in the order of the names."""
+    from fnmatch import fnmatchcase
+
+    found: dict[str, None] = {}
+    for name in wanted:
+        exact = [tag for tag in known if tag == name]
+        ends = [tag for tag in known if tag.endswith(f"/{name}")]
+        found |= dict.fromkeys(
+            exact or [tag for tag in known if "*" in name and fnmatchcase(tag, name)] or ends
+        )
+    return list(found)
+
+
+def telling_tags(desk: Desk, known: Sequence[str]) -> list[str]:
+    """Return the tags of a run that a person looks at first."""
+    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    ordered = [line.tag for chart in charts for line in chart.lines]
+    return [tag for tag in dict.fromkeys([*ordered, *known]) if tag in known][:6]
+
+
+def onsets_of(desk: Desk, run: StoredRun) -> dict[str, list[int]]:
+    """Return the steps since which findings hold, by tag."""
+    found: dict[str, list[int]] = {}
+    for each in reported(desk, run).verdict.findings:
+        if each.since is not None:
+            found.setdefault(each.tag, []).append(int(each.since))
+    return found
+
+
+def thinned(step: NDArray[Any], value: NDArray[Any], count: int, *, keep: Sequence[int] = ()) -> list[int]:
+    """Return the rows of a curve that are kept: its shape in about ``count`` points.
+
+    First, last, least, greatest and the first non-finite value are always kept, and the points at onsets. The
+    others are chosen by largest triangles (Steinarsson 2013), bucket by bucket.
+
+    Args:
+        step: Ascending.
+        value: As many.
+        count: Points to return; more if more must be kept.
+        keep: Steps of onsets.
+    """
+    size = len(step)
+    if size <= count:
+        return list(range(size))
+    finite = np.isfinite(value)
+    rows = {0, size - 1, *np.searchsorted(step, [at for at in keep if step[0] <= at <= step[-1]]).tolist()}
+    if finite.any():
+        shown = np.flatnonzero(finite)
+        rows |= {int(shown[value[shown].argmin()]), int(shown[value[shown].argmax()])}
+    if not finite.all():
+        rows.add(int(np.flatnonzero(~finite)[0]))
+    left = count - len(rows)
+    if left > 0:
+        rows |= set(_triangles(step, value, left, finite))
+    return sorted(rows)
+
+
+def _triangles(step: NDArray[Any], value: NDArray[Any], count: int, finite: NDArray[np.bool_]) -> list[int]:
+    x, y = step.astype(np.float64), np.where(finite, value, np.nan)
+    edges = np.linspace(1, len(x) - 1, count + 1).astype(int)
+    chosen, last = [], 0
+    for low, high in pairwise(edges.tolist()):
+        inside = np.arange(low, high)
+        inside = inside[finite[inside]]
+        if not len(inside):
+            continue
+        following = y[high : high + max(1, high - low)]
+        ahead = float(np.nanmean(following)) if np.isfinite(following).any() else float(y[inside[-1]])
+        end = x[min(high, len(x) - 1)]
+        before = y[last] if np.isfinite(y[last]) else y[inside[0]]
+        area = np.abs((x[last] - end) * (y[inside] - before) - (x[last] - x[inside]) * (ahead - before))
+        last = int(inside[area.argmax()])
+        chosen.append(last)
+    return chosen
+
+
+def number_text(value: float) -> str:
+    """Return a number with four digits, as programs read it."""
+    return f"{value:.4g}"
+
+
+@question
+def image(
+    desk: Desk,
+    run: Run = "",
+    tag: Annotated[str, Meta(description="tag of a recorded picture, or of a series, drawn as a chart")] = "",
+    step: Annotated[int | None, Meta(description="of a picture: the newest at or before it")] = None,
+    runs: Annotated[str, Meta(description="run query: draw the series of several runs")] = "",
+    scale: Annotated[Literal["linear", "log"], Meta(description="of a chart's values")] = "linear",
+) -> Answer:
+    """Return a recorded picture, or a chart of a series, as PNG."""
+    from stepscope.serve.questions import picture
+
+    chosen = chosen_runs(desk, runs)[0] if runs else [desk.run(run)]
+    stored = chosen[0]
+    pictures = [each.tag for each in stored.records() if each.kind == "image"]
+    if tag in pictures or (not tag and pictures and not tags_of(stored)):
+        name = tag or pictures[0]
+        values = [(int(at), one, row) for one in stored.record(name) for row, at in enumerate(one.step)]
+        before = [each for each in values if step is None or each[0] <= step]
+        if not before:
+            raise UsageError(
+                f"no picture of {name!r:.80} at or before step {step}", hint=f"the first is of {values[0][0]}"
+            )
+        at, found, row = max(before, key=lambda each: each[0])
+        shown = found[row]
+        size = f"{shown.width} by {shown.height}"
+        line = f"{name} of {stored.name} at step {at}, {size}; {len(values)} are recorded"
+        return Answer("image", (line,), image=picture.png_of(shown.blobs[0].data))
+    own = list(tags_of(stored))
+    wanted = matching([tag], own) if tag else telling_tags(desk, own)[:1]
+    if not wanted:
+        raise UnknownTagError(
+            f"run {stored.name!r} has no picture or series {tag!r:.80}",
+            hint=hint_nearest(tag, [*pictures, *own], "its tags"),
+        )
+    curves = []
+    for each in chosen[: picture.MOST_LINES]:
+        for name in wanted[:1] if len(chosen) > 1 else wanted[: picture.MOST_LINES]:
+            if name not in tags_of(each):
+                continue
+            steps, value = points_of(each.find(name))
+            rows = thinned(steps, value, 600)
+            label = each.name if len(chosen) > 1 else name
+            curves.append(picture.Curve(label, steps[rows].astype(float), value[rows]))
+    title = wanted[0] if len(chosen) > 1 else stored.name
+    lines = [f"chart of {', '.join(wanted[:4])} over the steps: {len(curves)} lines"]
+    for curve in curves:
+        good = curve.value[np.isfinite(curve.value)]
+        if len(good):
+            lines.append(f"{curve.label}: {number(float(good[0]))} to {number(float(good[-1]))}")
+    return Answer("image", tuple(lines), image=picture.chart(title, curves, log=scale == "log"))

@@ -1,0 +1,146 @@
+"""Questions: each is declared once, by a decorator on the function that answers it.
+
+The command line, ``ss.ask``, the HTTP interface and the MCP server read its parameters and its description
+from here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from stepscope.errors import UsageError
+from stepscope.serve.questions.answer import BUDGET, Answer, fitted
+from stepscope.serve.questions.desk import Desk, translated
+from stepscope.store.nearest import hint_nearest
+
+MODULES = ("runs", "curves", "steps", "groups", "job")
+QUESTIONS: dict[str, Question] = {}
+"""By name, of the modules imported so far."""
+Handler = TypeVar("Handler", bound=Callable[..., Answer])
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes:
+        name: As users type it.
+        about: One line.
+        handler: Answers; its first argument is the desk.
+        parameters: A struct with a field for each further argument.
+    """
+
+    name: str
+    about: str
+    handler: Callable[..., Answer]
+    parameters: type[msgspec.Struct]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the parameters."""
+        schema = msgspec.json.schema(self.parameters)
+        found: dict[str, Any] = schema["$defs"][self.parameters.__name__]
+        return {
+            "type": "object",
+            **{name: found[name] for name in ("properties", "required") if found.get(name)},
+        }
+
+    def read(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments for the handler.
+
+        Args:
+            given: Values or texts by name; a text for several is separated by commas.
+
+        Raises:
+            UsageError: One is unknown, missing or wrong.
+        """
+        properties = self.schema["properties"]
+        for name in given:
+            if name not in properties:
+                raise UsageError(
+                    f"{self.name} has no parameter {name!r:.60}",
+                    hint=hint_nearest(name, list(properties), "its parameters"),
+                )
+        values = {
+            name: _several(value) if properties[name].get("type") == "array" else value
+            for name, value in given.items()
+            if value is not None
+        }
+        try:
+            made = msgspec.convert(values, self.parameters, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{self.name}: {error}", hint=f"stepscope ask {self.name} --help") from None
+        return msgspec.structs.asdict(made)
+
+
+def _several(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            return [value]
+    return [part for part in value.split(",") if part]
+
+
+def declared(handler: Callable[..., Answer]) -> Question:
+    """Return the question of a function: its name, the first line of its docstring, its arguments."""
+    hints = get_type_hints(handler, include_extras=True)
+    _, *arguments = inspect.signature(handler).parameters.values()
+    fields = [
+        (each.name, hints[each.name])
+        if each.default is inspect.Parameter.empty
+        else (each.name, hints[each.name], each.default)
+        for each in arguments
+    ]
+    name = handler.__name__
+    struct = msgspec.defstruct(name.title().replace("_", ""), fields, frozen=True, kw_only=True)
+    about = (handler.__doc__ or "").strip().partition("\n")[0]
+    return Question(name, about, handler, struct)
+
+
+def question(handler: Handler) -> Handler:
+    """Declare a question by its function."""
+    QUESTIONS[handler.__name__] = declared(handler)
+    return handler
+
+
+def all_questions() -> dict[str, Question]:
+    """Return every question by its name."""
+    for name in MODULES:
+        import_module(f"stepscope.serve.questions.{name}")
+    return QUESTIONS
+
+
+def question_of(name: str) -> Question:
+    """Return a question by its name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = all_questions().get(name)
+    if found is None:
+        raise UsageError(
+            f"no question {name!r:.60}", hint=hint_nearest(name, list(QUESTIONS), "the questions")
+        )
+    return found
+
+
+def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDGET) -> Answer:
+    """Answer a question within a budget.
+
+    Raises:
+        StepscopeError: It cannot be answered.
+    """
+    asked = question_of(name)
+    values = asked.read(given)
+    desk.refresh()
+    with translated():
+        return fitted(asked.handler(desk, **values), budget)

@@ -1,0 +1,321 @@
+"""Questions about several runs: what differs between two groups, and whether it is more than their spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from stepscope.analyze.importance import importances
+from stepscope.analyze.rank_test import LEVEL, rank_test
+from stepscope.errors import UsageError
+from stepscope.serve.questions.answer import Answer, Cell, Table
+from stepscope.serve.questions.curves import chosen_runs, matching
+from stepscope.serve.questions.declare import question
+from stepscope.serve.questions.desk import Desk, tags_of
+from stepscope.serve.questions.query import config_text, flatten
+from stepscope.serve.questions.runs import last_point, points_of, reported
+from stepscope.serve.questions.steps import timed_of
+from stepscope.store import charts as charts_of
+from stepscope.text import number, share
+
+if TYPE_CHECKING:
+    from stepscope.names.telling import Chart
+    from stepscope.store import StoredRun
+
+LEAST_PLACES = 8
+"""Places at which both sides are known; fewer show nothing, as on the page."""
+LEAST_RATIO = 0.01
+"""A difference of less than this part of A is none, as on the page."""
+PLACES = 64
+"""Places of the last half of the shared steps at which sides are compared."""
+MOST_TAGS = 60
+SET = ("schedule", "counter", "bytes")
+"""Kinds of series that are set rather than found, or that only count."""
+MOST_JUDGED = 4
+"""Runs of a side whose findings are compared."""
+Floats = NDArray[np.float64]
+
+
+@question
+def compare(
+    desk: Desk,
+    a: Annotated[
+        str, Meta(description="a run or a run query; default with b: which settings matter over all runs")
+    ] = "",
+    b: Annotated[str, Meta(description="another run or query")] = "",
+    metric: Annotated[str, Meta(description="tag that matters; default: the most telling")] = "",
+) -> Answer:
+    """Compare two runs or groups: settings, curves, time, findings, and whether it exceeds the spread."""
+    if not a and not b:
+        return _settings_that_matter(desk, metric)
+    if not a or not b:
+        raise UsageError(
+            "compare needs two sides", hint="compare a=RUN b=RUN, or neither for the settings that matter"
+        )
+    sides = [chosen_runs(desk, each)[0] for each in (a, b)]
+    if {run.name for run in sides[0]} == {run.name for run in sides[1]}:
+        raise UsageError(
+            "both sides are the same runs", hint="name two runs, or two queries such as lr:0.1 and lr:0.01"
+        )
+    lines = [
+        f"{name}: {side[0].name}" if len(side) == 1 else f"{name}: {len(side)} runs that match {query}"
+        for name, side, query in zip("AB", sides, (a, b), strict=True)
+    ]
+    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    told, curves = _curves(sides, charts, metric)
+    lines += told
+    said, times = _times(sides)
+    lines += said
+    tables = [_settings(sides), curves, times, _findings(desk, sides)]
+    settings = tables[0].rows
+    lines.insert(2, f"{len(settings)} settings differ" if settings else "no recorded setting differs")
+    return Answer("compare", tuple(lines), tuple(each for each in tables if each.rows))
+
+
+def _settings(sides: Sequence[Sequence[StoredRun]]) -> Table:
+    flats = [[flatten(run.info.config) for run in side] for side in sides]
+    rows: list[tuple[Cell, ...]] = []
+    for key in dict.fromkeys(key for side in flats for flat in side for key in flat):
+        values = [
+            sorted({str(config_text(flat[key])) if key in flat else "not set" for flat in side})
+            for side in flats
+        ]
+        if values[0] != values[1]:
+            rows.append((key, *(", ".join(each) for each in values)))
+    return Table("settings", ("setting", "A", "B"), tuple(rows), names=("setting",))
+
+
+def _curves(
+    sides: Sequence[Sequence[StoredRun]], charts: Sequence[Chart], metric: str
+) -> tuple[list[str], Table]:
+    kinds = {line.tag: chart for chart in charts for line in chart.lines}
+    known = [set().union(*(tags_of(run) for run in side)) for side in sides]
+    shared = known[0] & known[1]
+    ordered = [tag for tag in kinds if tag in shared] + sorted(shared - kinds.keys())
+    if metric:
+        first = matching([metric], ordered)
+        if not first:
+            from stepscope.errors import UnknownTagError
+            from stepscope.store.nearest import hint_nearest
+
+            raise UnknownTagError(
+                f"not both sides have {metric!r:.80}", hint=hint_nearest(metric, ordered, "the tags of both")
+            )
+        ordered = [*first, *(tag for tag in ordered if tag not in first)]
+    rows: list[tuple[Cell, ...]] = []
+    lines: list[str] = []
+    for tag in ordered[:MOST_TAGS]:
+        chart = kinds.get(tag)
+        means = [[_mean_at(run, tag) for run in side] for side in sides]
+        found = _difference(means)
+        if found is None:
+            continue
+        mean_a, mean_b, verdict, why, p_value = found
+        better = None if chart is None else chart.lower_is_better
+        if verdict == "differs" and better is not None:
+            verdict = "B is better" if (mean_b < mean_a) == better else "A is better"
+        rows.append((tag, mean_a, mean_b, mean_b - mean_a, verdict, why, p_value))
+        if len(lines) < 4 and (verdict not in ("same", "cannot tell") or tag == ordered[0]):
+            set_by_user = chart is not None and chart.kind in SET
+            if not set_by_user or tag == ordered[0]:
+                ratio = f" ({(mean_b - mean_a) / abs(mean_a):+.1%})" if mean_a else ""
+                lines.append(f"{tag}: {number(mean_a)} in A, {number(mean_b)} in B{ratio}: {verdict}, {why}")
+    heads = ("tag", "A", "B", "B - A", "verdict", "because", "p")
+    return lines, Table(
+        "curves over the last half of the shared steps", heads, tuple(rows), len(shared), names=("tag",)
+    )
+
+
+def _mean_at(run: StoredRun, tag: str) -> tuple[Floats, Floats] | None:
+    if tag not in tags_of(run):
+        return None
+    step, value = points_of(run.find(tag))
+    good = np.isfinite(value)
+    if not good.any():
+        return None
+    step, value = step[good], value[good]
+    newest = np.append(step[1:] != step[:-1], True)
+    return step[newest].astype(float), value[newest]
+
+
+def _difference(
+    means: Sequence[Sequence[tuple[Floats, Floats] | None]],
+) -> tuple[float, float, str, str, float | None] | None:
+    """Return the means of both sides over the last half of their shared steps, and whether they differ.
+
+    Between groups the difference must exceed two standard errors; between two runs one must lie above the
+    other at every place.
+    """
+    known = [[each for each in side if each is not None] for side in means]
+    if not known[0] or not known[1]:
+        return None
+    begin = max(step[0] for side in known for step, _ in side)
+    end = min(step[-1] for side in known for step, _ in side)
+    if end < begin:
+        ends = [float(np.mean([value[-1] for _, value in side])) for side in known]
+        return ends[0], ends[1], "cannot tell", "they share no steps", None
+    middle = begin + (end - begin) / 2
+    recorded = min(int(((step >= middle) & (step <= end)).sum()) for side in known for step, _ in side)
+    places = np.linspace(middle, end, max(1, min(PLACES, recorded)))
+    tables = [np.array([np.interp(places, step, value) for step, value in side]) for side in known]
+    mean_a, mean_b = (float(table.mean()) for table in tables)
+    sizes = [len(table) for table in tables]
+    p_value = None
+    if min(sizes) >= 2:
+        of_runs = [table.mean(axis=1) for table in tables]
+        error = float(np.sqrt(sum(each.var(ddof=1) / len(each) for each in of_runs)))
+        p_value = rank_test(of_runs[0], of_runs[1]).p_value
+        runs = f"{sizes[0]} and {sizes[1]} runs"
+        if abs(mean_b - mean_a) <= 2 * error:
+            return mean_a, mean_b, "same", f"within two standard errors of {runs}", p_value
+        if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
+            return mean_a, mean_b, "same", "less than 1 %", p_value
+        return mean_a, mean_b, "differs", f"more than two standard errors of {runs}", p_value
+    if len(places) < LEAST_PLACES:
+        return mean_a, mean_b, "cannot tell", f"only {len(places)} shared points", None
+    gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)
+    one = "one run per side, so other seeds may differ" if max(sizes) == 1 else "one side is a single run"
+    if not ((gap > 0).all() or (gap < 0).all()):
+        return mean_a, mean_b, "same", "the curves cross", None
+    if mean_a and abs(mean_b - mean_a) < LEAST_RATIO * abs(mean_a):
+        return mean_a, mean_b, "same", "less than 1 %", None
+    side = "above" if gap[0] > 0 else "below"
+    return mean_a, mean_b, "differs", f"B {side} A at all {len(places)} places; {one}", None
+
+
+def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
+    """Return how long steps and stages take on both sides, by a test of all their steps."""
+    timed: list[dict[str, list[Floats]]] = []
+    for side in sides:
+        found: dict[str, list[Floats]] = {}
+        for run in side[:MOST_JUDGED]:
+            for each in timed_of(run):
+                found.setdefault(each.name, []).append(each.ms)
+        timed.append(found)
+    rows: list[tuple[Cell, ...]] = []
+    lines: list[str] = []
+    for name in timed[0]:
+        if name not in timed[1]:
+            continue
+        a, b = (np.concatenate(each[name]) for each in timed)
+        test = rank_test(a, b)
+        median_a, median_b = float(np.median(a)), float(np.median(b))
+        verdict = "same or unclear"
+        if test.p_value <= LEVEL and abs(median_b - median_a) >= LEAST_RATIO * abs(median_a):
+            verdict = "B is slower" if test.shift > 0 else "B is faster"
+        rows.append((name, median_a, median_b, median_b - median_a, verdict, test.p_value))
+        if not lines:
+            lines.append(
+                f"{name}: {number(median_a)} ms in A, {number(median_b)} ms in B: {verdict} "
+                f"({len(a):,} and {len(b):,} steps, p = {test.p_value:.2g})"
+            )
+    rates = [[rate for run in side if (rate := run.steps_per_second)] for side in sides]
+    if not rows and rates[0] and rates[1]:
+        a_rate, b_rate = (float(np.median(each)) for each in rates)
+        lines.append(f"{number(a_rate)} steps per second in A, {number(b_rate)} in B")
+    return lines, Table("times of steps", ("stage", "A ms", "B ms", "B - A ms", "verdict", "p"), tuple(rows))
+
+
+def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
+    found: list[dict[str, tuple[str, str]]] = []
+    for side in sides:
+        rules: dict[str, tuple[str, str]] = {}
+        for run in side[:MOST_JUDGED]:
+            for each in reported(desk, run).verdict.findings:
+                rules.setdefault(each.rule, (each.severity, each.summary))
+        found.append(rules)
+    rows = [
+        (side, rule, severity, summary)
+        for side, own, other in (("A", found[0], found[1]), ("B", found[1], found[0]))
+        for rule, (severity, summary) in own.items()
+        if rule not in other
+    ]
+    return Table("findings of one side alone", ("side", "rule", "severity", "finding"), tuple(rows))
+
+
+def _settings_that_matter(desk: Desk, metric: str) -> Answer:
+    """Return how much of a metric goes with each setting, over all runs."""
+    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    summaries = [each for each in desk.summaries().values() if not each.archived]
+    runs = {run.name: run for run in desk.runs()}
+    tag = metric or _judged_by(charts)
+    if not tag:
+        raise UsageError("which metric? No loss or score is recorded", hint="compare metric=TAG")
+    chart = next((each for each in charts if any(line.tag == tag for line in each.lines)), None)
+    known = []
+    for each in summaries:
+        point = last_point(runs[each.name], tag)
+        if point is not None and np.isfinite(point.value):
+            known.append((each, float(point.value)))
+    if not known:
+        from stepscope.errors import UnknownTagError
+        from stepscope.store.nearest import hint_nearest
+
+        tags = [line.tag for one in charts for line in one.lines]
+        raise UnknownTagError(f"no run has {tag!r:.80}", hint=hint_nearest(tag, tags, "the tags"))
+    found = importances([flatten(each.config) for each, _ in known], [value for _, value in known])
+    lower = chart.lower_is_better if chart is not None else None
+    lines = [f"the last {tag} of {found.runs} runs, by their settings"]
+    told = [one for one in found.settings if one.told]
+    if told:
+        for one in told[:4]:
+            groups = one.groups if lower is not False else one.groups[::-1]
+            best = (
+                f"; best with {groups[0][0]} (median {number(groups[0][2])} of {groups[0][1]} runs)"
+                if lower is not None
+                else ""
+            )
+            part, chance = share(one.share), share(found.chance)
+            lines.append(f"{one.key} matters: {part} of the ranks' variance, chance reaches {chance}{best}")
+    elif found.chance is None:
+        reasons = {one.reason for one in found.settings}
+        lines.append(
+            f"which setting matters cannot be told: {'; '.join(sorted(reasons)) or 'no setting is recorded'}"
+        )
+    else:
+        lines.append(f"no setting is beyond chance, which reaches {share(found.chance)}")
+    rows = tuple(
+        (
+            one.key,
+            one.share,
+            "beyond chance" if one.told else (one.reason or "within chance"),
+            one.correlation,
+            "; ".join(f"{label}: {number(median)} ({count})" for label, count, median in one.groups),
+        )
+        for one in found.settings
+    )
+    best_runs = sorted(known, key=lambda pair: pair[1], reverse=lower is False)[:5]
+    settings = [one.key for one in found.settings if not one.reason][:5]
+    heads = ("run", tag, *settings)
+    best_rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (each.name, value, *(config_text(flatten(each.config).get(key)) for key in settings))
+        for each, value in best_runs
+    )
+    return Answer(
+        "compare",
+        tuple(lines),
+        (
+            Table(
+                "settings",
+                ("setting", "share", "verdict", "rank correlation", f"median {tag} (runs)"),
+                rows,
+                names=("setting",),
+            ),
+            *([Table("best runs", heads, best_rows, names=("run",))] if lower is not None else []),
+        ),
+    )
+
+
+def _judged_by(charts: Sequence[Chart]) -> str:
+    """Return the tag by which runs are judged: of the evaluation if there is one, else the most telling."""
+    learning = [each for each in charts if each.tier == "learning" and each.lower_is_better is not None]
+    evaluated = _lines(learning, ("eval", "test"))
+    return next(evaluated, next(_lines(learning, (None, "train")), ""))
+
+
+def _lines(charts: Sequence[Chart], splits: Sequence[Any]) -> Iterator[str]:
+    return (line.tag for chart in charts for line in chart.lines if line.split in splits)

@@ -1,0 +1,68 @@
+"""The question about the ranks of a job: who waits for whom, why, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from stepscope.errors import NoEventFilesError, UsageError
+from stepscope.serve.job_report import text_of, verdict
+from stepscope.serve.questions.answer import Answer, Cell, Table
+from stepscope.serve.questions.declare import question
+from stepscope.serve.questions.desk import Desk
+
+
+@question
+def ranks(
+    desk: Desk,
+    run: Annotated[str, Meta(description="name of a run; default: the newest that has ranks")] = "",
+    folder: Annotated[
+        str, Meta(description="folder of the ranks' profiles or dumps, from the directory")
+    ] = "",
+) -> Answer:
+    """Say which rank of a job is slow or stuck, in which stage and line, and what it costs."""
+    from stepscope.analyze.health.slow_rank import slow_ranks
+    from stepscope.job import load_ranks
+
+    place = _place(desk, run, folder)
+    job = load_ranks(place, cache=desk.backend.cache)
+    lines = [verdict(job)]
+    tables: list[Table] = []
+    if job.accounts and job.hang is None and not job.stuck:
+        found, _ = slow_ranks(job.accounts, hosts=job.hosts, walls={})
+        found.sort(key=lambda each: -each.values.get("gpu_seconds_lost", 0.0))
+        lines += [f"{each.severity} {each.rule}: {each.summary}; do: {each.action}" for each in found]
+    if job.blame:
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (each.rank, each.wait_caused_ns / 1e6, f"{each.share:.1%}", each.cause, each.name, each.line)
+            for each in job.blame
+        )
+        heads = ("rank", "caused ms of waiting", "share", "while it was", "in", "line")
+        tables.append(Table("causes of waiting", heads, rows, names=("line",)))
+    told = [line for line in text_of(job)[1:] if line]
+    tables.append(Table("lines of the report", (), tuple((line,) for line in told)))
+    lines += job.notes
+    return Answer("ranks", tuple(dict.fromkeys(lines)), tuple(each for each in tables if each.rows))
+
+
+def _place(desk: Desk, run: str, folder: str) -> Path:
+    """Return the directory that holds what was recorded of the ranks.
+
+    Raises:
+        UsageError: It lies outside the log directory.
+    """
+    root = desk.log.path.resolve()
+    if folder:
+        place = (root / folder).resolve()
+        if not place.is_relative_to(root):
+            raise UsageError(f"{folder!r:.80} is not in the directory", hint="name a folder below it")
+        return place
+    if run:
+        return desk.directory(desk.run(run))
+    try:
+        several = [each for each in desk.runs() if each.ranks.count() > 1]
+    except NoEventFilesError:
+        several = []
+    return desk.directory(max(several, key=lambda each: each.written)) if several else root

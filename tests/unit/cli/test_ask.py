@@ -1,0 +1,122 @@
+"""The same questions on the command line, in Python and over HTTP; the skill's commands run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+from support.everything import PROFILE, write_all
+from support.recordings import recorded
+
+import stepscope as ss
+from stepscope.cli import main
+from stepscope.cli.skill import skill
+from stepscope.errors import ServeError
+from stepscope.serve import Server
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("ask") / "logs"
+    place.mkdir()
+    write_all(place)
+    shutil.copy(recorded("traces/kineto/resnet50_v100_workers0.json.gz"), place)
+    return place
+
+
+def test_the_command_and_python_answer_alike(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--query", "run:a,b", "--sort", "name", "--columns", "lr,train/loss"]
+    assert main(["ask", "runs", str(logs), *given]) == 0
+    text = capsys.readouterr().out
+    answer = ss.ask("runs", logs, query="run:a,b", sort="name", columns=("lr", "train/loss"))
+    age = re.compile(r"\d+ \w+ ago")
+    assert age.sub("", answer.text) == age.sub("", text)
+    assert [(row[0], row[4]) for row in answer.tables[0].rows] == [("a", 1.0), ("b", 1.5)]
+    assert main(["ask", "runs", str(logs), "--json", "--budget", "100"]) == 0
+    assert json.loads(capsys.readouterr().out)["question"] == "runs"
+
+
+def test_a_server_answers_with_a_proof_of_the_token(logs: Path) -> None:
+    local = ss.ask("findings", logs, run="a")
+    with Server(logs, port=0, cache=False) as server:
+        address = server.url.partition("?")[0]
+        assert ss.ask("findings", address, run="a") == local
+        with pytest.raises(ServeError, match="no run 'nope'"):
+            ss.ask("run", address, run="nope")
+        link = server.url
+    with pytest.raises(ServeError, match="no server answers at 127"):
+        ss.ask("runs", link)
+
+
+def test_a_server_that_is_none_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    assert main(["ask", "runs", f"http://127.0.0.1:{port}/"]) == 1
+    error, hint = capsys.readouterr().err.strip().split("\n")
+    assert error.startswith("no server answers at")
+    assert hint.startswith("hint: ")
+
+
+def test_a_picture_is_written(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "loss.png"
+    assert main(["ask", "image", str(logs), "--run", "a", "--tag", "train/loss", "-o", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert main(["ask", "image", str(logs)]) == 1
+    assert "where to?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ls", "{logs}"], "left out: "),
+        (["ls", "{logs}", "--json"], '"left_out"'),
+        (["advise", "{logs}", "--run", "a", "-v"], "left out: "),
+        (["ranks", "{logs}/job", "-v"], "left out: "),
+        (["profile", "op", "{logs}/{profile}"], "left out: "),
+        (["profile", "op", "{logs}/{profile}", "--json"], '"left_out"'),
+    ],
+)
+def test_other_commands_keep_a_budget(words: list[str], told: str, logs: Path, capsys) -> None:
+    given = [word.format(logs=logs, profile=PROFILE) for word in words]
+    assert main([*given, "--budget", "60"]) == 0
+    text = capsys.readouterr().out
+    assert len(text) <= 4 * 60 + 1
+    assert told in text
+    assert main([*given, "--budget", "10"]) in (1, 2)
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", skill(), re.DOTALL)
+    return [line for block in blocks for line in block.strip().splitlines()]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_of_the_skill_runs(command: str, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"LOGDIR/RUN": str(logs / "a"), "LOGDIR": str(logs), "RUN": "a", "OTHER": "b"}
+    names |= {"NEW.json.gz": PROFILE, "OLD.json.gz": PROFILE}
+    words = [names.get(word, word) for word in shlex.split(command)[1:]]
+    if words[0] == "capture":
+        words += ["--wait", "0"]
+    if words[1] in ("ranks", "explain_step"):
+        words[words.index("a")] = "job"
+    assert main(words) == 0, capsys.readouterr().err
+
+
+def test_the_code_of_the_skill_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", skill(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"loader": range(20), "train": float})
+    assert ss.ask("run", tmp_path / "logs").lines[0].startswith("try-1: finished, step 19 of 1,000")
+
+
+def test_the_skill_is_installed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["skill", "--install", str(tmp_path)]) == 0
+    assert (tmp_path / "stepscope" / "SKILL.md").read_text() == skill()
+    assert main(["skill"]) == 0
+    assert capsys.readouterr().out.strip() == skill().strip()
