@@ -1,4 +1,4 @@
-"""Where the code of this process lies, so that a profile's reader can tell the user's own from the rest.
+"""The places of this process's code, so that a profile's reader can tell the user's own from the rest.
 
 A profile names files in short: by their path within a folder of packages, or by their name alone. Whose they
 are is then decided by where they lie here, while the process still runs.

@@ -30,7 +30,7 @@ them, are not the same."""
 
 @dataclass(frozen=True)
 class Places:
-    """Where the code of a recorded process lay.
+    """The places of a recorded process's code.
 
     Attributes:
         folders: Of the standard library and of installed packages, each with a slash at its end.
