@@ -258,6 +258,12 @@ class Sampled:
         """Return file and function of a frame, without the line that runs."""
         return function_of(self.samples.frames[frame])
 
+    def innermost(self, frames: re.Pattern[str]) -> Spans:
+        """Return the time in which the innermost frame is one of some frames, by its text."""
+        chosen = [bool(frames.search(text)) for text in self.samples.frames]
+        ends = [bool(stack) and chosen[stack[-1]] for stack in self.samples.stacks]
+        return self._where(np.array([*ends, False], bool)[self.samples.stack])
+
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing if they were seen too rarely."""
         found = chosen[self.samples.stack]
@@ -295,8 +301,27 @@ class Sampled:
         for frame in np.argsort(-total, kind="stable")[:most].tolist():
             line = line_of(self._frames.shown(samples.frames[frame]))
             if total[frame] > 0 and line is not None:
-                found.append(Share(line, int(total[frame]), int(count[frame]), ""))
+                mine = chosen[inner[chosen] == frame]
+                called = self._called(frame, samples.stack[mine], covered[mine])
+                found.append(Share(line, int(total[frame]), int(count[frame]), "", called))
         return found
+
+    def _called(self, frame: int, stacks: Ints, covered: Ints) -> str:
+        """Return the function that a line called for most of some time, "" if there is none.
+
+        Args:
+            frame: The line.
+            stacks: The stacks of the samples.
+            covered: Their times.
+        """
+        time_ns: dict[str, int] = {}
+        for stack, length in zip(stacks.tolist(), covered.tolist(), strict=True):
+            frames = self.samples.stacks[stack]
+            at = len(frames) - 1 - frames[::-1].index(frame)
+            name = _callee(self.samples.frames[frames[at + 1]]) if at + 1 < len(frames) else ""
+            time_ns[name] = time_ns.get(name, 0) + length
+        first = max(time_ns, key=lambda name: time_ns[name])
+        return first if 2 * time_ns[first] >= sum(time_ns.values()) else ""
 
     def worker_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
         """Return the user's lines that loader workers ran in some time, summed over them, most time first."""
@@ -308,6 +333,14 @@ class Sampled:
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         return Spans.of(self.start_ns[chosen], self.samples.end_ns[chosen])
+
+
+def _callee(text: str) -> str:
+    """Return the name of a called function, by its frame or by the line that calls it."""
+    if text.startswith("<call of "):
+        return text.removeprefix("<call of ").removesuffix(">")
+    line = line_of(text)
+    return "" if line is None or line.function.startswith("<") else line.function
 
 
 def _summed(every: Iterable[Samples], spans: Spans, most: int) -> list[Share]:

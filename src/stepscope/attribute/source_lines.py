@@ -31,6 +31,8 @@ class Share:
     rows: int
     name: str
     """As recorded, for a search."""
+    calls: str = ""
+    """The function in which most of that time passed, if stacks were sampled and the line called one."""
 
 
 MOST_LINES = 8

@@ -104,9 +104,14 @@ def samples_of(trace: Trace, rank: int) -> Samples | None:
             continue
         document = _read(path)
         samples = None if document is None else _joined(trace, rank, document)
-        if samples is not None and (not found or samples.lane == found[0].lane):
+        if samples is not None:
             found.append(samples)
-    return one_after_another(found) if found else None
+    if not found:
+        return None
+    # A thread whose name was not recorded each time has several lanes: one is judged, that of most captures.
+    lanes = [one.lane for one in found]
+    lane = max(lanes, key=lanes.count)
+    return one_after_another([one for one in found if one.lane == lane])
 
 
 def one_after_another(captures: Sequence[Samples]) -> Samples:

@@ -94,7 +94,7 @@ def test_the_summary_of_a_file_is_whole_or_not_there(profile, tmp_path, capsys):
 def test_for_people(profile, capsys):
     assert main(["glance", str(profile), "--no-cache"]) == 0
     shown = capsys.readouterr().out
-    first = "the training thread runs none of the framework's operators for 490 µs of 1.00 ms a step: "
+    first = "the training thread runs none of the framework's operators for 490 µs of 1.00 ms a step (49%): "
     assert shown.splitlines()[0].startswith(first)
     assert "\n3 steps: mean 1.000 ms, min 1.000 ms, median 1.000 ms, max 1.000 ms\n" in shown
     # It only holds others, and its time is not said to be its own.
@@ -123,7 +123,8 @@ def test_what_matters_most_comes_first(tmp_path, capsys):
     assert main(["glance", str(path), "--no-cache"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert (
-        first == "the step waits for data for 600 µs of 1.00 ms a step; without it a step takes about 400 µs"
+        first
+        == "the step waits for data for 600 µs of 1.00 ms a step (60%); without it a step takes about 400 µs"
     )
 
 

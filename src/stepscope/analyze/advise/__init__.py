@@ -83,7 +83,8 @@ class Advice:
         if self.caveats:
             return f"not judged: {self.caveats[0]}"
         if gains:
-            return f"{len(gains)} finding{'s' * (len(gains) != 1)}, largest gain first"
+            more = f"; {len(gains) - 1} more" if len(gains) > 1 else ""
+            return f"{_short(gains[0])}{more}"
         if not self.judged:
             return "nothing could be judged"
         if not set(self.judged) - _NO_WAIT:
@@ -105,8 +106,12 @@ class Advice:
 
     @property
     def brief(self) -> str:
-        """The advice for people, at most four lines a finding."""
-        return "\n".join([self.verdict, "", *(line for one in self.findings for line in _brief(one))]) + "\n"
+        """The advice for people: the first cause with its remedy, then the others in a line each."""
+        gains = [one for one in self.findings if one.gain_ratio is not None or one.severity != "info"]
+        first = gains[0] if gains and not self.caveats else None
+        lines = [self.verdict] if first is None else _brief(first)
+        others = [f"{one.severity:<7}{one.rule}: {one.summary}" for one in self.findings if one is not first]
+        return "\n".join([*lines, *([""] if others else []), *others]) + "\n"
 
     @property
     def text(self) -> str:
@@ -128,10 +133,9 @@ def _together(abstained: list[Abstention]) -> str:
 
 
 def _brief(finding: Finding) -> list[str]:
-    lines = [f"{finding.severity:<7}{finding.rule}: {finding.summary}"]
-    lines += [f"       costs: {finding.gain_text}"] if finding.gain_text else []
-    lines += [f"       do: {finding.action}"]
-    return lines + ([f"       see: {finding.command}"] if finding.command else [])
+    lines = [finding.summary, f"  do: {finding.action}"]
+    lines += [f"  gain: {finding.estimate_text}"] if finding.gain_text else []
+    return lines + ([f"  see: {finding.command}"] if finding.command else [])
 
 
 def _lines(finding: Finding) -> list[str]:
@@ -234,7 +238,23 @@ def joined(findings: list[Finding]) -> list[Finding]:
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    return _long_step([one for one in _eager(findings) if not _explained(one, findings)])
+    findings = _optimizer(_eager(findings))
+    return _long_step([one for one in findings if not _explained(one, findings)])
+
+
+def _optimizer(findings: list[Finding]) -> list[Finding]:
+    """Join the optimizer's small operators with all small ones: whichever explains most of them stays."""
+    small = next((one for one in findings if one.rule == "small-kernels"), None)
+    part = next((one for one in findings if one.rule == "unfused-optimizer"), None)
+    if small is None or part is None or "between_ns" not in small.evidence:  # with a device they are apart
+        return findings
+    kept, other = (part, small) if _most_of(part, small) else (small, part)
+    joined = replace(kept, chain=[*kept.chain, _short(other)])
+    return [joined if one is kept else one for one in findings if one is not other]
+
+
+def _most_of(part: Finding, whole: Finding) -> bool:
+    return (part.gain_ns or 0) >= 0.5 * (whole.gain_ns or 0)
 
 
 def _eager(findings: list[Finding]) -> list[Finding]:
@@ -281,10 +301,17 @@ def _with(whole: Finding, parts: list[Finding]) -> Finding:
 def _share_of(part: Finding, whole: Finding) -> float:
     """Return the share of the host's time that a part must explain to be the cause.
 
-    The Python between small operators or reads of one function is their calling: a quarter is enough there.
+    The Python between small operators or reads of one function is their calling: a quarter is enough there,
+    unless a line leads that runs none of them.
     """
-    same = _same_function(part, whole)
+    same = _same_function(part, whole) and _runs_line_of(part, whole)
     return 0.25 if part.rule in ("small-kernels", "eager-operations", "sync-points") and same else 0.5
+
+
+def _runs_line_of(part: Finding, whole: Finding) -> bool:
+    place = f"{whole.place.get('file')}:{whole.place.get('line')} {whole.place.get('function')}"
+    lines = [line["name"] for line in part.evidence.get("lines", ())]
+    return not lines or place in lines
 
 
 def _short(one: Finding) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from stepscope.analyze.advise.callbacks import of_the_loader
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.loaders import Loader, loader_of, to_load_ahead
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
-from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.analyze.advise.waited import Waited
 from stepscope.analyze.advise.workers import (
     HAS_WORKERS,
     MORE_WORKERS,
@@ -229,9 +229,9 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
         }
     else:
         host = {lane: spans}
-    worth = whole_time(spans) if rule.activity == Activity.EVALUATING else waited.worth(host=host)
+    worth = waited.whole(spans) if rule.activity == Activity.EVALUATING else waited.worth(host=host)
     if beside:
-        worth = Worth(worth.cost_ns, worth.cost_ns, "bound")
+        worth = replace(worth, gain_ns=worth.cost_ns, how="bound")
     rows = _rows(waited, rule.activity, spans)
     lines = _lines(waited, rule.activity, spans, rows) if not beside else []
     workers = workers_of(waited, spans) if rule.activity == Activity.LOADING else None
@@ -295,11 +295,6 @@ def spans_of(waited: Waited, activity: Activity) -> Spans:
     """Return the time of an activity of the training thread, or of programs that it waits for."""
     spans = waited.activities.spans(waited.lane, activity)
     return spans.union(_forward_passes(waited)) if activity == Activity.EVALUATING else spans
-
-
-def whole_time(spans: Spans) -> Worth:
-    """Return the worth of something whose device work would disappear as well: all its time."""
-    return Worth(spans.measure_ns, spans.measure_ns, "bound")
 
 
 def _lines(waited: Waited, activity: Activity, spans: Spans, rows: Ints) -> list[Share]:

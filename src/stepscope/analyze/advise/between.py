@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analyze.advise.activities import WHOLE, ActivityRule, remedy_of, spans_of, whole_time
+from stepscope.analyze.advise.activities import WHOLE, ActivityRule, remedy_of, spans_of
 from stepscope.analyze.advise.finding import (
     ONE_RUN_EACH,
     WORTH,
@@ -121,7 +121,7 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
     rule = _rule(waited, gaps, own)
     if rule is not None and rule.activity == Activity.EVALUATING:
         gaps = spans_of(waited, rule.activity).intersect(gaps)
-        worth = whole_time(gaps)  # its own work on devices is part of it
+        worth = waited.whole(gaps)  # its own work on devices is part of it
     else:
         gaps = own
         worth = waited.worth(host={lane: gaps})

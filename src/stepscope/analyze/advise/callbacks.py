@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.analyze.advise.finding import WORTH, Abstain, Case, Facts, Finding, judged, lines_told, longest
 from stepscope.analyze.advise.remedy import show
-from stepscope.analyze.advise.waited import Waited, Worth
+from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.attribution import pipeline_lanes
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
@@ -80,7 +80,7 @@ def _case(waited: Waited) -> Case | None:
     spans = rows_spans(trace, rows).intersect(waited.spans)
     if not len(spans):
         return None
-    worth = Worth(spans.measure_ns, spans.measure_ns, "bound")
+    worth = waited.whole(spans)
     evidence: dict[str, Any] = {
         "called_ns": round(spans.measure_ns / waited.count),
         "calls_per_step": len(rows) / waited.count,

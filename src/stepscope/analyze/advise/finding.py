@@ -20,7 +20,7 @@ from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.step_tree import StepTree, step_tree
 from stepscope.attribute.windows import Windows, ranks, windows
-from stepscope.text import readable, share, time
+from stepscope.text import most, readable, share, time
 from stepscope.trace.sampled import load_samples
 
 if TYPE_CHECKING:
@@ -103,10 +103,16 @@ class Finding:
             return ""
         unit = "a step" if self.evidence.get("steps") else "of the recording"
         cost = f"{time(self.cost_ns)} {unit} ({share(self.cost_ratio or 0)})"
-        gained = f"{time(self.gain_ns)} ({share(self.gain_ratio or 0)})"
+        return f"{cost}; to gain {self.estimate_text}"
+
+    @property
+    def estimate_text(self) -> str:
+        """The gain with its range and how it is known, for people; empty if it is not known."""
+        if self.gain_ns is None:
+            return ""
         low, high = map(time, self.gain_range_ns)
         varies = f", {low} to {high} in most steps" if low != high else ""
-        return f"{cost}; to gain about {gained}{varies}, {_HOW[self.gain_from]}"
+        return f"about {time(self.gain_ns)} ({share(self.gain_ratio or 0)}){varies}, {_HOW[self.gain_from]}"
 
 
 def _entry(entry: Any) -> str:
@@ -288,8 +294,9 @@ class Case:
 
     @property
     def cost_text(self) -> str:
-        """``25.8 of 36.6 ms a step``."""
-        return f"{time(self.worth.cost_ns / self.waited.count)} of {self.per_step(self.waited.own_ns)}"
+        """``25.8 ms of 36.6 ms a step (70%)``."""
+        spent = time(self.worth.cost_ns / self.waited.count)
+        return f"{spent} of {self.per_step(self.waited.own_ns)} ({most(self.cost_ratio)})"
 
     def per_step(self, ns: float) -> str:
         """Format a time per step; of the whole recording if no step was marked."""
@@ -304,8 +311,10 @@ class Case:
 
     @property
     def where(self) -> str:
-        """`` in train.py:31 fetch``, empty if the line is not known."""
-        return f" in {self.line.line}" if self.line else ""
+        """`` in train.py:31 fetch, mostly in np.sort``, empty if the line is not known."""
+        if self.line is None:
+            return ""
+        return f" in {self.line.line}" + (f", mostly in {self.line.calls}" if self.line.calls else "")
 
 
 def judged(

@@ -58,6 +58,8 @@ _FUNCTIONS = re.compile(r"^(?!Torch|CompiledFunction|\w*Backward\d+$)[A-Z_a-z]\w
 """Names of classes, with which Kineto names a ``torch.autograd.Function``; torch's own operators have
 ``::``.
 """
+_ENGINE = re.compile(r"(?:^|/)torch/autograd/\S+\.py\(\d+\): _engine_run_backward$")
+"""The frame that runs the backward pass in C++: if it is the innermost one, no Python runs."""
 _COPIES = re.compile(r"Memcpy|Memset|memcpy|Free|Malloc")
 
 
@@ -251,7 +253,8 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     """Return the time outside of operators in which the thread ran, by its sampled stacks."""
     if waited.sampled is None or waited.sampled.lane != waited.lane:
         return None
-    python = untraced.intersect(waited.sampled.working)
+    engine = waited.sampled.innermost(_ENGINE)
+    python = untraced.intersect(waited.sampled.working).minus(engine)
     lines = waited.lines(python)
     if not lines:  # too few stacks were taken in it to say that it is the program's own code
         return None

@@ -72,7 +72,7 @@ def _worth_it(case: Case) -> Case | None:
 
 
 def _pieces(trace: Trace, waited: Waited) -> Ints:
-    """Return kernels, else outermost operators of the main thread without the optimizer's."""
+    """Return kernels, else outermost operators of the main thread."""
     if waited.has_device:
         rows = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     elif waited.lane < 0:
@@ -82,7 +82,7 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
         rows = outermost(trace, np.flatnonzero(mine & ~_holds_others(trace, mine)))
         read = reads(waited)
         reading = around(trace, read) if len(read) else Spans.empty()
-        busy = waited.activities.spans(waited.lane).union(_optimizer(trace, waited), reading)
+        busy = waited.activities.spans(waited.lane).union(reading)
         rows = rows[busy.within(trace.start_ns[rows], trace.start_ns[rows] + 1) == 0]
     inside: Ints = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
     return inside
@@ -95,10 +95,6 @@ def _holds_others(trace: Trace, mine: Any) -> Any:
     inner = np.flatnonzero(mine & (trace.parent >= 0))
     holds[trace.parent[inner]] = True
     return holds & names[trace.name]
-
-
-def _optimizer(trace: Trace, waited: Waited) -> Spans:
-    return rows_spans(trace, optimizer_rows(trace, waited))
 
 
 def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:

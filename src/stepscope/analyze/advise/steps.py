@@ -113,15 +113,19 @@ def _action(worst: dict[str, Any], line: Share | None) -> str:
 
 
 def _line(waited: Waited, found: dict[str, Any]) -> Share | None:
-    """Return the line of the user's own code that makes up most of the longest step's extra time."""
+    """Return the line of the user's own code that makes up most of the longest step's extra time.
+
+    Only the long steps run it: some line is always the one that was running when the machine was busy.
+    """
     steps = waited.steps
     longest = steps.number == found["longest"][0]["step"]
+    long = np.isin(steps.number, [one["step"] for one in found["longest"][: found["longer_steps"]]])
     within = Spans.of(steps.start_ns[longest], steps.end_ns[longest])
-    elsewhere = {one.line: one.time_ns for one in waited.lines(waited.spans.minus(within))}
-    usual = max(len(steps) - 1, 1)
+    usual = Spans.of(steps.start_ns[~long], steps.end_ns[~long])
+    elsewhere = {one.line for one in waited.lines(usual)}
     for one in waited.lines(within):
-        more = one.time_ns - elsewhere.get(one.line, 0) / usual
-        if more >= EXPLAINED * (found["max_ns"] - found["median_ns"]):
+        enough = one.time_ns >= EXPLAINED * (found["max_ns"] - found["median_ns"])
+        if enough and one.line not in elsewhere:
             return one
     return None
 

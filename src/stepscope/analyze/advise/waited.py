@@ -320,6 +320,14 @@ class Waited:
         mine = (host or {}).get(self.lane)
         return worth if mine is None or self.has_device or not queued else self._without_queue(worth, mine)
 
+    def whole(self, spans: Spans) -> Worth:
+        """Return the worth of some time if all of it would disappear: what runs on devices in it, too."""
+        spans = spans.intersect(self.spans)
+        time_ns = spans.measure_ns
+        parts = spans.within(self.steps.start_ns, self.steps.end_ns) / time_ns if time_ns else None
+        worth = Worth(time_ns, time_ns, "bound", parts)
+        return worth if self.has_device else self._without_queue(worth, spans)
+
     def _worth(
         self, host: dict[int, Spans] | None, device: Ints | None, device_share: float, waits: Ints | None
     ) -> Worth:
@@ -366,12 +374,24 @@ class Waited:
         if self.queued_ns is None or self.sampled is None:
             return worth
         ran = 1 - self.sampled.queued_ns(spans.intersect(self.spans)) / max(spans.measure_ns, 1)
-        return replace(worth, cost_ns=round(worth.cost_ns * ran), gain_ns=round(worth.gain_ns * ran))
+        cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
+        return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
     def but_one(self, worth: Worth, pieces: int) -> Worth:
-        """Return a worth with one of the pieces of each step left: one piece does the work of all of them."""
+        """Return a worth with one of the pieces of each step left: one piece does the work of all of them.
+
+        Every step has such pieces, so the median step tells; a step in which something held them up does not.
+        """
         left = 1 - min(self.count / max(pieces, 1), 1.0)
-        return replace(worth, gain_ns=round(worth.gain_ns * left))
+        usual = 1.0
+        if worth.steps is not None and not self.has_device:
+            usual = min(float(np.median(worth.steps)) * self.count, 1.0)
+        return replace(
+            worth,
+            cost_ns=round(worth.cost_ns * usual),
+            gain_ns=round(worth.gain_ns * left * usual),
+            steps=worth.steps / usual if worth.steps is not None and usual else None,
+        )
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
         found = Spans.empty()
