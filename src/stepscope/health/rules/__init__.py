@@ -10,6 +10,7 @@ from stepscope.health.rules.clipping import Clipping
 from stepscope.health.rules.data_wait import DataWait
 from stepscope.health.rules.dead_experts import DeadExperts
 from stepscope.health.rules.dead_relu import DeadRelu
+from stepscope.health.rules.evaluation_collapsed import EvaluationCollapsed
 from stepscope.health.rules.exploding_gradient import ExplodingGradient
 from stepscope.health.rules.gpu_underused import GpuUnderused
 from stepscope.health.rules.gradient_spike import GradientSpike
@@ -30,6 +31,8 @@ from stepscope.health.rules.plateau import Plateau
 from stepscope.health.rules.poor_initialization import PoorInitialization
 from stepscope.health.rules.rank_divergence import RankDivergence
 from stepscope.health.rules.saturated_activation import SaturatedActivation
+from stepscope.health.rules.series_stopped import SeriesStopped
+from stepscope.health.rules.slower_steps import SlowerSteps
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.rules.step_outliers import StepOutliers
 from stepscope.health.rules.unchanged_tensor import UnchangedTensor
@@ -47,6 +50,7 @@ RULES: dict[str, type[Rule]] = {
         LossSpike,
         LossNotDecreasing,
         Plateau,
+        EvaluationCollapsed,
         Overfitting,
         Overtraining,
         GradientSpike,
@@ -71,6 +75,8 @@ RULES: dict[str, type[Rule]] = {
         IoBottleneck,
         MemoryCreep,
         StalledTraining,
+        SeriesStopped,
+        SlowerSteps,
         StepOutliers,
         RankDivergence,
     )
