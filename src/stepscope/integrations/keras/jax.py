@@ -24,13 +24,8 @@ from stepscope.integrations.jax.gradients import record_activations
 from stepscope.integrations.jax.statistics import MeasuredTree, count, measure, moments, real, wide
 from stepscope.integrations.jax.store import budget
 from stepscope.integrations.keras.statistics import (
-    FULL,
-    HISTOGRAMS,
-    NOTHING_CLIPS,
-    OFF,
     ActivationMeter,
     GradientMeter,
-    StepResult,
     Taps,
     become,
 )
@@ -38,7 +33,7 @@ from stepscope.record import Run
 from stepscope.record.edges import BUCKETS
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.sampling import Sampling, SamplingBudget
-from stepscope.record.statistics.table import StatisticsTable, table
+from stepscope.record.statistics.table import FULL, HISTOGRAMS, NOTHING_CLIPS, OFF, StepResult
 
 
 class MeasuredState(list[Any]):
@@ -214,7 +209,12 @@ class StatelessGradients(GradientMeter):
 
     def result(self, level: int) -> StepResult | None:
         values, self._copies = self._copies, None
-        return None if values is None else CopiedResult(values, self.sizes)
+        if values is None:
+            return None
+        words = ("floats", "integers", "counts")
+        kinds = [name.removesuffix("_floats") for name in values if name.endswith("_floats")]
+        parts = {kind: [values.get(f"{kind}_{word}") for word in words] for kind in kinds}
+        return StepResult(here, self.sizes, values["made"], values["norms"], parts)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -227,38 +227,6 @@ class StatelessGradients(GradientMeter):
             yield
         finally:
             held[:] = all_
-
-
-class CopiedResult:
-    """Copies of a step's measurements.
-
-    Args:
-        found: By name.
-        sizes: Elements of each row.
-    """
-
-    def __init__(self, found: dict[str, Any], sizes: Sequence[int]) -> None:
-        self._found, self._sizes = found, sizes
-
-    def number(self) -> int:
-        """Return the count of steps that were measured until then."""
-        return int(here(self._found["made"]))
-
-    def norms(self) -> tuple[float, float | None]:
-        """Return the norm of the gradient, and that after clipping if something clips."""
-        before, after = here(self._found["norms"]).tolist()
-        return before, None if after == NOTHING_CLIPS else after
-
-    def tables(self) -> dict[str, StatisticsTable]:
-        """Return the tables by kind."""
-        kinds = [name.removesuffix("_floats") for name in self._found if name.endswith("_floats")]
-        parts = ("floats", "integers", "counts")
-        found = {}
-        for kind in kinds:
-            arrays = [self._found.get(f"{kind}_{part}") for part in parts]
-            read: list[Any] = [None if each is None else here(each) for each in arrays]
-            found[kind] = table(self._sizes, *read)
-        return found
 
 
 @jax.jit

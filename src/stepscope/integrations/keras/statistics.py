@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,15 +18,20 @@ from stepscope.record.protocol import Hook
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import ActivationReport, StatisticsHook, record
 from stepscope.record.statistics.sampling import ReadyPace, Sampling, SamplingBudget
-from stepscope.record.statistics.table import Round, Rounds, StatisticsTable
+from stepscope.record.statistics.table import (
+    FULL,
+    HISTOGRAMS,
+    NORM,
+    OFF,
+    Round,
+    Rounds,
+    StatisticsTable,
+    StepResult,
+)
 
 KERAS3 = not keras.__version__.startswith("2.")
-OFF, NORM, FULL, HISTOGRAMS = range(4)
-"""Levels of measuring in a step."""
 KINDS = ("norm", "norm", "full", "histograms")
 """Names of the levels for the pace; a step that measures nothing takes no longer than one with norms."""
-NOTHING_CLIPS = -1.0
-"""Value in place of the norm after clipping."""
 SILENT = ("relu", "relu6", "hard_swish", "hard_silu", "threshold")
 BOUNDED = ("tanh", "sigmoid", "hard_tanh", "hard_sigmoid")
 NAMES = {"ReLU": "relu"}
@@ -116,19 +121,6 @@ class SampledSteps(Hook):
 
 
 # --- gradients --------------------------------------------------------------------------------------
-
-
-class StepResult(Protocol):
-    """The measurements of a step; reading them may wait for the step."""
-
-    def number(self) -> int:
-        """Return the count of steps that were measured until then."""
-
-    def norms(self) -> tuple[float, float | None]:
-        """Return the norm of the gradient, and that after clipping if something clips."""
-
-    def tables(self) -> dict[str, StatisticsTable]:
-        """Return the tables by kind."""
 
 
 class GradientMeter(SampledSteps):

@@ -10,21 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from stepscope.integrations.keras.statistics import (
-    HISTOGRAMS,
-    OFF,
     ActivationMeter,
     GradientMeter,
-    StepResult,
     Taps,
 )
 from stepscope.integrations.tensorflow.gradients import ArrayStatistics, Statistics, first_replica, variable
+from stepscope.integrations.tensorflow.statistics import FAR
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook, GradientHook
 from stepscope.record.statistics.hooks import ActivationReport
-from stepscope.record.statistics.table import table
-
-FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
-"""How close an output is to its bounds."""
+from stepscope.record.statistics.table import HISTOGRAMS, OFF, StepResult, table
 
 
 class GraphGradients(GradientMeter):

@@ -8,6 +8,7 @@ them, from gradients that are reduced already.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,12 +19,7 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from stepscope.integrations.tensorflow.statistics import norm_of, rows_of
 from stepscope.record.edges import BUCKETS
-from stepscope.record.statistics.table import StatisticsTable, table
-
-OFF, NORM, FULL, HISTOGRAMS = range(4)
-"""Levels of measuring in a step."""
-NOTHING_CLIPS = -1.0
-"""Value in place of the norm after clipping."""
+from stepscope.record.statistics.table import FULL, HISTOGRAMS, NOTHING_CLIPS, OFF, StepResult
 
 
 class ArrayStatistics:
@@ -152,11 +148,12 @@ class Statistics:
 
         self._branch(full)
 
-    def read(self, level: int) -> StepResults:
+    def read(self, level: int) -> StepResult:
         """Return the last step's measurements, without waiting for them; its level must be given."""
         wanted = self._kept.items() if level >= FULL else ()
         kept = {kind: each.read(level == HISTOGRAMS) for kind, each in wanted}
-        return StepResults(self, self.made.read_value(), self.norms.read_value(), kept)
+        made, norms = self.made.read_value(), self.norms.read_value()
+        return StepResult(operator.methodcaller("numpy"), self.sizes, made, norms, kept)
 
     def _of_part(self, arrays: Sequence[Any], part: int) -> list[Any]:
         """Return the arrays of one part, None in place of those of others."""
@@ -177,39 +174,6 @@ class Statistics:
             partial(full, part, histograms) for histograms in (False, True) for part in range(self._parts)
         ]
         tf.switch_case(self._choice.read_value(), [doing(each) for each in (None, norm, *chosen)])
-
-
-class StepResults:
-    """The results of a step; reading them may wait for the step.
-
-    Args:
-        statistics: Whose.
-        made: Count of steps that were measured.
-        norms: Of the gradient, and after clipping.
-        kept: Floats, integers and counts by kind.
-    """
-
-    def __init__(
-        self, statistics: Statistics, made: Any, norms: Any, kept: dict[str, tuple[Any, ...]]
-    ) -> None:
-        self._sizes, self._made, self._norms, self._kept = statistics.sizes, made, norms, kept
-
-    def number(self) -> int:
-        """Return the count of steps that were measured until then."""
-        return int(self._made.numpy())
-
-    def norms(self) -> tuple[float, float | None]:
-        """Return the norm of the gradient, and that after clipping if something clips."""
-        before, after = self._norms.numpy().tolist()
-        return before, None if after == NOTHING_CLIPS else after
-
-    def tables(self) -> dict[str, StatisticsTable]:
-        """Return the tables by kind."""
-        found = {}
-        for kind, parts in self._kept.items():
-            read: list[Any] = [None if each is None else each.numpy() for each in parts]
-            found[kind] = table(self._sizes, *read)
-        return found
 
 
 def variable(value: Any, dtype: Any = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 from stepscope.errors import RecordError
 from stepscope.events.kinds.graph import OWN_SCOPE
 from stepscope.integrations.tensorflow.session_gradients import Fetched, GradientSessionHook
-from stepscope.integrations.tensorflow.statistics import rows_of
+from stepscope.integrations.tensorflow.statistics import FAR, rows_of
 from stepscope.record import Run
 from stepscope.record.statistics import ActivationHook
 from stepscope.record.statistics.hooks import ActivationReport
@@ -25,8 +25,6 @@ KINDS = {
     **dict.fromkeys(("Elu", "Selu", "LeakyRelu", "Softplus", "Softsign"), ""),
 }
 """Types of operations that are a layer's activation, and whether it can be dead or saturated."""
-FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
-"""How close an output is to its bounds."""
 
 
 class ActivationSessionHook(GradientSessionHook):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from stepscope.record.edges import BUCKET_OF_KEY, BUCKETS, SHIFT
+
+FAR: dict[str, Callable[[Any], Any]] = {"tanh": tf.abs, "sigmoid": lambda out: tf.abs(2 * out - 1)}
+"""How close an output is to its bounds."""
 
 
 def rows_of(arrays: Sequence[Any], *, histograms: bool) -> tuple[Any, Any, Any]:

@@ -15,8 +15,7 @@ from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nest
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
-    from stepscope.integrations.torch.ledger import Evaluations, closure_in, is_nested, with_closure
-from stepscope.record import Run
+    from stepscope.record import Run
 
 SHARPNESS = "curvature/sharpness"
 EDGE = "curvature/edge_ratio"

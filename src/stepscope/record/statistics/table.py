@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,47 @@ def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts 
     rows = np.zeros((0, 0), np.int64) if counts is None else np.asarray(counts, np.int64)[there]
     table.add_rows(there, np.asarray(moments, np.float64)[there], rows)
     return table
+
+
+OFF, NORM, FULL, HISTOGRAMS = range(4)
+"""Levels of measuring in a compiled step."""
+NOTHING_CLIPS = -1.0
+"""Norm of the clipped gradient if nothing clips: a compiled program returns numbers alone."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The measurements of a compiled step; reading them may wait for the device.
+
+    Attributes:
+        read: Returns an array of the device as one of numpy.
+        sizes: Elements of each row.
+        made: Count of steps that were measured until then.
+        both_norms: [2], of the gradient, and after clipping.
+        parts: Floats, integers and counts by kind, as of ``table``.
+    """
+
+    read: Callable[[Any], Any]
+    sizes: Sequence[int]
+    made: Any
+    both_norms: Any
+    parts: Mapping[str, Sequence[Any]]
+
+    def number(self) -> int:
+        """Return the count of steps that were measured until then."""
+        return int(self.read(self.made))
+
+    def norms(self) -> tuple[float, float | None]:
+        """Return the norm of the gradient, and that after clipping if something clips."""
+        before, after = self.read(self.both_norms).tolist()
+        return before, None if after == NOTHING_CLIPS else after
+
+    def tables(self) -> dict[str, StatisticsTable]:
+        """Return the tables by kind."""
+        return {kind: table(self.sizes, *map(self._here, arrays)) for kind, arrays in self.parts.items()}
+
+    def _here(self, array: Any) -> Any:
+        return None if array is None else self.read(array)
 
 
 STATISTICS = ("norm", "mean", "std", "min", "max", "zero_ratio", "nonfinite_count")
