@@ -23,7 +23,7 @@ from stepscope.events.messages import Audio, Histogram, Image, Metadata, Shape, 
 from stepscope.events.wire import encode, varint
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.summaries import encode as media
-from stepscope.record.summaries.arrays import labels_of, vectors_of, write_embedding
+from stepscope.record.summaries.arrays import labels_of, take_examples, vectors_of, write_embedding
 from stepscope.record.summaries.documents import text_bytes
 from stepscope.record.summaries.encoder import Made, Prepared, bounded, refused
 from stepscope.record.summaries.media import hold, layout_of, ordered
@@ -158,12 +158,7 @@ def pr_curve(labels: Any, predictions: Any, thresholds: int, weights: Any) -> Pr
     """Return the curve of a binary classifier, with at most 127 thresholds."""
     if isinstance(thresholds, bool) or not isinstance(thresholds, int) or thresholds < 1:
         raise refused(f"num_thresholds={shown(thresholds)}", "an integer from 2 on")
-    truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
-    weight = None if weights is None else snapshot(weights, "weights")
-    if truth.size != guess.size or not truth.size:
-        raise refused(f"{truth.size} labels and {guess.size} predictions", "pass one of each per example")
-    if weight is not None and weight.size not in (1, truth.size):
-        raise refused(f"{weight.size} weights for {truth.size} examples", "pass one per example")
+    truth, guess, weight = take_examples(labels, predictions, weights)
     count = min(thresholds, MOST_THRESHOLDS)
 
     def make(tag: str) -> list[Value]:

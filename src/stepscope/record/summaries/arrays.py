@@ -148,6 +148,21 @@ def prepare_histogram_counts(counts: Any, edges: Any, description: str = "") -> 
     return Prepared(make, counted.nbytes + limits.nbytes)
 
 
+def take_examples(labels: Any, predictions: Any, weights: Any) -> tuple[Snapshot, Snapshot, Snapshot | None]:
+    """Take the labels, predictions and weights of as many examples.
+
+    Raises:
+        RefusalError: They do not fit.
+    """
+    truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
+    weight = None if weights is None else snapshot(weights, "weights")
+    if truth.size != guess.size or not truth.size:
+        raise refused(f"{truth.size} labels and {guess.size} predictions", "pass one of each per example")
+    if weight is not None and weight.size not in (1, truth.size):
+        raise refused(f"{weight.size} weights for {truth.size} examples", "pass one per example")
+    return truth, guess, weight
+
+
 THRESHOLDS = 200
 
 
@@ -168,12 +183,7 @@ def prepare_curve(
     """
     if isinstance(thresholds, bool) or not isinstance(thresholds, int) or not 2 <= thresholds <= 1 << 20:
         raise refused(f"num_thresholds={shown(thresholds)}", "an integer from 2 on")
-    truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
-    weight = None if weights is None else snapshot(weights, "weights")
-    if truth.size != guess.size or not truth.size:
-        raise refused(f"{truth.size} labels and {guess.size} predictions", "pass one of each per example")
-    if weight is not None and weight.size not in (1, truth.size):
-        raise refused(f"{weight.size} weights for {truth.size} examples", "pass one per example")
+    truth, guess, weight = take_examples(labels, predictions, weights)
 
     def make(tag: str) -> list[Value]:
         probability = guess.fetch().reshape(-1).astype(np.float64)
