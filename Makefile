@@ -5,6 +5,7 @@
 # make check   format, lint, types, dead code: ruff, mypy, vulture, prettier, eslint, svelte-check, vitest
 # make recordings  fetch the recorded profiles that some tests need at full length
 # make approve  rewrite the approved texts in tests/data/approved; their difference is to be reviewed
+# make sizes   print how many lines the source, the page and the tests have
 # make mutants  change the source a little and see which changes no test notices
 # make screenshots  pictures of every page at four sizes in both themes, into screenshots/
 # make pictures  train the demo and take the pictures of the documentation from it, into docs/images
@@ -36,7 +37,7 @@ PAGE_INPUTS ?= 50000
 MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: answers approve demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: answers approve sizes demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -92,6 +93,9 @@ recordings:
 
 approve: $(VENV)/.test
 	$(BIN)/python -m pytest -q --approve $(PYTEST)
+
+sizes:
+	$(PYTHON) scripts/sizes.py
 
 mutants: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet coverage

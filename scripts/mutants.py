@@ -44,6 +44,7 @@ TESTS = {
         "golden/test_estimator_events.py", "property/test_event_files.py", "unit/record/summaries",
         "unit/record/test_stages.py", "unit/store/test_pieces.py", "unit/store/test_ranks.py",
     ],
+    "record": ["property/test_record.py"],
     "store": [
         "golden/test_estimator_store.py", "property/test_query.py", "property/test_following.py",
         "unit/record/test_stages.py",
