@@ -24,7 +24,7 @@ from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk, tags_of
 from stepscope.serve.questions.runs import points_of
-from stepscope.text import share, size
+from stepscope.text import share, size, time
 
 if TYPE_CHECKING:
     from stepscope.serve.profiles.open_profiles import OpenProfile
@@ -289,7 +289,7 @@ def operations(
         if time_ns
     )
     numbers = sorted(set(opened.trace.steps.number.tolist()))
-    lines = [f"profile {opened.path}: {_steps(numbers)}, {found.step_ns / 1e6:.4g} ms a step"]
+    lines = [f"profile {opened.path}: {_steps(numbers)}, {time(found.step_ns)} a step"]
     lines += [] if rows else [f"it records no {by}"]
     heads = ("name", "ms in the median step", "share", "calls a step")
     total = sum(1 for _, time_ns in ordered if time_ns)
