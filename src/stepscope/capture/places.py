@@ -29,9 +29,9 @@ def places(modules: Mapping[str, ModuleType] | None = None) -> dict[str, Any]:
     installed, own = set(), set()
     for name, module in list((sys.modules if modules is None else modules).items()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py"):
+        # Namespaces such as torch.ops give themselves a file that is nowhere: its path is not absolute.
+        if not isinstance(file, str) or not file.endswith(".py") or not os.path.isabs(file):  # noqa: PTH117
             continue
-        file = file if os.path.isabs(file) else os.path.abspath(file)  # noqa: PTH100, PTH117
         if file.startswith(folders):
             installed.add(name.partition(".")[0])
         elif not name.startswith("stepscope"):

@@ -105,6 +105,8 @@ def test_a_process_tells_where_its_code_lies(tmp_path, monkeypatch) -> None:
     ]:  # fmt: skip
         loaded[name] = ModuleType(name)
         loaded[name].__file__ = str(tmp_path / file)
+    loaded["torch.ops"] = ModuleType("torch.ops")
+    loaded["torch.ops"].__file__ = "_ops.py"  # a namespace, not a file
     loaded["sys"], loaded["queue"] = sys, sys.modules["queue"]
     found = places(loaded)
     assert found["installed"] == ["brandnew", "queue"]
