@@ -5,6 +5,8 @@ process of its own: bare; recorded (loss, learning rate, gradient norm before an
 of 20 layers every 50 steps); and recorded with ``HealthHook``. A step computes about 1 ms: matrix products,
 which let go of the interpreter, and plain Python, which does not and so feels other threads.
 
+With ``--facts`` it is what the facts of 20 and of 200 series take, alone.
+
 With ``--pairs N`` it is one process instead, in which blocks of steps with and without the hook take turns by
 chance, N of each, so that where things lie in memory is the same for both: what a step of the training thread
 takes longer.
@@ -41,7 +43,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--way", choices=WAYS, help="measure one way here and print JSON")
     parser.add_argument("--pairs", type=int, help="blocks of 2,000 steps in one process, so many pairs")
+    parser.add_argument("--facts", action="store_true", help="measure facts of 20 and of 200 series alone")
     arguments = parser.parse_args()
+    if arguments.facts:
+        facts()
+        return
     if arguments.pairs:
         in_pairs(arguments.pairs)
         return
@@ -100,6 +106,26 @@ def measure(way: str, steps: int) -> dict[str, float]:
         "judging_us": sum(sum(each) for each in spent),
     }
     return {what: 1e6 * seconds / steps for what, seconds in took.items()}
+
+
+def facts(steps: int = 10_000, portion: int = 100) -> None:
+    """Print what facts cost a step, by the clock of the thread, if points come in portions."""
+    from stepscope.health.facts import CHANCE, Facts
+
+    values, numbers = np.random.default_rng(0).normal(size=steps), np.arange(steps)
+    for count in (20, 200):
+        every = [Facts() for _ in range(count)]
+        begun = time.thread_time()
+        for first in range(0, steps, portion):
+            rows = slice(first, first + portion)
+            for each in every:
+                each.take(numbers[rows], values[rows], numbers[rows] * 0.01)
+        took = time.thread_time() - begun
+        begun = time.thread_time()
+        for each in every[:20]:
+            each.changes(CHANCE / count)
+        changes = (time.thread_time() - begun) / 20
+        print(f"{count} series: {1e6 * took / steps:.1f} us a step; changes of one {1e3 * changes:.1f} ms")
 
 
 BLOCK = 2_000
