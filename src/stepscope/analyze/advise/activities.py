@@ -28,7 +28,7 @@ from stepscope.analyze.advise.workers import (
     workers_of,
 )
 from stepscope.attribute.device import rows_spans
-from stepscope.attribute.purpose import Purpose as Activity
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import Share, callers
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
@@ -40,15 +40,15 @@ class ActivityRule:
     """One activity's rule: its report and its remedy."""
 
     rule: str
-    activity: Activity
+    activity: Purpose
     say: str
     remedies: dict[str, str]
     least: float = WORTH
 
 
-_INPUT = ActivityRule("input-bound", Activity.LOADING, "the step waits for data", {}, least=0.05)
+_INPUT = ActivityRule("input-bound", Purpose.LOADING, "the step waits for data", {}, least=0.05)
 _PREPROCESSING = ActivityRule(
-    "preprocessing", Activity.PREPROCESSING, "the training thread prepares data itself", {}
+    "preprocessing", Purpose.PREPROCESSING, "the training thread prepares data itself", {}
 )
 _WHERE_TO_PREPARE = {
     Loader.TORCH: "move it into the Dataset or collate_fn, so that DataLoader(num_workers=…) does it in "
@@ -65,7 +65,7 @@ _BESIDE = {
 }
 _COMPILATION = ActivityRule(
     "compilation",
-    Activity.COMPILING,
+    Purpose.COMPILING,
     "the step compiles",
     {
         "torch": "keep shapes, types and Python values that are arguments the same: pad or bucket, leave "
@@ -85,7 +85,7 @@ _COMPILATION = ActivityRule(
 )
 _CHECKPOINT = ActivityRule(
     "checkpoint",
-    Activity.SAVING,
+    Purpose.SAVING,
     "the step writes a checkpoint",
     {
         "torch": "save less often, or in parallel with the steps: torch.distributed.checkpoint.async_save, "
@@ -99,7 +99,7 @@ _CHECKPOINT = ActivityRule(
 )
 _LOGGING = ActivityRule(
     "logging",
-    Activity.LOGGING,
+    Purpose.LOGGING,
     "the step writes logs or results",
     dict.fromkeys(
         ("torch", "jax", "keras", "tensorflow", "python"),
@@ -111,7 +111,7 @@ _LOGGING = ActivityRule(
 
 _EVALUATION = ActivityRule(
     "evaluation",
-    Activity.EVALUATING,
+    Purpose.EVALUATING,
     "the step evaluates the model",
     {
         "torch": "evaluate every n steps or once an epoch, on fewer batches, under torch.inference_mode(), "
@@ -152,13 +152,13 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
 def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
     """Return the remedy, in terms of the program's libraries."""
     trace, waited = facts.timeline, case.waited
-    if rule.activity == Activity.LOADING:
+    if rule.activity == Purpose.LOADING:
         spans = _spans(waited, rule.activity)
         # In the line of the loop itself only the loader's own code runs.
         of_loop = case.line and waited.sampled is not None and waited.sampled.is_around(case.line)
         line = str(case.line.line) if case.line and not of_loop else ""
         return to_load_ahead(trace, loader_of(waited, spans if len(spans) else None), line)
-    if rule.activity == Activity.PREPROCESSING:
+    if rule.activity == Purpose.PREPROCESSING:
         beside = _BESIDE.get(framework_of(trace), "")
         otherwise = "do it in a thread or process in parallel with the steps"
         return _WHERE_TO_PREPARE.get(loader_of(waited), f"{otherwise}, {beside}" if beside else otherwise)
@@ -191,13 +191,13 @@ def _missing(facts: Facts, rule: ActivityRule, looked: list[Waited]) -> str:
     if not looked:
         return "no operators of the host were recorded, so what the training thread did is not known"
     named = any(len(_spans(waited, rule.activity)) for waited in looked)
-    if rule.activity == Activity.LOADING and not any(len(waited.loading) for waited in looked):
+    if rule.activity == Purpose.LOADING and not any(len(waited.loading) for waited in looked):
         without = ", ".join(str(waited.rank) for waited in looked[:8])
         if not named:
             return f"no event of data loading was recorded on rank {without}"
-    if rule.activity == Activity.COMPILING and not any(_told(waited) for waited in looked):
+    if rule.activity == Purpose.COMPILING and not any(_told(waited) for waited in looked):
         return "no operators, calls or Python stacks of the training thread"
-    telling = rule.activity not in (Activity.LOADING, Activity.COMPILING)
+    telling = rule.activity not in (Purpose.LOADING, Purpose.COMPILING)
     if telling and not named and not any(waited.has_stacks for waited in looked):
         return "no Python stacks, and no event has such a name"
     return ""
@@ -210,7 +210,7 @@ def _told(waited: Waited) -> bool:
     return waited.has_stacks or bool((kinds[trace.kind] & (trace.lane == waited.lane)).any())
 
 
-def _spans(waited: Waited, activity: Activity) -> Spans:
+def _spans(waited: Waited, activity: Purpose) -> Spans:
     if waited.lane < 0:
         return Spans.empty()
     return spans_of(waited, activity).intersect(waited.spans)
@@ -218,27 +218,27 @@ def _spans(waited: Waited, activity: Activity) -> Spans:
 
 def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
     trace, spans, lane = facts.timeline, _spans(waited, rule.activity), waited.lane
-    beside = rule.activity == Activity.LOADING and not len(spans)
+    beside = rule.activity == Purpose.LOADING and not len(spans)
     if beside:
         spans = waited.loading
     if not len(spans):
         return None
-    if rule.activity == Activity.COMPILING:
+    if rule.activity == Purpose.COMPILING:
         host = {lane: spans} | {
-            other: waited.activities.spans(other, Activity.COMPILING) for other in _backward_lanes(waited)
+            other: waited.activities.spans(other, Purpose.COMPILING) for other in _backward_lanes(waited)
         }
     else:
         host = {lane: spans}
-    worth = waited.whole(spans) if rule.activity == Activity.EVALUATING else waited.worth(host=host)
+    worth = waited.whole(spans) if rule.activity == Purpose.EVALUATING else waited.worth(host=host)
     if beside:
         worth = replace(worth, gain_ns=worth.cost_ns, how="bound")
     rows = _rows(waited, rule.activity, spans)
     lines = _lines(waited, rule.activity, spans, rows) if not beside else []
-    workers = workers_of(waited, spans) if rule.activity == Activity.LOADING else None
+    workers = workers_of(waited, spans) if rule.activity == Purpose.LOADING else None
     if workers is not None and workers.slow:
         # The training thread stands in its loop meanwhile; the line to change is the workers'.
         lines = waited.worker_lines(spans) or lines
-    if rule.activity == Activity.LOADING and waited.sampled is not None:
+    if rule.activity == Purpose.LOADING and waited.sampled is not None:
         # Python that a pipeline calls on its own threads is what it spends its time in.
         within = rows_spans(trace, of_the_loader(waited))
         if within.intersect(spans).measure_ns >= _CALLED * spans.measure_ns:
@@ -249,16 +249,16 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
     }
     if len(rows):
         evidence["calls_per_step"] = len(rows) / waited.count
-    if rule.activity == Activity.LOADING:
+    if rule.activity == Purpose.LOADING:
         evidence["input_ratio"] = worth.cost_ns / waited.wall_ns
-    if rule.activity == Activity.COMPILING:
+    if rule.activity == Purpose.COMPILING:
         evidence |= _compiled(trace, waited, rows)
-    if rule.activity == Activity.EVALUATING:
+    if rule.activity == Purpose.EVALUATING:
         evidence |= without_gradients(waited, spans)
     evidence["events"] = longest(trace, rows)
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     chain = _chain(waited)
-    if workers is None and rule.activity == Activity.LOADING and has_workers(waited, spans):
+    if workers is None and rule.activity == Purpose.LOADING and has_workers(waited, spans):
         chain = (*chain, HAS_WORKERS)
     if workers is not None:
         chain = (*chain, workers.said)
@@ -291,19 +291,19 @@ _NEXT_NS = 100_000
 """Operations of a program that are at most this far apart belong to one run of it."""
 
 
-def spans_of(waited: Waited, activity: Activity) -> Spans:
+def spans_of(waited: Waited, activity: Purpose) -> Spans:
     """Return the time of an activity of the training thread, or of programs that it waits for."""
     spans = waited.activities.spans(waited.lane, activity)
-    return spans.union(_forward_passes(waited)) if activity == Activity.EVALUATING else spans
+    return spans.union(_forward_passes(waited)) if activity == Purpose.EVALUATING else spans
 
 
-def _lines(waited: Waited, activity: Activity, spans: Spans, rows: Ints) -> list[Share]:
-    if activity == Activity.COMPILING:
+def _lines(waited: Waited, activity: Purpose, spans: Spans, rows: Ints) -> list[Share]:
+    if activity == Purpose.COMPILING:
         # Within it runs the code that is traced, which is not what to change.
         lines = waited.lines(spans, around=activity) or callers(waited.trace, rows)
         if lines:
             return lines
-    if activity == Activity.EVALUATING:
+    if activity == Purpose.EVALUATING:
         # Within it runs the model, which is not what to change.
         return waited.lines(spans, outside=_MODEL) or waited.lines(spans)
     return waited.lines(spans)
@@ -323,14 +323,14 @@ def _backward_lanes(waited: Waited) -> list[int]:
         for lane in lanes
         if lane != waited.lane
         and waited.trace.lanes[int(lane)].device < 0
-        and len(waited.activities.rows(int(lane), Activity.COMPILING))
+        and len(waited.activities.rows(int(lane), Purpose.COMPILING))
     ]
 
 
-def _rows(waited: Waited, activity: Activity, spans: Spans) -> Ints:
+def _rows(waited: Waited, activity: Purpose, spans: Spans) -> Ints:
     trace = waited.trace
     rows = waited.activities.rows(waited.lane, activity) if waited.lane >= 0 else np.zeros(0, np.int64)
-    if not len(rows) and activity == Activity.LOADING:
+    if not len(rows) and activity == Purpose.LOADING:
         rows = np.flatnonzero((trace.rank == waited.rank) & (trace.kind == Kind.DATA_LOADING))
     return rows[spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0]
 

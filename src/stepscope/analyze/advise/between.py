@@ -23,7 +23,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
 from stepscope.analyze.advise.waited import Waited
-from stepscope.attribute.purpose import Purpose as Activity
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.windows import NO_STEP, Windows
 
@@ -117,9 +117,9 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
 def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
     # What the loop waits for there, as for a loss that it shows, is the step's own work.
     lane = waited.lane
-    own = gaps.minus(waited.executing.union(waited.activities.spans(lane, Activity.PROFILING)))
+    own = gaps.minus(waited.executing.union(waited.activities.spans(lane, Purpose.PROFILING)))
     rule = _rule(waited, gaps, own)
-    if rule is not None and rule.activity == Activity.EVALUATING:
+    if rule is not None and rule.activity == Purpose.EVALUATING:
         gaps = spans_of(waited, rule.activity).intersect(gaps)
         worth = waited.whole(gaps)  # its own work on devices is part of it
     else:
@@ -144,7 +144,7 @@ def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
     found: list[tuple[float, ActivityRule]] = []
     for rule in WHOLE:
         part = spans_of(waited, rule.activity).intersect(gaps)
-        if rule.activity != Activity.EVALUATING:
+        if rule.activity != Purpose.EVALUATING:
             part = part.intersect(own)
         found.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
     share, first = max(found, key=lambda each: each[0])

@@ -21,7 +21,7 @@ from stepscope.analyze.advise.finding import (
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
-from stepscope.attribute.purpose import Purpose as Activity
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import NO_STEP, Windows, ranks
@@ -35,13 +35,13 @@ EXPLAINED = 0.6
 """Share of a long step's excess that an activity must account for to be named as its cause."""
 
 _WORDS = {
-    Activity.LOADING: "loading of data",
-    Activity.COMPILING: "compiling",
-    Activity.SAVING: "writing a checkpoint",
-    Activity.LOGGING: "logging",
-    Activity.PREPROCESSING: "preparing data",
-    Activity.EVALUATING: "evaluation",
-    Activity.PROFILING: "the profiler",
+    Purpose.LOADING: "loading of data",
+    Purpose.COMPILING: "compiling",
+    Purpose.SAVING: "writing a checkpoint",
+    Purpose.LOGGING: "logging",
+    Purpose.PREPROCESSING: "preparing data",
+    Purpose.EVALUATING: "evaluation",
+    Purpose.PROFILING: "the profiler",
 }
 
 
@@ -134,9 +134,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
     steps = waited.steps
     if len(steps) <= FEWEST or (steps.number == NO_STEP).any():
         return None
-    profiling = (
-        waited.activities.spans(waited.lane, Activity.PROFILING) if waited.lane >= 0 else Spans.empty()
-    )
+    profiling = waited.activities.spans(waited.lane, Purpose.PROFILING) if waited.lane >= 0 else Spans.empty()
     taken = _ends(waited) - steps.start_ns - profiling.within(steps.start_ns, steps.end_ns)
     # While others had all processors, the thread could not run: that varies with the machine.
     durations = (taken - _queued(waited, steps)).astype(float)

@@ -16,7 +16,7 @@ from stepscope.analyze.replay import TRUSTED_ERROR, Replay, Without
 from stepscope.attribute.activity import WRAPPERS, Activities
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import executor_lanes, rows_spans
-from stepscope.attribute.purpose import Purpose as Activity
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import MOST_LINES, Share, responsible
 from stepscope.attribute.spans import Ints, Spans
@@ -100,7 +100,7 @@ class Waited:
         self,
         spans: Spans,
         *,
-        around: Activity | None = None,
+        around: Purpose | None = None,
         outside: re.Pattern[str] | None = None,
         most: int = MOST_LINES,
     ) -> list[Share]:
@@ -119,7 +119,7 @@ class Waited:
             def chosen(text: str) -> bool:
                 if outside is not None:
                     return bool(outside.search(text))
-                compiling = around == Activity.COMPILING and bool(_TO_COMPILED.search(text))
+                compiling = around == Purpose.COMPILING and bool(_TO_COMPILED.search(text))
                 return compiling or self.activities.of(text) == around
 
             within = chosen if outside is not None or around is not None else None
@@ -154,7 +154,7 @@ class Waited:
             span: Gives the time of some of them.
         """
         trace = self.trace
-        behind = attribution(trace).purpose[rows] == Activity.BACKWARD
+        behind = attribution(trace).purpose[rows] == Purpose.BACKWARD
         forwards = distinct(trace.forward[rows[behind]])
         ahead = outermost(trace, forwards[(forwards >= 0) & (trace.lane[forwards] == self.lane)])
         forward = span(ahead) if len(ahead) else Spans.empty()
@@ -300,7 +300,7 @@ class Waited:
         Loading for an evaluation does not count.
         """
         found = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
-        return found if self.lane < 0 else found.minus(self.activities.spans(self.lane, Activity.EVALUATING))
+        return found if self.lane < 0 else found.minus(self.activities.spans(self.lane, Purpose.EVALUATING))
 
     def worth(
         self,
