@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import base64
 import csv
 import io
 import os
@@ -40,7 +41,8 @@ PATIENCE_MS = 20_000
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS = ["color-contrast", "link-in-text-block"]
 SVG = "{http://www.w3.org/2000/svg}"
-ALLOWED = {SVG + name for name in ("svg", "title", "g", "path", "text", "image", "clipPath")}
+SHAPES = "svg title g path text tspan image clipPath line rect circle ellipse polyline polygon defs marker"
+ALLOWED = {SVG + name for name in SHAPES.split()}
 GONE = (
     "ERR_CONNECTION_REFUSED",
     "ERR_CONNECTION_RESET",
@@ -329,7 +331,25 @@ class Files:
     def texts(self, file: Any) -> list[str]:
         """The texts of a saved drawing, which is harmless."""
         found = self.drawing(file.path().read_text())
-        return [element.text or "" for element in found if element.tag == SVG + "text"]
+        return ["".join(element.itertext()) for element in found if element.tag == SVG + "text"]
+
+    def colours(self, page: Any, file: Any) -> int:
+        """How many colours a saved picture has: of one in which nothing is drawn, one."""
+        data = base64.b64encode(file.path().read_bytes()).decode()
+        return page.evaluate(
+            """async data => {
+                const image = new Image();
+                image.src = `data:image/png;base64,${data}`;
+                await image.decode();
+                const canvas = document.createElement('canvas');
+                [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+                const context = canvas.getContext('2d');
+                context.drawImage(image, 0, 0);
+                const { data: pixels } = context.getImageData(0, 0, canvas.width, canvas.height);
+                return new Set(new Uint32Array(pixels.buffer)).size;
+            }""",
+            data,
+        )
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 /** Charts as files: the look as SVG or PNG with title and legend, the data as CSV. */
 import type { Palette } from "../../theme/palette";
-import { paintElement } from "./dom";
+import { paintChart, partOf, PNG_SCALE } from "./body";
 import { fileName } from "./names";
 import type { TableData } from "./rows";
 import { SvgSurface } from "./svg";
@@ -18,6 +18,8 @@ export interface Picture {
   legend: readonly LegendEntry[];
   /** What is drawn. */
   body: HTMLElement;
+  /** Whether it is a chart: all of it shapes and labels. Anything else is a picture that the browser draws. */
+  chart: boolean;
   palette: Palette;
 }
 
@@ -32,10 +34,9 @@ export interface Table {
 
 const PAD = 12;
 const LINE = 16;
-const PNG_SCALE = 2;
 
 /** The SVG file of a picture. */
-export function svgOf({ title, note, legend, body, palette }: Picture): string {
+export function svgOf({ title, note, legend, body, chart, palette }: Picture): string {
   const { width, height } = body.getBoundingClientRect();
   const whole = Math.max(280, width) + 2 * PAD;
   const surface = new SvgSurface();
@@ -71,7 +72,8 @@ export function svgOf({ title, note, legend, body, palette }: Picture): string {
     top += LINE;
   }
   surface.translate(PAD, head);
-  paintElement(surface, body);
+  if (chart) paintChart(surface, body);
+  else surface.embed(partOf(body));
   return surface.finish(whole, head + height + PAD, title);
 }
 
@@ -142,22 +144,18 @@ export function saveSvg(picture: Picture): void {
   saveBlob(new Blob([svgOf(picture)], { type: "image/svg+xml" }), fileName(picture.title, "svg"));
 }
 
-/** Draws the SVG file at twice its size. */
+/** Draws the SVG file at a larger size. */
 export async function savePng(picture: Picture): Promise<void> {
-  const address = URL.createObjectURL(new Blob([svgOf(picture)], { type: "image/svg+xml" }));
-  try {
-    const image = new Image();
-    image.src = address;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    canvas.width = image.naturalWidth * PNG_SCALE;
-    canvas.height = image.naturalHeight * PNG_SCALE;
-    canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
-    const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
-    if (blob) saveBlob(blob, fileName(picture.title, "png"));
-  } finally {
-    URL.revokeObjectURL(address);
-  }
+  const image = new Image();
+  // Of an address that only this page knows no pixel could be read again, if the browser drew a part of the page.
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgOf(picture))}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = image.naturalWidth * PNG_SCALE;
+  canvas.height = image.naturalHeight * PNG_SCALE;
+  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
+  if (blob) saveBlob(blob, fileName(picture.title, "png"));
 }
 
 export function saveCsv(title: string, data: TableData): void {

@@ -5,7 +5,7 @@
  */
 
 interface State {
-  matrix: [number, number, number, number, number, number];
+  at: [number, number];
   clips: number;
   fillStyle: string;
   strokeStyle: string;
@@ -20,7 +20,7 @@ interface State {
 }
 
 const FRESH: State = {
-  matrix: [1, 0, 0, 1, 0, 0],
+  at: [0, 0],
   clips: 0,
   fillStyle: "#000",
   strokeStyle: "#000",
@@ -34,12 +34,18 @@ const FRESH: State = {
   dash: [],
 };
 
+const NAMES = Object.keys(FRESH) as (keyof State)[];
+
 let ruler: CanvasRenderingContext2D | null = null;
 
-/** Escapes text for element content and attributes; what XML does not allow is left out. */
+/** Leaves out the signs that XML does not allow. */
+export function allowedXml(text: string): string {
+  return text.replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "");
+}
+
+/** Escapes text for element content and attributes. */
 export function escapeXml(text: string): string {
-  const allowed = text.replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "");
-  return allowed.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  return allowedXml(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
 /** A colour as it may stand in the file: names, hex and functions of numbers, nothing that refers elsewhere. */
@@ -51,7 +57,7 @@ export function safeColour(colour: unknown): string {
 }
 
 export class SvgSurface implements State {
-  matrix = FRESH.matrix;
+  at = FRESH.at;
   clips = 0;
   fillStyle = FRESH.fillStyle;
   strokeStyle = FRESH.strokeStyle;
@@ -74,34 +80,7 @@ export class SvgSurface implements State {
   }
 
   save(): void {
-    const {
-      matrix,
-      clips,
-      fillStyle,
-      strokeStyle,
-      lineWidth,
-      globalAlpha,
-      font,
-      textAlign,
-      textBaseline,
-      lineJoin,
-      lineCap,
-      dash,
-    } = this;
-    this.#states.push({
-      matrix,
-      clips,
-      fillStyle,
-      strokeStyle,
-      lineWidth,
-      globalAlpha,
-      font,
-      textAlign,
-      textBaseline,
-      lineJoin,
-      lineCap,
-      dash,
-    });
+    this.#states.push(Object.fromEntries(NAMES.map((name) => [name, this[name]])) as unknown as State);
   }
 
   restore(): void {
@@ -112,31 +91,8 @@ export class SvgSurface implements State {
   }
 
   translate(x: number, y: number): void {
-    this.#multiply(1, 0, 0, 1, x, y);
-  }
-
-  scale(x: number, y: number): void {
-    this.#multiply(x, 0, 0, y, 0, 0);
-  }
-
-  rotate(angle: number): void {
-    this.#multiply(Math.cos(angle), Math.sin(angle), -Math.sin(angle), Math.cos(angle), 0, 0);
-  }
-
-  setTransform(a: number, b: number, c: number, d: number, e: number, f: number): void {
-    this.matrix = [a, b, c, d, e, f];
-  }
-
-  #multiply(a: number, b: number, c: number, d: number, e: number, f: number): void {
-    const [A, B, C, D, E, F] = this.matrix;
-    this.matrix = [
-      A * a + C * b,
-      B * a + D * b,
-      A * c + C * d,
-      B * c + D * d,
-      A * e + C * f + E,
-      B * e + D * f + F,
-    ];
+    const [left, top] = this.at;
+    this.at = [left + x, top + y];
   }
 
   beginPath(): void {
@@ -151,10 +107,6 @@ export class SvgSurface implements State {
     this.#path.push(`${this.#path.length ? "L" : "M"}${point(x, y)}`);
   }
 
-  quadraticCurveTo(a: number, b: number, x: number, y: number): void {
-    this.#path.push(`Q${point(a, b)} ${point(x, y)}`);
-  }
-
   bezierCurveTo(a: number, b: number, c: number, d: number, x: number, y: number): void {
     this.#path.push(`C${point(a, b)} ${point(c, d)} ${point(x, y)}`);
   }
@@ -163,30 +115,10 @@ export class SvgSurface implements State {
     this.#path.push(`M${point(x, y)}h${short(width)}v${short(height)}h${short(-width)}z`);
   }
 
-  roundRect(x: number, y: number, width: number, height: number, radius: number): void {
-    const r = Math.max(0, Math.min(radius, width / 2, height / 2));
-    if (r < 0.5) return this.rect(x, y, width, height);
-    const corner = (right: number, down: number): string =>
-      `a${short(r)} ${short(r)} 0 0 1 ${short(right)} ${short(down)}`;
-    const [wide, tall] = [width - 2 * r, height - 2 * r];
-    this.#path.push(
-      `M${point(x + r, y)}h${short(wide)}${corner(r, r)}v${short(tall)}${corner(-r, r)}h${short(-wide)}${corner(-r, -r)}v${short(-tall)}${corner(r, -r)}z`,
-    );
-  }
-
-  arc(x: number, y: number, radius: number, from: number, to: number): void {
-    const start = point(x + radius * Math.cos(from), y + radius * Math.sin(from));
-    const radii = `${short(radius)} ${short(radius)}`;
-    const join = this.#path.length ? "L" : "M";
-    if (Math.abs(to - from) >= 2 * Math.PI - 1e-6) {
-      const middle = point(x - radius * Math.cos(from), y - radius * Math.sin(from));
-      this.#path.push(`M${start}A${radii} 0 1 1 ${middle}A${radii} 0 1 1 ${start}z`);
-    } else {
-      const end = point(x + radius * Math.cos(to), y + radius * Math.sin(to));
-      this.#path.push(
-        `${join}${start}A${radii} 0 ${Math.abs(to - from) > Math.PI ? 1 : 0} ${to > from ? 1 : 0} ${end}`,
-      );
-    }
+  /** A whole circle: the only arc that is painted. */
+  arc(x: number, y: number, radius: number): void {
+    const half = `a${short(radius)} ${short(radius)} 0 1 1`;
+    this.#path.push(`M${point(x - radius, y)}${half} ${short(2 * radius)} 0${half} ${short(-2 * radius)} 0z`);
   }
 
   closePath(): void {
@@ -277,6 +209,11 @@ export class SvgSurface implements State {
     );
   }
 
+  /** Puts in markup that was made for the file, at the origin. */
+  embed(markup: string): void {
+    this.#out.push(`<g${this.#alpha()}${this.#transform()}>${markup}</g>`);
+  }
+
   #shape(attributes: string): void {
     this.#out.push(`<path ${attributes}${this.#alpha()}${this.#transform()}/>`);
   }
@@ -286,10 +223,8 @@ export class SvgSurface implements State {
   }
 
   #transform(): string {
-    const [a, b, c, d, e, f] = this.matrix;
-    if (a === 1 && b === 0 && c === 0 && d === 1)
-      return e === 0 && f === 0 ? "" : ` transform="translate(${short(e)} ${short(f)})"`;
-    return ` transform="matrix(${[a, b, c, d, e, f].map(short).join(" ")})"`;
+    const [x, y] = this.at;
+    return x || y ? ` transform="translate(${short(x)} ${short(y)})"` : "";
   }
 
   /** The file. */
