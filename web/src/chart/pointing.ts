@@ -7,13 +7,18 @@ import type { Range } from "../series/limits";
 import { NEAR_MARK, marksNear } from "./marks";
 import type { ChartModel, Mark, StyledLine } from "./model";
 
+/** Ranges of axes to zoom into; what is left out stays, null is the whole. */
+export interface Zoom {
+  x?: [number, number] | null;
+  y?: Range | null;
+}
+
 interface Surroundings {
   chart: () => LineChart | undefined;
   model: () => ChartModel | null;
   host: () => HTMLElement;
   id: () => string;
-  /** Ranges of axes to zoom into; null: the whole. */
-  zoom: (to: { x?: [number, number] | null; y?: Range | null }) => void;
+  zoom: (to: Zoom) => void;
   /** Whether the wheel zooms by itself: there is nothing to scroll. */
   wheels?: () => boolean;
   announce: (x: number) => void;

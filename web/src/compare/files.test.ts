@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SideLine } from "../runs/sides";
+import type { SideLine } from "../runs/sidelines";
 import { sidesCsv } from "./files";
 
 const side = (x: number[], mean: number[]): SideLine => ({

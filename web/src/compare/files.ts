@@ -1,7 +1,7 @@
 /** What of a comparison can be saved as tables. */
 import type { XAxis } from "../server/api";
 import { pointsAddress } from "../server/client";
-import { valueAt, type SideLine } from "../runs/sides";
+import { valueAt, type SideLine } from "../runs/sidelines";
 import { csvOf, fileName, type Cell } from "../chart/export/names";
 import type { TableData } from "../chart/export/rows";
 

@@ -1,6 +1,7 @@
 /** What lies below the lines of two sides: the range of each one's runs, and the band between the sides. */
 import type { Placing } from "../chart/model";
-import type { SideLine, SideName } from "../runs/sides";
+import type { SideName } from "../runs/sides";
+import type { SideLine } from "../runs/sidelines";
 
 interface Band {
   x: ArrayLike<number>;

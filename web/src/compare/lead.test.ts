@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
-import { sideLine, type SideLine, type Track } from "../runs/sides";
+import { sideLine, type SideLine, type Track } from "../runs/sidelines";
 import { leadOf, ordered, sharedOf, withoutLead } from "./lead";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({

@@ -1,7 +1,7 @@
 /** The difference of two sides that counts most: beyond the spread of the runs, or of the steps where each side is one run. */
 import { counted } from "../format/number";
 import type { MetricKind } from "../server/api";
-import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sides";
+import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sidelines";
 import { deltaOf, type Delta, type Group } from "../series/reading";
 
 /** Places at which both sides are known; fewer show nothing. */

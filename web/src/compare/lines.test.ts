@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { lineOf } from "../runs/fixtures";
-import { sideLine, type SideLine, type Track } from "../runs/sides";
+import { sideLine, type SideLine, type Track } from "../runs/sidelines";
 import { ghosted, styledSide } from "./lines";
 
 const track = { chart: { title: "loss" }, split: null } as unknown as Track;

@@ -1,6 +1,7 @@
 /** The lines of both sides as a chart draws them. */
 import type { StyledLine } from "../chart/model";
-import type { SideLine, SideName, Track } from "../runs/sides";
+import type { SideName } from "../runs/sides";
+import type { SideLine, Track } from "../runs/sidelines";
 
 /** One side as a line. What the places of a single run hold is drawn; the range of several only widens the axis.
  *

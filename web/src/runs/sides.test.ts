@@ -1,15 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  between,
-  groupAt,
-  overlapOf,
-  runsQuery,
-  sideLine,
-  sideOf,
-  toggled,
-  tracksOf,
-  valueAt,
-} from "./sides";
+import { runsQuery, sideOf, toggled } from "./sides";
+import { between, groupAt, overlapOf, sideLine, tracksOf, valueAt } from "./sidelines";
 import { lineOf, runOf } from "./fixtures";
 import type { Family } from "./catalog";
 import type { Chart } from "../server/api";

@@ -4,7 +4,7 @@ import { linesOf, type Family, type LineOf } from "../runs/catalog";
 import type { Entry } from "../server/cache";
 import { groupOf, newest, noiseAt, readingOf, type Group, type Reading } from "../series/reading";
 import { drawLines, type DrawLine } from "../series/shape";
-import type { Track } from "../runs/sides";
+import type { Track } from "../runs/sidelines";
 import { feed } from "./feed.svelte";
 
 const BUCKETS = 32;
