@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import base64
+import contextlib
 import csv
 import io
 import os
