@@ -370,6 +370,7 @@ class Telemetry:
             else:
                 continue
             del self._rows[step]
+        rows.sort(key=lambda entry: entry[1].wall)  # a series of few steps may have been taken first
         return rows, late
 
     def _is_held(self, step: int, row: TelemetryRow, now: float) -> bool:

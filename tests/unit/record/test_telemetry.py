@@ -112,6 +112,15 @@ def test_a_row_per_step(telemetry, rows):
     assert found.resident_bytes[0] > 1e6
 
 
+def test_rows_are_in_the_order_in_which_their_steps_ended(telemetry, rows):
+    """A series with values of some steps is taken before their times, and a run may go back to a step."""
+    for step in (20, 30):
+        tell(telemetry, "loss", step, 1.0, 1.7e9 + step)
+    for at, step in enumerate([10, 20, 30, 5]):
+        tell(telemetry, STEP_TIME, step, 1.0, 1.7e9 + 10 + 10 * at)
+    assert rows().step.tolist() == [10, 20, 30, 5]
+
+
 def test_what_is_not_recorded_is_nan_and_what_was_nan_is_counted(telemetry, rows):
     tell(telemetry, STEP_TIME, 0, 10.0)
     a_step(telemetry, 1, math.nan)
@@ -178,8 +187,8 @@ def test_steps_that_the_user_numbers_need_no_time(telemetry, rows):
 
 def test_steps_and_walls_far_apart(telemetry, rows):
     far = [0, 1 << 40, -5, (1 << 40) + 1]
-    for step in far:
-        tell(telemetry, "loss", step, 1e39 if step == -5 else 1.0, 1.7e9 + abs(step) % 1000)
+    for at, step in enumerate(far):
+        tell(telemetry, "loss", step, 1e39 if step == -5 else 1.0, 1.7e9 + 1000 * at)
     found = columns(rows())
     assert found["step"] == far
     assert found["loss"][2] == pytest.approx(3.4028234663852886e38)
