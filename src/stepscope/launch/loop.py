@@ -42,7 +42,8 @@ class Loop:
         self._waited = 0.0
         self._backward = self._fetched = False
         self._updated: set[int] = set()
-        self._ended = 0.0
+        self._ended = self._evaluated = 0.0
+        self._ahead = False
         self._eager = self._shared = False
         self._expected = 1
         self._number = -1
@@ -116,9 +117,13 @@ class Loop:
         steps = run.step_counter
         if id(updater) in self._updated and not self._shared and steps.running:
             # No batch came since its last update: this is a step of its own.
-            steps.end(self._ended)
+            evaluated = self._evaluated
+            divided = self._end_at_update(run)
             self._eager, self._expected = True, max(len(self._updated), 1)
             self._begin(run, self._ended, None)
+            steps.leave_out(evaluated)
+            if not divided and steps.stages is not None:
+                steps.stages.drop()  # those that are over were counted for the step before
         if not steps.running:
             self._eager = True
             self._begin(run, self._ended or perf_counter(), None)
@@ -129,13 +134,14 @@ class Loop:
         run = self._run = self._process.run()
         if run is None:
             return None
+        self._process.step_of_values = self.step_of_values
         backward, fetched = self._backward, self._fetched
         self._starts(run, updater)
         if fetched:
             self._begin(run, self._asked, self._waited)
         else:
             self._process.say(NO_LOADER)
-            self._begin(run, self._begun if self._begun >= 0 else perf_counter(), None)
+            self._begin(run, self._begun if self._begun >= 0 else begun, None)
         self._backward = backward
         now = perf_counter()
         run.step_counter.leave_out(now - begun)  # which is ours
@@ -150,12 +156,46 @@ class Loop:
             return
         self.updates += 1
         self._updated.add(id(updater))
-        self._ended = perf_counter()
+        self._ended, self._evaluated = perf_counter(), 0.0
         if self._fetched and len(self._updated) > 1:
             self._shared = True
         if self._eager and not self._shared and len(self._updated) >= self._expected:
             run.step_counter.end(self._ended)
             self._begin(run, self._ended, None)
+            self._ahead = True
+
+    def evaluated(self, begun: float) -> None:
+        """Note that an evaluation is over that began in the running step, whose time was left out of it."""
+        self._evaluated += perf_counter() - max(begun, self._ended)
+
+    def step_of_values(self) -> int | None:
+        """Return the step to which a value belongs that the program gives now; None for the running one.
+
+        Without a loader a step begins at the end of an update. Until its forward or backward pass begins, the
+        program tells of the step before.
+        """
+        run = self._run
+        if run is None or not self._ahead or self._backward or self._updated or self._process.led:
+            return None
+        steps = run.step_counter
+        stages, last = steps.stages, steps.last
+        if last is None or (stages is not None and stages.names[stages.running] == "forward"):
+            return None
+        return last[0]
+
+    def _end_at_update(self, run: Run) -> bool:
+        """End the running step where its last update ended; return whether its stages are known.
+
+        Stages that began since are not parts of it, and what ran before them is not kept apart.
+        """
+        steps = run.step_counter
+        steps.leave_out(-self._evaluated)  # which was after its end
+        stages = steps.stages
+        divided = stages is None or stages.since <= self._ended
+        if stages is not None and not divided:
+            stages.drop()
+        steps.end(self._ended)
+        return divided
 
     def step(self, begun: float, ended: float) -> None:
         """Take a step that is known only afterwards, as of compiled functions."""
@@ -170,7 +210,8 @@ class Loop:
     def _begin(self, run: Run, asked: float, waited: float | None) -> None:
         self._number = run.step_counter.begin(asked, waited)
         self._updated.clear()
-        self._backward = False
+        self._backward = self._ahead = False
+        self._evaluated = 0.0
 
     def close(self) -> None:
         """End the last step at the end of the program, if it was updated; say if no update was seen."""
@@ -179,4 +220,4 @@ class Loop:
             if self._backward and self._process.opened is None:
                 self._process.say(BY_HAND)
         elif self._updated and run.recording and run.step_counter.running:
-            run.step_counter.end(self._ended)
+            self._end_at_update(run)

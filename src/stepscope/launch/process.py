@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Process:
         self._leaders = 0
         self._said: set[str] = set()
         self._refused = False
+        self.step_of_values: Callable[[], int | None] = lambda: None
+        """Returns the step to which values belong that the program gives now; None for the running one."""
 
     @property
     def off(self) -> bool:
@@ -128,10 +130,10 @@ class Process:
         return run
 
     def record(self, numbers: Mapping[str, Any]) -> None:
-        """Record values that the program logs or prints, at the running step."""
+        """Record values that the program logs or prints, at the step to which they belong."""
         run = self._run
         if run is not None and not self.off and numbers:
-            run.scalars(numbers)
+            run.scalars(numbers, self.step_of_values())
 
 
 process = Process()

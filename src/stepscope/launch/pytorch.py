@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 from functools import wraps
+from time import perf_counter
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -93,7 +94,7 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
     """Leave the time between ``model.eval()`` and ``model.train()`` out of the step around it."""
     module = torch.nn.Module
     evaluate, train = module.eval, module.train
-    paused: list[Any] = []
+    paused: list[tuple[Any, Any, int, float]] = []
 
     @wraps(evaluate)
     def eval(self: Any) -> Any:  # noqa: A001  the method's own name
@@ -102,14 +103,17 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
         if run is not None and trains and not paused and run.step_counter.running:
             pause = run.pause("evaluation")
             pause.__enter__()
-            paused.append((self, pause))
+            paused.append((self, pause, run.step_counter.done, perf_counter()))
         return evaluate(self)
 
     @wraps(train)
     def training(self: Any, mode: bool = True) -> Any:
         if paused and mode and paused[0][0] is self:
-            _, pause = paused.pop()
+            _, pause, done, begun = paused.pop()
             pause.__exit__(None, None, None)
+            run = process.opened
+            if run is not None and run.step_counter.done == done:
+                loop.evaluated(begun)
         return train(self, mode)
 
     module.eval, module.train = eval, training

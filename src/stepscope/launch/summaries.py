@@ -22,7 +22,8 @@ def install(module: ModuleType) -> None:
     ) -> Any:
         run = process.opened
         if run is not None and run.recording and not process.off:
-            run.scalar(tag, scalar_value, global_step if isinstance(global_step, int) else None)
+            known = isinstance(global_step, int)
+            run.scalar(tag, scalar_value, global_step if known else process.step_of_values())
         return original(self, tag, scalar_value, global_step, *more, **named)
 
     writer.add_scalar = add_scalar

@@ -1,0 +1,129 @@
+"""Steps of a loop of the user's own: their times, their stages, and the step to which a value belongs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from stepscope.kernels.steps import Stages, Steps
+from stepscope.launch import loop as module
+from stepscope.launch.loop import Loop
+
+MADE = 50.0
+"""Seconds that it takes to make the run."""
+
+
+class Program:
+    """A program on a clock that its own work moves; a letter is a part of it, of one second.
+
+    f fetches a batch, m calls the model, b computes gradients, u and v are the updates of two optimizers,
+    p prints a value, e evaluates, x ends the program.
+    """
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        monkeypatch.setattr(module, "perf_counter", lambda: self.now)
+        self.steps = Steps(0, lambda: self.now)
+        self.stages = self.steps.stages = Stages(lambda: self.now)
+        self.stages.keep = True
+        self.run = SimpleNamespace(step_counter=self.steps, recording=True)
+        self.process = SimpleNamespace(
+            off=False, led=False, opened=None, run=self.made, say=lambda text: None, step_of_values=None
+        )
+        self.loop = Loop(self.process)
+        self.values = []
+
+    def made(self):
+        if self.process.opened is None:
+            self.now += MADE
+            self.process.opened = self.run
+        return self.run
+
+    def does(self, work):
+        for part in work:
+            getattr(self, part)()
+        return self
+
+    def f(self):
+        asked = self.loop.before_fetch()
+        self.now += 1
+        self.loop.fetched(asked)
+
+    def m(self):
+        self.stages.mark(self.stages.number("forward"))
+        self.now += 1
+
+    def b(self):
+        self.loop.backward_begins()
+        self.stages.mark(self.stages.number("backward"))
+        self.now += 1
+        self.loop.backward_ended()
+
+    def u(self, optimizer="one"):
+        self.loop.update_begins(optimizer)
+        before = self.stages.mark(self.stages.number("optimizer"))
+        self.now += 1
+        self.stages.mark(before)
+        self.loop.update_ended(optimizer)
+
+    def v(self):
+        self.u("two")
+
+    def c(self):
+        """An update that computes the gradients itself."""
+        self.loop.update_begins("one")
+        self.b()
+        self.loop.update_ended("one")
+
+    def p(self):
+        step = self.process.step_of_values()
+        self.values.append(self.steps.current if step is None else step)
+
+    def e(self):
+        begun = self.now
+        self.now += 1
+        self.steps.leave_out(self.now - begun)
+        self.loop.evaluated(begun)
+
+    def x(self):
+        self.loop.close()
+
+
+@pytest.mark.parametrize(
+    ("work", "times", "values"),
+    [
+        ("cccx", [1, 1, 1], []),
+        ("mbup" * 3 + "x", [2, 3, 3], [0, 1, 2]),
+        ("mbup" * 3 + "epx", [2, 3, 3], [0, 1, 2, 2]),
+        ("mbu" * 3 + "mpbupx", [2, 3, 3, 3], [3, 3]),
+        ("fmbup" * 3 + "ex", [4, 4, 4], [0, 1, 2]),
+        ("fmbupe" * 2 + "fmbux", [4, 4, 4], [0, 1]),
+        ("mbup" + "mebup" * 2 + "x", [2, 3, 3], [0, 1, 2]),
+        ("mbubv" * 3 + "ex", [4, 5, 5], []),
+        ("mbubve" + "mbubv" * 2 + "x", [4, 5, 5], []),
+    ],
+    ids=[
+        "closure",
+        "printed",
+        "printed at the end",
+        "printed before",
+        "evaluated",
+        "between",
+        "within",
+        "two",
+        "two between",
+    ],
+)
+def test_times_and_values(monkeypatch, work, times, values):
+    program = Program(monkeypatch).does(work)
+    assert [(step, seconds) for step, seconds, _ in program.steps.since(0)] == list(enumerate(times))
+    assert program.values == values
+
+
+@pytest.mark.parametrize(("work", "known"), [("mbu" * 4 + "x", [2, 3]), ("c" * 4 + "x", [0, 1, 2, 3])])
+def test_stages_of_another_step_are_not_taken_for_those_of_the_first(monkeypatch, work, known):
+    """The first step's end is known only in the second update: marks since then belong to no step."""
+    rows = Program(monkeypatch).does(work).stages.take()
+    assert [step for step, _ in rows] == known
+    assert all(spent >= 0 for _, stages in rows for spent in stages)
