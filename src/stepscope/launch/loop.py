@@ -15,9 +15,28 @@ from typing import Any
 
 from stepscope.launch.process import Process
 from stepscope.record import Run
+from stepscope.record.clock import Deadline
+from stepscope.record.hooks import Hook
 
 NO_LOADER = "the wait for data: batches come from no loader that is known here; run.steps(loader) tells"
 BY_HAND = "the steps: gradients were computed, but no optimizer stepped; run.step() marks updates by hand"
+
+
+class LastStep(Hook):
+    """Ends the last step of a loop while its run still takes times, however the run ends.
+
+    Args:
+        loop: The loop.
+    """
+
+    ranks = "all"
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def end(self, run: Run, status: str, deadline: Deadline) -> None:
+        """End the step."""
+        self._loop.close()
 
 
 class Loop:
@@ -135,6 +154,7 @@ class Loop:
         if run is None:
             return None
         self._process.step_of_values = self.step_of_values
+        run.add_hook(LastStep(self))
         backward, fetched = self._backward, self._fetched
         self._starts(run, updater)
         if fetched:
@@ -214,7 +234,7 @@ class Loop:
         self._evaluated = 0.0
 
     def close(self) -> None:
-        """End the last step at the end of the program, if it was updated; say if no update was seen."""
+        """End the last step, if it was updated, at the end of the run; say if no update was seen."""
         run = self._run
         if run is None:
             if self._backward and self._process.opened is None:

@@ -27,7 +27,8 @@ class Program:
         self.steps = Steps(0, lambda: self.now)
         self.stages = self.steps.stages = Stages(lambda: self.now)
         self.stages.keep = True
-        self.run = SimpleNamespace(step_counter=self.steps, recording=True)
+        self.hooks = []
+        self.run = SimpleNamespace(step_counter=self.steps, recording=True, add_hook=self.hooks.append)
         self.process = SimpleNamespace(
             off=False, led=False, opened=None, run=self.made, say=lambda text: None, step_of_values=None
         )
@@ -87,7 +88,8 @@ class Program:
         self.loop.evaluated(begun)
 
     def x(self):
-        self.loop.close()
+        for hook in self.hooks:
+            hook.end(self.run, "finished", None)
 
 
 @pytest.mark.parametrize(
