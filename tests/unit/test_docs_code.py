@@ -54,7 +54,17 @@ for step in range(20):
 for run in runs:
     run.close()
 """
+A_SWEEP = """
+import stepscope as ss
+for number, rate in enumerate((0.1, 0.01, 0.1, 0.01), 1):
+    with ss.Run(f"logs/try-{number}", config={"lr": rate}) as run:
+        for step in run.steps(range(60)):
+            run.scalar("train/loss", 1 / (1 + rate * step))
+            if step % 20 == 0:
+                run.scalar("eval/loss", 1 / (1 + rate * step))
+"""
 RECORDED = {
+    "docs/guides/agents.md": A_SWEEP,
     "docs/guides/health.md": A_RUN.format(name="gpt") + A_RUN.format(name="whole"),
     "docs/guides/ranks.md": A_JOB,
     "docs/guides/reading.md": A_RUN.format(name="baseline"),
@@ -78,6 +88,7 @@ ELSEWHERE = {
     r"stepscope serve .*": "tests/e2e/test_serve_command.py",
     r"stepscope top .*": "tests/unit/cli/top/test_app.py",
     r"stepscope demo\b.*": "tests/e2e/test_demo_command.py",
+    r"stepscope run .*": "tests/e2e/test_run_command.py",
     r"stepscope share .*": "tests/e2e/test_serve_share.py",
     r"stepscope capture .*": "tests/e2e/test_capture_command.py",
     r"stepscope ranks .* --ray .*": "tests/e2e/test_ranks_ray.py",

@@ -19,7 +19,7 @@ the time that it took to happen is noticed in time."""
 
 
 class Seen(NamedTuple):
-    """What a rule saw in the facts of a series.
+    """A rule's view of the facts of a series.
 
     Attributes:
         text: One sentence with the number that matters.
