@@ -191,6 +191,7 @@ class Facts:
 
     def _keep(self, steps: NDArray[np.int64], values: Floats, walls: Floats) -> None:
         """Keep means of equally many points; if there are too many means, each two become one."""
+        values = np.clip(values, -HUGE, HUGE)
         waiting = [np.concatenate(pair) for pair in zip(self._rest, (steps, values, walls), strict=True)]
         begin = 0
         while True:
@@ -283,6 +284,8 @@ class Facts:
         return Change("drift", first, last, first_wall, wall, found.before, found.after, found.size)
 
 
+HUGE = 1e100
+"""Larger values count as this one, so that sums of their squares are finite."""
 FEWEST_GAPS = 6
 """Points of a series before its rhythm is known."""
 LONGER = 3.0
@@ -350,6 +353,8 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
 
 def clipped(values: Floats) -> Floats:
     """Return values without outliers: at most 4 deviations from the median of 7, which follows a jump."""
+    if len(values) < 3:
+        return values
     padded = np.concatenate([values[:3], values, values[-3:]])
     middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7), axis=1)
     apart = np.abs(values - middle)
@@ -432,7 +437,7 @@ def _noises(gaps: dict[int, Floats], noise: float, count: int) -> dict[int, floa
     slopes = dict(zip(list(shown)[1:], np.diff(heights) / np.diff(places), strict=True))
     found = {}
     for length in gaps:
-        usual = shown.get(length, math.exp(offset + slope * math.log(length)))
+        usual = shown.get(length, math.exp(min(offset + slope * math.log(length), 690)))
         if slopes.get(length, slope if length not in shown else 0.0) <= RANDOM_WALK:
             found[length] = max(theory[length], usual)
     return found
@@ -515,7 +520,7 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
             continue
         low, high = _median(before), _median(after)
         gap, step = high - low, float(values[at] - values[at - 1])
-        usual = max(noise, 1e-9 * float(np.abs(values).max()))
+        usual = max(noise, 1e-9 * float(np.abs(values).max()), 1e-300)
         size = abs(gap) / (usual * math.sqrt(1.57 / len(before) + 1.57 / len(after)))
         spread = max(np.ptp(before), np.ptp(after))
         if size > limit and step * gap > 0 and abs(step) >= 0.6 * abs(gap) and abs(gap) > 1.5 * spread:

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stepscope.health.facts import BLOCKS, CHANCE, Facts, drift, jumps
 
@@ -127,3 +129,27 @@ def test_a_series_that_comes_back_has_not_changed_for_good():
         (200, False),
         (300, True),
     ]
+
+
+VALUES = st.floats(width=64) | st.sampled_from(
+    [0.0, 1.0, -1.0, 5e-324, 1.7e308, -1.7e308, math.nan, math.inf]
+)
+TIMES = st.floats() | st.integers(0, 10).map(float)
+STEPS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 100)
+SERIES_OF_ANY = st.lists(st.tuples(STEPS, VALUES, TIMES), max_size=40) | st.tuples(
+    VALUES, VALUES, st.integers(0, 150), st.integers(0, 150)
+).map(lambda of: [(at, of[0] if at < of[2] else of[1], float(at)) for at in range(of[2] + of[3])])
+
+
+@given(SERIES_OF_ANY)
+@settings(deadline=None, max_examples=300)
+def test_no_series_is_too_odd_for_its_facts(points):
+    """Warnings are errors here; every change has numbers or none."""
+    facts = Facts()
+    if points:
+        steps, values, walls = zip(*points, strict=True)
+        facts.take(np.array(steps, np.int64), np.array(values), np.array(walls))
+    for change in facts.changes(SERIES, until=1e9):
+        assert change.first_step <= change.last_step
+        assert not math.isnan(change.size)
+    assert facts.noise >= 0
