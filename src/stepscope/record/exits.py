@@ -16,6 +16,7 @@ Everything here waits for a bounded time only: one deadline is handed down to ho
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -59,8 +60,10 @@ def register(writer: WriterLoop, *, signals: bool = True) -> None:
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_in_child)
-    # Without those that the garbage collector ended: what comes of the program says nothing of them now.
-    _open[:] = [other for other in _open if other.alive and not other.ended_alone]
+    # Those that the garbage collector ended may still be written; the program's end says nothing of them now.
+    _open[:] = [other for other in _open if other.alive]
+    for other in _open:
+        other.left_behind = other.ended_alone
     _open.append(writer)
     _watchdog.start()
     _hook_child()
@@ -142,6 +145,11 @@ def _before_pools_end() -> None:
 
 def _at_exit() -> None:
     _end_all(_open.copy())
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt) and not hasattr(sys, "ps1"):
+        # The interpreter then ends by SIGINT, unless code has been compiled since, such as a dataclass in a
+        # module that the end of a run imports: it notes the exception that left the last compiled code.
+        with contextlib.suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")  # noqa: S102
 
 
 def _end_all(writers: list[WriterLoop], error: BaseException | None = None) -> None:
@@ -151,7 +159,8 @@ def _end_all(writers: list[WriterLoop], error: BaseException | None = None) -> N
     for writer in writers:
         if writer.ended_alone:
             writer.end("finished", None, on_clock_of(writer, deadline))
-            if error is None and _exited not in (None, FINISHED) and writer in _logged_at_exit:
+            ended_later = error is None and not writer.left_behind and writer in _logged_at_exit
+            if ended_later and _exited not in (None, FINISHED):
                 writer.amend(*_exited)
             release(writer)
             continue

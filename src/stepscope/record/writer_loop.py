@@ -340,6 +340,7 @@ class WriterLoop:
             for the status in a forked child.
         problems: Receives the failures to record.
         ended_alone: The run was finished when nobody held it any more; the program may yet leave with a code.
+        left_behind: It had so ended when another run began.
         left_loop: Returns how the last loop over steps was left, if by an exception after which no step
             began.
     """
@@ -361,7 +362,7 @@ class WriterLoop:
         self.clock, self.requests = writer.clock, requests
         self.on_close: OnClose | None = None
         self.on_end: Callable[[], None] | None = None
-        self.ended_alone = False
+        self.ended_alone = self.left_behind = False
         self.left_loop: Callable[[], tuple[Outcome, int] | None] = _nothing
         self._opened = threading.Event()
         self._late = False
