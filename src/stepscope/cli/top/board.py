@@ -131,7 +131,7 @@ class Board:
     def ranks(self, name: str) -> list[Rank]:
         """Return the ranks of a run; none if it has but one process."""
         run = self._run(name)
-        return [] if run is None else run.ranks.members()
+        return run.ranks.members() if run is not None and run.ranks.several else []
 
     def _run(self, name: str) -> StoredRun | None:
         return next((run for run in self.log.runs() if run.name == name), None)

@@ -111,7 +111,7 @@ class RanksPane(Vertical):
     def compose(self) -> ComposeResult:
         """Lay the pane out."""
         yield Static(
-            "This run has no files of ranks: it is one process, or another tool wrote it.", id="no-ranks"
+            "This run has no ranks to compare: it is one process, or another tool wrote it.", id="no-ranks"
         )
         table: DataTable[Text] = DataTable(id="ranks", cursor_type="row")
         table.add_columns(*RANK_HEAD)

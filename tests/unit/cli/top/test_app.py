@@ -114,7 +114,7 @@ def test_ranks_of_a_job(log):
         assert [str(table.get_row_at(at)[0]) for at in range(2)] == ["rank 0", "rank 1"]
         await pilot.press("up")
         await until(pilot, lambda: app.query_one("#no-ranks").display)
-        assert "no files of ranks" in words(app, "#no-ranks")
+        assert "no ranks to compare" in words(app, "#no-ranks")
 
     driven(log, steps)
 
