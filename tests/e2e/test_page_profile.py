@@ -50,7 +50,7 @@ def test_a_newcomer_finds_the_line_that_makes_it_input_bound_in_four_clicks(open
     page.get_by_role("button", name="Open the newest").click()
     page.get_by_label("Profile", exact=True).select_option("resnet50_v100_workers0.json.gz")
     advice = page.get_by_role("region", name="Advice")
-    advice.get_by_text("the step waits for data for").wait_for()
+    advice.get_by_text("the step waits for data for").first.wait_for()
     page.get_by_role("button", name="enumerate(DataLoader)").first.or_(
         page.get_by_role("button", name="Step 5", exact=True)
     ).first.click()

@@ -77,12 +77,12 @@ def test_the_scale_factor_and_the_unit_of_a_title_are_never_cut_off(logs, serve,
     watched = watch(serve(logs))
     page = watched.open("#/scalars?q=run:first")
     watched.ready()
-    for title in page.get_by_role("article").locator("h3:has(.unit)").all():
-        unit = title.locator(".unit")
+    for title in page.get_by_role("article").locator("h3:has(.nowrap)").all():
+        unit = title.locator(".nowrap")
         box, room = unit.bounding_box(), title.bounding_box()
         assert box["x"] + box["width"] <= room["x"] + room["width"] + 1, title.inner_text()
-        assert title.locator(".unit").evaluate("each => each.scrollWidth <= each.clientWidth + 1")
-    units = page.get_by_role("article").locator("h3 .unit").all_inner_texts()
+        assert title.locator(".nowrap").evaluate("each => each.scrollWidth <= each.clientWidth + 1")
+    units = page.get_by_role("article").locator("h3 .nowrap").all_inner_texts()
     assert any("\u00d710" in text for text in units)
 
 

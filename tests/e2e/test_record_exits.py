@@ -496,7 +496,7 @@ def test_workers_of_a_data_loader_do_not_disturb_a_run(train):
     """)
     assert training.end() == 0, training.err
     assert steps(training.directory, "sum") == list(range(8))
-    assert len(list(training.directory.iterdir())) == 2
+    assert len(list(training.directory.iterdir())) == 3
     assert "stepscope" not in training.err
 
 

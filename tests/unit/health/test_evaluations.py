@@ -8,6 +8,7 @@ import pytest
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.evaluations import Evaluated
 from stepscope.health.series import stream_of
+from stepscope.names.meanings import Meanings
 
 
 class Noted(Evaluated):
@@ -26,7 +27,7 @@ class Noted(Evaluated):
         self.noted.append("begins again")
 
 
-TRAIN, OTHER = stream_of("train/loss"), stream_of("train/z", roles={"train/z": "loss"})
+TRAIN, OTHER = stream_of("train/loss"), stream_of("train/z", meanings=Meanings({"train/z": "loss"}))
 EVAL = stream_of("eval/loss")
 
 

@@ -50,11 +50,12 @@ class TestWhatALinkMayDo:
         answer = ask(guard(), "/api/v1/changes", headers=bearer(view_token(SECRET, HERE, NOW + 60)))
         assert (answer.status, answer.body) == (200, b"changes False")
 
-    def test_it_asks_for_series_which_changes_nothing(self, ask):
+    def test_it_asks_questions_which_change_nothing(self, ask):
         headers = JSON | bearer(view_token(SECRET, HERE, NOW + 60))
         questions = [name for name, route in all_routes().items() if route.method == "POST" and route.reads]
-        assert questions == ["series"]
-        assert ask(guard(), "/api/v1/series", method="POST", headers=headers).status == 200
+        assert questions == ["ask", "series"]
+        for name in questions:
+            assert ask(guard(), f"/api/v1/{name}", method="POST", headers=headers).status == 200
 
     @pytest.mark.parametrize("name", ["run", "run/delete", "trash/empty", "views/save", "capture", "share"])
     def test_it_changes_and_shares_nothing(self, ask, name):
