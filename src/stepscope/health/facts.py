@@ -165,8 +165,10 @@ class Facts:
         for at in np.flatnonzero(steps < before)[: 64 - len(self.counters)].tolist():
             self.counters.append((int(before[at]), int(steps[at]), float(walls[at])))
         times = np.concatenate([[self.last_wall], walls])
-        self.gap_s = max(self.gap_s, float(np.diff(times).max()))
-        self.last_wall = max(self.last_wall, float(walls[-1]))
+        times = times[np.isfinite(times)]
+        if len(times):
+            self.gap_s = max(self.gap_s, float(np.diff(times, prepend=times[0]).max()))
+            self.last_wall = max(float(times[0]), float(times[-1]))
 
     def _note_broken(self, steps: NDArray[np.int64], walls: Floats, good: NDArray[np.bool_]) -> None:
         bad = np.flatnonzero(~good)
