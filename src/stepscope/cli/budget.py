@@ -44,7 +44,7 @@ def shorter_text(text: str, room: int) -> str:
 
 def left_out(count: int, total: int, room: int) -> str:
     """Return the line that says how much is missing, and how to get it."""
-    return f"left out: {count:,} of {total:,} lines; --budget {room:,} shows more, --budget 0 all\n"
+    return f"left out: {count:,} of {total:,} lines; --budget {room} shows more, --budget 0 all\n"
 
 
 def shorter_data(data: Any, room: int) -> Any:

@@ -258,6 +258,6 @@ def _left_out(whole: Answer, made: Answer, budget: int, *, narrowed: bool = Fals
     if not missing:
         return "left out: ends of long cells; a larger budget shows them" if narrowed else ""
     if narrowed:
-        hints.append(f"budget {budget * 4:,} shows more")
+        hints.append(f"budget {budget * 4} shows more")
     shown = ", ".join(missing[:4]) + (f" and parts of {len(missing) - 4} more" if len(missing) > 4 else "")
     return f"left out: {shown}" + (f" ({'; '.join(dict.fromkeys(hints))})" if hints else "")

@@ -92,7 +92,7 @@ def test_a_thinned_curve_keeps_its_ends_extremes_and_onsets(values: list[float],
 def test_texts_and_json_of_commands_fit() -> None:
     text = "".join(f"line {at}\n" for at in range(500))
     assert shorter_text(text, 4000).endswith(
-        "left out: 52 of 500 lines; --budget 4,000 shows more, --budget 0 all\n"
+        "left out: 51 of 500 lines; --budget 4000 shows more, --budget 0 all\n"
     )
     data = {
         "findings": [{"rule": "x" * 50, "rows": list(range(100))}] * 40,
