@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.analyze.rank_test import doubled_ranks
+
 Floats = npt.NDArray[np.float64]
 LEAST_RUNS = 8
 """Fewer runs say nothing."""
@@ -133,8 +135,7 @@ def _binned(numbers: Floats) -> _Split:
 
 def _ranks(values: Floats) -> Floats:
     """Return ranks from 0; equal values share the mean of theirs."""
-    order = np.sort(values)
-    return (np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right") - 1) / 2
+    return doubled_ranks(values) / 2 - 1
 
 
 def _share(ranks: Floats, groups: npt.NDArray[np.int64], count: int) -> float | None:

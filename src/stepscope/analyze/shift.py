@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.rank_test import LEVEL
+from stepscope.analyze.rank_test import LEVEL, doubled_ranks
 
 LEAST = 8
 """Values below which no division has a p under :data:`LEVEL`, by the approximation."""
@@ -60,11 +60,8 @@ def shift(values: npt.NDArray[Any], *, row: int | None = None) -> Shift | None:
 
 def _divisions(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return U of each division after the first value, the second and so on: 2 Σ ranks - t (n + 1)."""
-    order = np.sort(values)
-    # Twice the mean rank, so that equal values count alike.
-    ranks = (np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right") + 1) / 2
     t = np.arange(1, len(values))
-    return 2 * np.cumsum(ranks)[:-1] - t * (len(values) + 1)
+    return np.cumsum(doubled_ranks(values))[:-1] - t * float(len(values) + 1)
 
 
 def _of(k: float, count: int) -> float:
