@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from stepscope.errors import UnknownRunError
 from stepscope.health.changes import ChangeGroup, LoggedChange
 from stepscope.health.finding import plain
 from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
-from stepscope.serve.reply import refusing
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
 from stepscope.store import Log
 
@@ -83,10 +82,7 @@ class ChangeAnswers:
         Raises:
             Refusal: No such run.
         """
-        with refusing():
-            if log is None:
-                raise UnknownRunError(f"no run {run!r}", hint="the log directory is not there yet")
-            stored = log.run(run)
+        _, stored = run_of(log, run)
         generation = max(each.generation for each in (stored, *stored.parts))
         with self._lock:
             kept = self._answers.get(run)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from stepscope.analyze.health.forecast import rounded
-from stepscope.errors import UnknownRunError
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
 from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
-from stepscope.serve.reply import refusing
+from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
 from stepscope.store import Log
 
@@ -65,10 +64,7 @@ class FindingAnswers:
         Raises:
             Refusal: No such run.
         """
-        with refusing():
-            if log is None:
-                raise UnknownRunError(f"no run {run!r}", hint="the log directory is not there yet")
-            stored = log.run(run)
+        log, stored = run_of(log, run)
         generation = max(each.generation for each in log.runs() if each.base == stored.base or each is stored)
         with self._lock:  # one at a time: a page of many tabs asks for the same
             kept, now = self._answers.get(run), self._clock()

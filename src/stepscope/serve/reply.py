@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +21,10 @@ from stepscope.errors import (
 from stepscope.serve.access import is_loopback
 from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
+
+if TYPE_CHECKING:
+    from stepscope.store import Log
+    from stepscope.store.run import StoredRun
 
 DESCRIBED = "see docs/reference/http-api.md"
 """The hint of a request that the interface does not have."""
@@ -70,6 +74,22 @@ def refusing() -> Iterator[None]:
     except tuple(_STATUSES) as error:
         status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
         raise Refusal(status, error.message, error.hint) from None
+
+
+def run_of(log: Log | None, name: str) -> tuple[Log, StoredRun]:
+    """Return the log, which is there, and its run with a name.
+
+    Args:
+        log: None as long as the log directory is not there.
+        name: Of the run.
+
+    Raises:
+        Refusal: No such run.
+    """
+    with refusing():
+        if log is None:
+            raise UnknownRunError(f"no run {name!r}", hint="the log directory is not there yet")
+        return log, log.run(name)
 
 
 def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
