@@ -18,6 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.ring import MAD_TO_SIGMA
+
 Floats = NDArray[np.float64]
 Kind = Literal["jump", "drift", "not finite", "finite again", "stopped", "counter", "constant"]
 
@@ -39,8 +41,6 @@ NEAR = 32
 RANDOM_WALK = 0.8
 """Slope of log noise over log length from which longer lines see no less noise: such lengths are skipped.
 White noise has -1/2, a random walk 1/2."""
-MAD = 1.4826
-"""Standard deviation of normal noise over its median absolute deviation."""
 
 
 class Jump(NamedTuple):
@@ -360,7 +360,7 @@ def clipped(values: Floats) -> Floats:
     padded = np.concatenate([values[:3], values, values[-3:]])
     middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7), axis=1)
     apart = np.abs(values - middle)
-    usual = 4 * MAD * _median(apart[apart > 0]) if (apart > 0).any() else 0.0
+    usual = 4 * MAD_TO_SIGMA * _median(apart[apart > 0]) if (apart > 0).any() else 0.0
     inside: Floats = np.clip(values, middle - usual, middle + usual)
     return inside
 
@@ -374,7 +374,7 @@ def point_noise(values: Floats) -> float:
     apart = np.diff(values)
     if not len(apart):
         return 0.0
-    noise = MAD * _median(np.abs(apart - _median(apart))) / math.sqrt(2)
+    noise = MAD_TO_SIGMA * _median(np.abs(apart - _median(apart))) / math.sqrt(2)
     levels = np.unique(values)
     quantum = float(np.diff(levels).min()) if 1 < len(levels) < len(values) / 2 else 0.0
     return max(noise, quantum / math.sqrt(12))
@@ -428,7 +428,7 @@ def _noises(gaps: dict[int, Floats], noise: float, count: int) -> dict[int, floa
     """Return the noise of gaps by length; it is extrapolated to lengths that are too long to show it."""
     shown = {}
     for length, each in gaps.items():
-        spread = MAD * _median(np.abs(each - _median(each)))
+        spread = MAD_TO_SIGMA * _median(np.abs(each - _median(each)))
         if count >= 7 * length and spread > 0:
             shown[length] = spread
     theory = {length: noise * math.sqrt(8 / length) for length in gaps}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Number = TypeVar("Number", bound=np.generic)
 MAD_TO_SIGMA = 1.4826
-"""Of a normal distribution."""
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 class _Last(Generic[Number]):

@@ -472,9 +472,8 @@ class WriterLoop:
             self.problems.warn(left)
         on_end, self.on_end = self.on_end, None
         if on_end is not None:
-            with suppress(
-                Exception
-            ):  # the standard error may be of any kind, and in use by what was interrupted
+            # The standard error may be of any kind, and in use by what was interrupted.
+            with suppress(Exception):
                 on_end()
         return self.writer.unwritten
 
