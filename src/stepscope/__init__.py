@@ -14,6 +14,7 @@ from stepscope.version import __version__
 if TYPE_CHECKING:
     from stepscope import integrations as integrations
     from stepscope.capture import LambdaProfilerHook as LambdaProfilerHook
+    from stepscope.capture import LineHook as LineHook
     from stepscope.capture import ProfilerHook as ProfilerHook
     from stepscope.errors import StepscopeError as StepscopeError
     from stepscope.health.alert import Alert as Alert
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from stepscope.record.hooks.functions import SummarySaverHook as SummarySaverHook
     from stepscope.record.hooks.hang import HangHook as HangHook
     from stepscope.record.hooks.health import HealthHook as HealthHook
+    from stepscope.record.hooks.metrics import OtlpHook as OtlpHook
+    from stepscope.record.hooks.metrics import PrometheusHook as PrometheusHook
     from stepscope.record.hooks.progress import LoggingHook as LoggingHook
     from stepscope.record.hooks.progress import StepCounterHook as StepCounterHook
     from stepscope.record.hooks.stopping import EarlyStoppingHook as EarlyStoppingHook
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from stepscope.record.statistics import ActivationHook as ActivationHook
     from stepscope.record.statistics import GradientHook as GradientHook
     from stepscope.serve.questions.asked import ask as ask
+    from stepscope.serve.questions.asked import sql as sql
+    from stepscope.serve.questions.asked import table as table
+    from stepscope.serve.questions.cell_chart import chart as chart
     from stepscope.store import open as open  # noqa: A004
     from stepscope.trace import load_trace as load_trace
 
@@ -52,10 +58,13 @@ _HOMES = {
     "Hook": "record.hooks",
     "LambdaHook": "record.hooks.functions",
     "LambdaProfilerHook": "capture",
+    "LineHook": "capture",
     "LoggingHook": "record.hooks.progress",
     "Notifier": "record.findings",
     "NanHook": "record.hooks.stopping",
+    "OtlpHook": "record.hooks.metrics",
     "ProfilerHook": "capture",
+    "PrometheusHook": "record.hooks.metrics",
     "Run": "record",
     "StepCounterHook": "record.hooks.progress",
     "StepscopeError": "errors",
@@ -64,12 +73,15 @@ _HOMES = {
     "SummarySaverHook": "record.hooks.functions",
     "SystemHook": "record.hooks.system",
     "ask": "serve.questions.asked",
+    "chart": "serve.questions.cell_chart",
     "integrations": "",
     "load_ipython_extension": "notebook",
     "load_ranks": "job",
     "load_trace": "trace",
     "open": "store",
     "show": "notebook",
+    "sql": "serve.questions.asked",
+    "table": "serve.questions.asked",
 }
 
 __all__ = [
@@ -83,10 +95,13 @@ __all__ = [
     "Hook",
     "LambdaHook",
     "LambdaProfilerHook",
+    "LineHook",
     "LoggingHook",
     "NanHook",
     "Notifier",
+    "OtlpHook",
     "ProfilerHook",
+    "PrometheusHook",
     "Run",
     "StepCounterHook",
     "StepscopeError",
@@ -96,12 +111,15 @@ __all__ = [
     "SystemHook",
     "__version__",
     "ask",
+    "chart",
     "integrations",
     "load_ipython_extension",
     "load_ranks",
     "load_trace",
     "open",
     "show",
+    "sql",
+    "table",
 ]
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES, __all__)

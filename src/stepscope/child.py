@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import socket
 
 
 def start(
@@ -175,3 +180,23 @@ def close_pipes(process: subprocess.Popen[Any]) -> None:
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+_listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def close_in_forks(listener: socket.socket) -> None:
+    """Leave a listening socket to this process: a fork that lives on would keep its port."""
+    if not _listening and hasattr(os, "register_at_fork"):
+        _register_once()
+    _listening.add(listener)
+
+
+@functools.cache
+def _register_once() -> None:
+    os.register_at_fork(after_in_child=_close_listening)
+
+
+def _close_listening() -> None:
+    for listener in list(_listening):
+        listener.close()

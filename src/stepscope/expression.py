@@ -56,8 +56,12 @@ WINDOWS: dict[str, tuple[int | None, bool, str]] = {
     "per_second": (1, False, "per_second(x): change from the point before, per second"),
     "cumsum": (ALL_POINTS, False, "cumsum(x): sum of all points so far"),
     "count": (ALL_POINTS, False, "count(x): points so far"),
+    "at": (None, True, "at(n, x): the value at step n or the newest before it, once x has come that far"),
 }
 """Functions of a series along its points."""
+AT = "at"
+"""The window whose number is a step; it is written first."""
+MAX_STEP = 2**53
 LOOKS_BACK = ("delta", "last", "rate", "per_second")
 """Windows that need one point more than they name."""
 POINTWISE: dict[str, tuple[int, int | None, str]] = {
@@ -111,7 +115,7 @@ class Window:
     """A function of a series along its points.
 
     Attributes:
-        points: How many; ``ALL_POINTS`` for all so far.
+        points: How many; ``ALL_POINTS`` for all so far. Of ``at`` the step.
     """
 
     name: str
@@ -121,10 +125,14 @@ class Window:
     @property
     def needed(self) -> int:
         """The number of points from which on its value is known."""
+        if self.name == AT:
+            return 1
         return self.points + 1 if self.name in LOOKS_BACK else max(self.points, 1)
 
     def __str__(self) -> str:
         inner = self.argument if isinstance(self.argument, Tag) else "…"
+        if self.name == AT:
+            return f"{AT}({self.points}, {inner})"
         return f"{self.name}({inner}, {self.points})" if self.points else f"{self.name}({inner})"
 
 
@@ -443,17 +451,20 @@ def _window(name: Token, arguments: list[Node], starts: list[Token], end: Token)
     points, can_be_given, written = WINDOWS[name.text]
     if not 1 <= len(arguments) <= 1 + can_be_given:
         raise _miscounted(name, arguments, end, written)
+    if name.text == AT:
+        arguments, starts = arguments[::-1], starts[::-1]
     if not tags_of(arguments[0]):
         raise ExpressionError(
             f"{name.text} of no tag", hint=written, start=starts[0].start, end=starts[0].end
         )
     if len(arguments) == 2:
-        fewest = 2 if name.text in ("std", "slope") else 1
+        fewest = {"std": 2, "slope": 2, AT: 0}.get(name.text, 1)
+        most = MAX_STEP if name.text == AT else MAX_POINTS
         number = arguments[1].value if isinstance(arguments[1], Number) else np.nan
-        if not (number == number and fewest <= number <= MAX_POINTS and number == int(number)):
+        if not (number == number and fewest <= number <= most and number == int(number)):
             given = starts[1].text or "nothing"
             raise ExpressionError(
-                f"{name.text} over {given}: a whole number from {fewest} to {MAX_POINTS:,}",
+                f"{name.text} over {given}: a whole number from {fewest} to {most:,}",
                 hint=written, start=starts[1].start, end=starts[1].end,
             )  # fmt: skip
         points = int(number)
@@ -465,8 +476,8 @@ def _window(name: Token, arguments: list[Node], starts: list[Token], end: Token)
 
 
 def _miscounted(name: Token, arguments: list[Node], end: Token, written: str) -> ExpressionError:
-    said = f"{name.text} with {len(arguments)} argument{'s' * (len(arguments) != 1)}"
-    return ExpressionError(said, hint=f"it is written {written}", start=name.start, end=end.end)
+    call = f"{name.text} with {len(arguments)} argument{'s' * (len(arguments) != 1)}"
+    return ExpressionError(call, hint=f"it is written {written}", start=name.start, end=end.end)
 
 
 def _unexpected(token: Token, described: str) -> ExpressionError:

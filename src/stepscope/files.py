@@ -17,8 +17,10 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -43,6 +45,11 @@ MAPPED_BYTES = 4 << 20
 """Size from which a column is mapped into memory; shorter ones are read, because a mapping keeps the file
 open.
 """
+UNUSED_SECONDS = 30 * 86400
+TOTAL_BYTES = 10 << 30
+"""How long, and how much, caches keep unused entries."""
+DISK_BLOCK_BYTES = 512
+"""Unit in which ``st_blocks`` counts, by POSIX."""
 MAX_VALUES = 400_000
 """Values in an object that others wrote: to read them takes a tenth of a second."""
 
@@ -102,7 +109,7 @@ def run_directory(root: Path, run: str) -> Path:
     place = root / run
     if "\\x" not in run or place.exists():
         return place
-    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda found: bytes.fromhex(found[1].decode()), os.fsencode(run))
+    raw = re.sub(rb"\\x([89a-f][0-9a-f])", lambda escape: bytes.fromhex(escape[1].decode()), os.fsencode(run))
     return root / os.fsdecode(raw)
 
 
@@ -142,10 +149,10 @@ def bounded_object(data: bytes) -> dict[str, Any] | None:
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         return None
     try:
-        found = json.loads(data.decode("utf-8", "surrogatepass"), parse_int=_integer)
+        value = json.loads(data.decode("utf-8", "surrogatepass"), parse_int=_integer)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _integer(text: str) -> int | float:
@@ -192,6 +199,54 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file so that a reader sees all of it, or the one before; see :func:`replacing`."""
     with replacing(path) as file:
         file.write(content)
+
+
+def cache_home() -> Path | None:
+    """Return the directory for all caches of the user, None if there is none."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(named).is_absolute():
+        return Path(named) / "stepscope"
+    local = os.environ.get("LOCALAPPDATA", "") if sys.platform == "win32" else ""
+    if local:
+        return Path(local) / "stepscope"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope"
+
+
+def unneeded(used: Iterable[tuple[float, int, Path]], mine: Path) -> Iterator[Path]:
+    """Yield the entries of a cache unused for 30 days, and the least recently used beyond 10 GiB.
+
+    Args:
+        used: When each was used, seconds since the epoch, its size in bytes, and its path.
+        mine: The one that stays.
+    """
+    total, oldest = 0, time.time() - UNUSED_SECONDS
+    for at, size, path in sorted(used, reverse=True):
+        total += size
+        if path != mine and (at < oldest or total > TOTAL_BYTES):
+            yield path
+
+
+def prune_files(folder: Path, mine: Path) -> None:
+    """Delete the files of a cache that :func:`unneeded` yields, by the time of their last change.
+
+    Args:
+        folder: A folder that holds nothing but such files.
+        mine: The file that is kept.
+    """
+    used: list[tuple[float, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(OSError):  # deleted meanwhile by another process
+            facts = path.stat()
+            blocks = getattr(facts, "st_blocks", None)
+            size = facts.st_size if blocks is None else blocks * DISK_BLOCK_BYTES
+            used.append((facts.st_mtime, size, path))
+    for path in unneeded(used, mine):
+        with suppress(OSError):
+            path.unlink()
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):

@@ -37,7 +37,7 @@ def load_ranks(
     Args:
         path: A run's directory with the telemetry of its ranks, a directory with one profile a rank, or one
             with the flight-recorder dumps of all ranks; or the URL of one.
-        cache: Keep the columns of profiles in cache files beside them.
+        cache: Keep the columns of profiles in the user's cache directory.
         processes: The number of processes that read profiles; by default one per processor.
         ray: Have a Ray cluster read them: its address, ``local`` for one that is started here, True for the
             one that ``ray.init`` finds. A connected session takes precedence. The machines of the cluster
@@ -66,10 +66,10 @@ def load_ranks(
     from stepscope.trace.ranks import missing_ranks
 
     where = HowRead(cache, processes, ray, progress, network_bytes_per_s)
-    found, trace = _of_profiles(place, os.fspath(path), where)
+    job, trace = _of_profiles(place, os.fspath(path), where)
     told_elsewhere = missing_ranks(trace)
     of_files = (note for note in trace.notes if note not in told_elsewhere)
-    return replace(found, notes=(*of_files, *found.notes))
+    return replace(job, notes=(*of_files, *job.notes))
 
 
 def _is_single(place: Path) -> bool:
@@ -111,7 +111,9 @@ def _of_run(place: Path) -> Job:
     ranks = Ranks(str(place), keep=False)
     stalled = ranks.stalled()  # first: a rank that ends its step removes its file, and then records the step
     table = ranks.stages()
-    members = [each for each in ranks.members() if each.kind == "rank" and each.attempts[-1] == table.attempt]
+    members = [
+        member for member in ranks.members() if member.kind == "rank" and member.attempts[-1] == table.attempt
+    ]
     stuck, hang = stuck_ranks(stalled), _recorded_hang(place, stalled, members)
     if len(table.ranks) < 2:
         raise _too_few(ranks, table.ranks, place)
@@ -119,7 +121,7 @@ def _of_run(place: Path) -> Job:
     changed = [*notes_of_ends(ends), *notes_of_sizes(ranks.sizes()), *ranks.notes()]
     missing = tuple(absent_ranks(ranks.size() or 0, table.ranks))
     try:
-        found = accounts_of(table)
+        accounts = accounts_of(table)
     except EmptyTraceError as error:
         if not stuck:
             raise
@@ -132,22 +134,22 @@ def _of_run(place: Path) -> Job:
             ends=ends,
             notes=(*changed, error.message),
         )
-    notes = [*changed, *notes_of(found, table)]
+    notes = [*changed, *notes_of(accounts, table)]
     hosts = {rank: host for rank, host in zip(table.ranks, table.hosts, strict=True) if host}
-    worst = max(found, key=lambda account: named_loss(account.frontier))
+    worst = max(accounts, key=lambda account: named_loss(account.frontier))
     return Job(
-        "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=found,
+        "run", tuple(table.ranks), missing, frontier=worst.frontier, accounts=accounts,
         stage_clock=table.clock, stuck=stuck, hosts=hosts, hang=hang, ends=ends, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _too_few(ranks: Ranks, found: Sequence[int], place: Path) -> EmptyTraceError:
+def _too_few(ranks: Ranks, numbers: Sequence[int], place: Path) -> EmptyTraceError:
     """Return the error for a newest attempt of fewer than two ranks, which may have begun only just now."""
-    text = f"cannot tell who waits for whom: expected the telemetry of several ranks, found {len(found)}"
+    text = f"cannot tell who waits for whom: expected the telemetry of several ranks, found {len(numbers)}"
     hint = "create the run in every process; `stepscope whoami` says which rank each believes it is"
     attempts = ranks.attempts()
-    if found and len(attempts) > 1 and (ranks.size() or 1) > 1:
-        text += f": of {ranks.size()} ranks, only rank {found[0]} has begun attempt {attempts[-1]}"
+    if numbers and len(attempts) > 1 and (ranks.size() or 1) > 1:
+        text += f": of {ranks.size()} ranks, only rank {numbers[0]} has begun attempt {attempts[-1]}"
         hint = (
             "wait for the other ranks; without a common directory each rank counts its own attempts, so "
             "start all of them again, or none"
@@ -168,14 +170,14 @@ def ends_of(members: Sequence[Rank]) -> dict[int, str]:
     Args:
         members: The ranks of one attempt.
     """
-    lost = [each for each in members if each.state in ("failed", "stalled")]
-    if not any(each.state == "failed" for each in lost) and all(
-        each.state in ("stalled", "stopped") for each in members
+    lost = [member for member in members if member.state in ("failed", "stalled")]
+    if not any(member.state == "failed" for member in lost) and all(
+        member.state in ("stalled", "stopped") for member in members
     ):
         return {}
-    lost = lost or [each for each in members if each.state == "stopped" and _signal_of(each)]
-    lost.sort(key=lambda each: -1 if each.digest.last_step is None else each.digest.last_step)
-    return {each.rank: _end_of(each) for each in lost}
+    lost = lost or [member for member in members if member.state == "stopped" and _signal_of(member)]
+    lost.sort(key=lambda member: -1 if member.digest.last_step is None else member.digest.last_step)
+    return {member.rank: _end_of(member) for member in lost}
 
 
 def _signal_of(member: Rank) -> str | None:
@@ -197,10 +199,10 @@ def _end_of(member: Rank) -> str:
 
 def notes_of_ends(ends: Mapping[int, str]) -> list[str]:
     """Return which ranks failed, were killed or vanished, the first to end first."""
-    told = [f"rank {rank} {end}" for rank, end in list(ends.items())[:MOST_ENDS]]
+    lines = [f"rank {rank} {end}" for rank, end in list(ends.items())[:MOST_ENDS]]
     if len(ends) > MOST_ENDS:
-        told.append(f"{len(ends) - MOST_ENDS} more ranks failed, were killed or stopped recording")
-    return told
+        lines.append(f"{len(ends) - MOST_ENDS} more ranks failed, were killed or stopped recording")
+    return lines
 
 
 def _recorded_hang(place: Path, stalled: list[dict[str, Any]], members: Sequence[Rank]) -> Hang | None:
@@ -229,9 +231,9 @@ def _recorded_hang(place: Path, stalled: list[dict[str, Any]], members: Sequence
         return None
     first = min(taken.values(), default=None)
     late = [
-        each.rank
-        for each in members
-        if first is not None and each.state == "running" and (each.digest.last_wall or 0.0) * 1e9 > first
+        member.rank
+        for member in members
+        if first is not None and member.state == "running" and (member.digest.last_wall or 0.0) * 1e9 > first
     ]
     try:
         return find_hang(merge(traces), taken, [*running, *late])

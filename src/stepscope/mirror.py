@@ -13,11 +13,9 @@ import hashlib
 import json
 import os
 import re
-import sys
 import threading
-import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,15 +28,12 @@ from stepscope.errors import LogDirectoryError
 from stepscope.events.pieces import Piece, covering, parse_piece
 from stepscope.events.telemetry import FOLDER, parse_name
 from stepscope.events.writer import EVENTS, INDEX, is_compacted, is_own_name
-from stepscope.files import inside, replacing, write_whole
+from stepscope.files import cache_home, inside, replacing, write_whole
 from stepscope.remote import AT_ONCE, Remote
 from stepscope.urls import is_url, local_path, scheme, shown, without_secrets
 
 T = TypeVar("T")
 PIECE_BYTES = 8 << 20
-UNUSED_SECONDS = 30 * 86400
-TOTAL_BYTES = 10 << 30
-"""How long, and how much, caches keep unused entries."""
 OVERLAP_BYTES = 64
 """Bytes that are read again when a file has grown, to check that it is still the same file."""
 PATIENCE_SECS = 2.5
@@ -78,32 +73,6 @@ _WEIGHTS = re.compile(
 """Files that hold weights or data, never a recording."""
 MARKER = ".profile-empty"
 """TensorFlow's profiler leaves empty files with this ending."""
-
-
-def cache_home() -> Path | None:
-    """Return the directory for all caches of the user, None if there is none."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if named.startswith("/"):
-        return Path(named) / "stepscope"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "stepscope"
-
-
-def unneeded(used: Iterable[tuple[float, int, Path]], mine: Path) -> Iterator[Path]:
-    """Yield the entries of a cache unused for 30 days, and the least recently used beyond 10 GiB.
-
-    Args:
-        used: When each was used, seconds since the epoch, its size in bytes, and its path.
-        mine: The one that stays.
-    """
-    total, oldest = 0, time.time() - UNUSED_SECONDS
-    for at, size, path in sorted(used, reverse=True):
-        total += size
-        if path != mine and (at < oldest or total > TOTAL_BYTES):
-            yield path
 
 
 def copies_home(url: str) -> Path:
@@ -316,7 +285,7 @@ class Mirror:
             have = set(_files_below(self.folder.resolve()))
             files = self._files(listed, have)
             with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-fetch") as pool:
-                copies = {pool.submit(self._copy, local, each): local for local, each in files.items()}
+                copies = {pool.submit(self._copy, local, file): local for local, file in files.items()}
                 gone = [pool.submit(self._confirm, local) for local in have if local not in files]
                 wait([*copies, *gone])
             self.unread = {
@@ -336,7 +305,7 @@ class Mirror:
 
     def _copied_tags(self, files: dict[Path, Copied], copies: dict[Future[None], Path]) -> dict[str, str]:
         """Return the tag of each copy; the earlier one if it could not be brought up to date."""
-        tags = {str(local): each.tag for local, each in files.items()}
+        tags = {str(local): file.tag for local, file in files.items()}
         for run, local in copies.items():
             have = local.stat().st_size if local.exists() else -1
             if run.exception() is not None or have != files[local].size:
@@ -357,25 +326,25 @@ class Mirror:
         out.
         """
         self._system.invalidate_cache()
-        found = self._walk() if self._walks else self._race()
-        if list(found) == [self._root]:  # it is a file
+        objects = self._walk() if self._walks else self._race()
+        if list(objects) == [self._root]:  # it is a file
             self.file = self._root.rpartition("/")[2]
             self._root = self._root.rpartition("/")[0]
-        if not found and not self._system.exists(self._root):
+        if not objects and not self._system.exists(self._root):
             raise LogDirectoryError("no such log directory", hint="check the address", path=self.url)
         self._system.invalidate_cache()  # what is asked of a single file is not to be answered from a listing
-        return self._with_sizes(found)
+        return self._with_sizes(objects)
 
-    def _with_sizes(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _with_sizes(self, objects: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return the objects with the size of each that may be read: listings of web servers have none."""
-        without = [path for path, facts in found.items() if facts.get("size") is None]
-        recorded = self._recordings(found) if without else set()
+        without = [path for path, facts in objects.items() if facts.get("size") is None]
+        recorded = self._recordings(objects) if without else set()
         unknown = [path for path in without if path in recorded]
         if not unknown:
-            return found
+            return objects
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
-            told = dict(zip(unknown, pool.map(self._facts, unknown), strict=True))
-        return {path: told.get(path, facts) for path, facts in found.items() if told.get(path, facts)}
+            sizes = dict(zip(unknown, pool.map(self._facts, unknown), strict=True))
+        return {path: sizes.get(path, facts) for path, facts in objects.items() if sizes.get(path, facts)}
 
     def _recordings(self, listed: Iterable[str]) -> set[str]:
         """Return which objects may be recordings, judged by their place in the directory alone."""
@@ -397,7 +366,7 @@ class Mirror:
             return whole.result()
         walk = _in_thread(self._walk)
         done, _ = wait([whole, walk], return_when=FIRST_COMPLETED)
-        first = next((each for each in (whole, walk) if each in done and not each.exception()), None)
+        first = next((task for task in (whole, walk) if task in done and not task.exception()), None)
         if first is None:
             wait([whole, walk])
             first = whole if not whole.exception() else walk
@@ -409,7 +378,7 @@ class Mirror:
 
     def _walk(self) -> dict[str, dict[str, Any]]:
         """List folder after folder, but nothing below those that hold a checkpoint."""
-        found: dict[str, dict[str, Any]] = {}
+        objects: dict[str, dict[str, Any]] = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-list") as pool:
             waiting = {pool.submit(self._entries, self._root): False}
             while waiting:
@@ -418,24 +387,24 @@ class Mirror:
                     suspect, entries = waiting.pop(listing), listing.result()
                     paths = {str(entry["name"]).rstrip("/"): entry for entry in entries}
                     files = {path: entry for path, entry in paths.items() if entry["type"] != "directory"}
-                    found |= files
+                    objects |= files
                     if suspect and files and not any(map(self._is_ours, paths)):
                         continue
                     for path in paths.keys() - files.keys() - {self._root}:
                         named = bool(_CHECKPOINTS.fullmatch(path.rpartition("/")[2]))
                         inherits = suspect and not any(map(self._is_ours, files))
                         waiting[pool.submit(self._entries, path)] = named or inherits
-        return found
+        return objects
 
     def _is_ours(self, path: str) -> bool:
         return is_ours(path.removeprefix(self._root).lstrip("/"))
 
     def _entries(self, folder: str) -> list[dict[str, Any]]:
         try:
-            found: list[dict[str, Any]] = self._system.ls(folder, detail=True)
+            entries: list[dict[str, Any]] = self._system.ls(folder, detail=True)
         except FileNotFoundError:
             return []
-        return found
+        return entries
 
     def _files(self, listed: dict[str, dict[str, Any]], have: set[Path]) -> dict[Path, Copied]:
         """Return the files that the objects hold and of which there is to be a copy, by its place.
@@ -465,11 +434,11 @@ class Mirror:
             if not wanted and local not in have:
                 elsewhere[name] = Elsewhere(path, size, _tag(facts), _modified_ns(facts))
                 continue
-            each = files.setdefault(local, Copied())
-            each.objects[piece] = (path, size)
-            each.modified_ns = max(each.modified_ns, _modified_ns(facts))
+            file = files.setdefault(local, Copied())
+            file.objects[piece] = (path, size)
+            file.modified_ns = max(file.modified_ns, _modified_ns(facts))
             if piece.name == last:
-                each.tag = _tag(facts)
+                file.tag = _tag(facts)
         self.elsewhere = elsewhere
         return files
 
@@ -484,9 +453,9 @@ class Mirror:
         Raises:
             LogDirectoryError: One cannot be copied.
         """
-        wanted = {name: each for name in names if (each := self.elsewhere.get(name)) is not None}
+        wanted = {name: place for name in names if (place := self.elsewhere.get(name)) is not None}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="stepscope-fetch") as pool:
-            done = {name: pool.submit(self._fetch, name, each) for name, each in wanted.items()}
+            done = {name: pool.submit(self._fetch, name, place) for name, place in wanted.items()}
         if wanted:
             with self._fetching:
                 _write_tags(self.folder.parent / FACTS, self._tags)
@@ -498,24 +467,24 @@ class Mirror:
                     path=self.url,
                 ) from None
 
-    def _fetch(self, name: str, each: Elsewhere) -> None:
+    def _fetch(self, name: str, place: Elsewhere) -> None:
         local = inside(self.folder, name)
         local.parent.mkdir(parents=True, exist_ok=True)
-        whole = Copied({Piece(local.name, 0, each.size): (each.path, each.size)}, each.tag)
-        self._replace(local, whole, each.size)
-        if each.modified_ns:
-            os.utime(local, ns=(each.modified_ns, each.modified_ns))
+        whole = Copied({Piece(local.name, 0, place.size): (place.path, place.size)}, place.tag)
+        self._replace(local, whole, place.size)
+        if place.modified_ns:
+            os.utime(local, ns=(place.modified_ns, place.modified_ns))
         with self._fetching:
-            self._fetched[str(local)] = each.tag
-            self._tags = {**self._tags, str(local): each.tag}
+            self._fetched[str(local)] = place.tag
+            self._tags = {**self._tags, str(local): place.tag}
             elsewhere = dict(self.elsewhere)
             elsewhere.pop(name, None)
             self.elsewhere = elsewhere
 
     def place_of_ranges(self, name: str) -> Path:
         """Return the folder for parts of a recording that is elsewhere, one for each version of it."""
-        each = self.elsewhere.get(name)
-        content = f"{name} {each.size} {each.tag}" if each else name
+        place = self.elsewhere.get(name)
+        content = f"{name} {place.size} {place.tag}" if place else name
         return self.folder.parent / "ranges" / hashlib.sha256(content.encode()).hexdigest()[:32]
 
     def read(self, name: str, start: int, end: int) -> bytes:
@@ -524,11 +493,11 @@ class Mirror:
         Raises:
             LogDirectoryError: It is not there, or cannot be read.
         """
-        each = self.elsewhere.get(name)
-        if each is None:
+        place = self.elsewhere.get(name)
+        if place is None:
             raise LogDirectoryError("no such file", hint="read the log again", path=f"{self.url}/{name}")
         try:
-            return self._system.read(each.path, start, min(end, each.size))
+            return self._system.read(place.path, start, min(end, place.size))
         except Exception as error:  # noqa: BLE001  each driver has errors of its own
             raise LogDirectoryError(
                 f"cannot read {name}: {self._said(error)}",
@@ -538,41 +507,41 @@ class Mirror:
 
     # --- copying ------------------------------------------------------------------------------------
 
-    def _copy(self, local: Path, each: Copied) -> None:
+    def _copy(self, local: Path, copied: Copied) -> None:
         """Bring a copy up to date; it is as old as the store says, or a run that ended would seem to run.
 
         A file that grows from one look to the next is written now, whatever the clock of the store says.
         """
         local.parent.mkdir(parents=True, exist_ok=True)
         is_seen = self._looked and local.exists()
-        if self._brings(local, each) and each.modified_ns and not is_seen:
-            os.utime(local, ns=(each.modified_ns, each.modified_ns))
+        if self._brings(local, copied) and copied.modified_ns and not is_seen:
+            os.utime(local, ns=(copied.modified_ns, copied.modified_ns))
 
-    def _brings(self, local: Path, each: Copied) -> bool:
-        have, size = local.stat().st_size if local.exists() else -1, each.size
+    def _brings(self, local: Path, copied: Copied) -> bool:
+        have, size = local.stat().st_size if local.exists() else -1, copied.size
         if not grows(local.name):
-            old = have != size or self._tags.get(str(local)) != each.tag
+            old = have != size or self._tags.get(str(local)) != copied.tag
         elif have > size:
-            old = self._has_shrunk(each, have)
+            old = self._has_shrunk(copied, have)
         elif local.name.endswith(MARKER):
             local.touch()
             return False
         elif have < size:
-            self._append(local, each, max(have, 0), size)
+            self._append(local, copied, max(have, 0), size)
             return True
         else:  # some programs make room for all of a file before they copy it
-            old = bool(each.tag) and self._tags.get(str(local), "") not in ("", each.tag)
+            old = bool(copied.tag) and self._tags.get(str(local), "") not in ("", copied.tag)
         if old:
-            self._replace(local, each, size)
+            self._replace(local, copied, size)
         return old
 
-    def _append(self, local: Path, each: Copied, have: int, size: int) -> None:
+    def _append(self, local: Path, copied: Copied, have: int, size: int) -> None:
         back = min(have, OVERLAP_BYTES)
-        if (piece := covering(each.objects, have - back)) is None or piece.end <= have:
+        if (piece := covering(copied.objects, have - back)) is None or piece.end <= have:
             back = 0  # the copy ends where an object does, and a piece is never written anew
         at = have - back
         # The first read comes before the file is made: one that the store refuses is missing, and not empty.
-        data = self._read(each, at, min(size, at + PIECE_BYTES)) if size else b""
+        data = self._read(copied, at, min(size, at + PIECE_BYTES)) if size else b""
         with local.open("a+b") as file:
             while at < size:
                 if at < have:
@@ -583,32 +552,32 @@ class Mirror:
                 file.write(data)
                 at += len(data)
                 if at < size:
-                    data = self._read(each, at, min(size, at + PIECE_BYTES))
+                    data = self._read(copied, at, min(size, at + PIECE_BYTES))
         if at < size:
-            self._replace(local, each, size)
+            self._replace(local, copied, size)
 
-    def _replace(self, local: Path, each: Copied, size: int) -> None:
+    def _replace(self, local: Path, copied: Copied, size: int) -> None:
         with replacing(local) as file:
             at = 0
             while at < size:
-                data = self._read(each, at, min(size, at + PIECE_BYTES))
+                data = self._read(copied, at, min(size, at + PIECE_BYTES))
                 file.write(data)
                 at += len(data)
 
-    def _read(self, each: Copied, start: int, end: int) -> bytes:
+    def _read(self, copied: Copied, start: int, end: int) -> bytes:
         """Return bytes of a file, up to the end of the object that holds the first of them."""
-        piece = covering(each.objects, start)
+        piece = covering(copied.objects, start)
         if piece is None:
             raise OSError(f"byte {start} is in no object of the store")
-        path, size = each.objects[piece]
+        path, size = copied.objects[piece]
         head = size - (piece.end - piece.start)
         first, last = head + start - piece.start, head + min(end, piece.end) - piece.start
         return self._system.read(path, first, last)
 
-    def _has_shrunk(self, each: Copied, have: int) -> bool:
+    def _has_shrunk(self, copied: Copied, have: int) -> bool:
         """Ask for the objects themselves: a listing may be older than the copy."""
         now = Copied()
-        for piece, (path, _) in each.objects.items():
+        for piece, (path, _) in copied.objects.items():
             with suppress(FileNotFoundError):
                 size = int(self._system.info(path)["size"] or 0)
                 whole = parse_piece(path.rpartition("/")[2]) is None
@@ -637,16 +606,18 @@ def _modified_ns(facts: Mapping[str, Any]) -> int:
     Stores know the second; the digits below a millisecond tell versions of the same second apart.
     """
     for name in ("LastModified", "Last-Modified", "last_modified", "updated", "mtime", "created"):
-        found = facts.get(name)
-        if isinstance(found, str):
+        moment = facts.get(name)
+        if isinstance(moment, str):
             with suppress(ValueError):
-                found = (
-                    _http_date(found) if "-" in name else datetime.fromisoformat(found.replace("Z", "+00:00"))
+                moment = (
+                    _http_date(moment)
+                    if "-" in name
+                    else datetime.fromisoformat(moment.replace("Z", "+00:00"))
                 )
-        if isinstance(found, datetime):
-            found = found.timestamp()
-        if isinstance(found, int | float) and found > 0:
-            return int(found * 1000) * 1_000_000 + zlib.crc32(_tag(facts).encode()) % 1_000_000
+        if isinstance(moment, datetime):
+            moment = moment.timestamp()
+        if isinstance(moment, int | float) and moment > 0:
+            return int(moment * 1000) * 1_000_000 + zlib.crc32(_tag(facts).encode()) % 1_000_000
     return 0
 
 
@@ -676,10 +647,10 @@ def _in_thread(call: Callable[[], T]) -> Future[T]:
 
 def _read_tags(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        tags = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return tags if isinstance(tags, dict) else {}
 
 
 def _write_tags(path: Path, tags: dict[str, str]) -> None:

@@ -132,10 +132,10 @@ def colab_url(port: int) -> str:
 def server(log_dir: str, port: int, *, proxied: bool) -> Started:
     """Return the server of a directory, started if it does not run yet."""
     key = (log_dir, "proxied" if proxied else "", port, os.getpid())
-    found = _started.get(key)
-    if found is None or found.process.poll() is not None:
-        found = _started[key] = start(log_dir, port, proxied=proxied)
-    return found
+    started = _started.get(key)
+    if started is None or started.process.poll() is not None:
+        started = _started[key] = start(log_dir, port, proxied=proxied)
+    return started
 
 
 def start(log_dir: str, port: int, *, proxied: bool) -> Started:
@@ -165,8 +165,10 @@ def start(log_dir: str, port: int, *, proxied: bool) -> Started:
     atexit.register(stop, process, os.getpid())
     line = process.stdout.readline() if process.stdout else b""
     if not line:
-        said = process.communicate(timeout=START_S)[1].decode("utf-8", "replace").strip()
-        raise ServeError(f"the server of {log_dir} did not start: {said}", hint=f"stepscope serve {log_dir}")
+        output = process.communicate(timeout=START_S)[1].decode("utf-8", "replace").strip()
+        raise ServeError(
+            f"the server of {log_dir} did not start: {output}", hint=f"stepscope serve {log_dir}"
+        )
     drain(process.stderr)
     facts = json.loads(line)
     address = urlsplit(facts["url"])

@@ -58,16 +58,16 @@ def compile_pattern(text: str, what: str) -> Pattern:
     try:
         return _Tolerant(re2.compile(_plain(text), options))
     except re2.error as error:
-        said = error.args[0].decode("utf-8", "replace") if error.args else ""
+        reason = error.args[0].decode("utf-8", "replace") if error.args else ""
         raise UsageError(
-            f"not a regular expression: {what}={text!r}: {said}", hint=_hint(text, said)
+            f"not a regular expression: {what}={text!r}: {reason}", hint=_hint(text, reason)
         ) from None
 
 
-def _hint(text: str, said: str) -> str:
+def _hint(text: str, reason: str) -> str:
     if text[:1] in "*+?":
         return f"an expression is not a pattern of file names: use {'.' + text!r}, not {text!r}"
-    if "perl operator" in said or "escape sequence" in said:
+    if "perl operator" in reason or "escape sequence" in reason:
         return (
             "look-around and references to groups are not supported, because their time has no bound (RE2's "
             "syntax)"

@@ -62,13 +62,13 @@ def status_of(error: BaseException) -> int | None:
     """Return the HTTP status that a driver's error carries, if any."""
     answer = getattr(error, "response", None)
     if isinstance(answer, Mapping):  # botocore
-        found = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     else:
-        found = getattr(answer, "status_code", None)
+        code = getattr(answer, "status_code", None)
     for name in ("status_code", "status", "code"):
-        found = getattr(error, name, None) if found is None else found
+        code = getattr(error, name, None) if code is None else code
     try:
-        return None if found is None else int(found)
+        return None if code is None else int(code)
     except (TypeError, ValueError):
         return None
 
@@ -134,10 +134,10 @@ class Remote:
 
     def find(self, path: str) -> dict[str, dict[str, Any]]:
         """Return all files below a folder, or the file itself, with the facts of each."""
-        found = self._call("find", path, detail=True, seconds=LIST_SECS)
-        if not isinstance(found, dict):  # so some drivers answer for a file
-            found = {name: {} for name in found}
-        return {name: facts if "size" in facts else self.info(name) for name, facts in found.items()}
+        objects = self._call("find", path, detail=True, seconds=LIST_SECS)
+        if not isinstance(objects, dict):  # so some drivers answer for a file
+            objects = {name: {} for name in objects}
+        return {name: facts if "size" in facts else self.info(name) for name, facts in objects.items()}
 
     def ls(self, path: str, *, detail: bool) -> Any:
         """Return the entries of a folder."""
@@ -145,8 +145,8 @@ class Remote:
 
     def info(self, path: str) -> dict[str, Any]:
         """Return the facts of a file. Raises FileNotFoundError."""
-        found: dict[str, Any] = self._call("info", path)
-        return found
+        facts: dict[str, Any] = self._call("info", path)
+        return facts
 
     def exists(self, path: str) -> bool:
         """Return whether there is something at a path."""
@@ -208,9 +208,9 @@ class Remote:
         while True:
             count += 1
             listed = self._call("call_s3", "list_multipart_uploads", Bucket=bucket, Prefix=key, **more)
-            for each in listed.get("Uploads", ()):
-                if wanted(f"{bucket}/{each['Key']}"):
-                    named = {"Bucket": bucket, "Key": each["Key"], "UploadId": each["UploadId"]}
+            for upload in listed.get("Uploads", ()):
+                if wanted(f"{bucket}/{upload['Key']}"):
+                    named = {"Bucket": bucket, "Key": upload["Key"], "UploadId": upload["UploadId"]}
                     with suppress(FileNotFoundError):  # it has just ended
                         self._call("call_s3", "abort_multipart_upload", **named)
                     count += 1
@@ -241,7 +241,7 @@ class Remote:
         name: str,
         *words: Any,
         seconds: float | None = CALL_SECS,
-        then: Callable[[Any], Any] = lambda found: found,
+        then: Callable[[Any], Any] = lambda answer: answer,
         **more: Any,
     ) -> Any:
         def ask() -> Any:

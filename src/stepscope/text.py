@@ -23,19 +23,46 @@ _MANY = 2
 _POWERS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SMALLEST, _LARGEST = 1e-4, 1e9
 """Limits between which a number is written out."""
+_ALL_DIGITS = 17
+"""Significant digits with which no two numbers read alike."""
 
 
-def number(value: float) -> str:
-    """Return a number for sentences: four significant digits, separators, powers of ten as on the page."""
+def number(value: float, digits: int = 4) -> str:
+    """Return a number for sentences: significant digits, separators, powers of ten as on the page.
+
+    Args:
+        value: Any number.
+        digits: Significant digits, at least; a number of at least 1,000 keeps all before its point.
+    """
     magnitude = abs(value)
     if not magnitude < math.inf:
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    if 999.95 <= magnitude < _LARGEST:
-        return f"{value:,.0f}"
+    whole = len(str(round(magnitude))) if magnitude < _LARGEST else 0
+    if whole > 3 and magnitude >= 999.95:
+        return f"{value:,.{max(digits - whole, 0)}f}"
     if magnitude == 0 or _SMALLEST <= magnitude < _LARGEST:
-        return f"{value:.4g}"
-    digits, _, power = f"{value:.3e}".partition("e")
-    return f"{digits.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
+        return f"{value:.{digits}g}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}\u00d710{str(int(power)).translate(_POWERS)}"
+
+
+def levels(before: float, after: float) -> tuple[str, str]:
+    """Return two numbers of a sentence with as many digits as show by how much they differ, to a tenth."""
+    apart = abs(after - before)
+    digits = 4
+    if 0 < apart < math.inf:
+        while (
+            digits < _ALL_DIGITS
+            and abs(abs(_rounded(after, digits) - _rounded(before, digits)) - apart) > apart / 10
+        ):
+            digits += 1
+    return number(before, digits), number(after, digits)
+
+
+def _rounded(value: float, digits: int) -> float:
+    """Return the number that :func:`number` shows."""
+    whole = len(str(round(abs(value)))) if abs(value) < _LARGEST else 0
+    return round(value, max(digits - whole, 0)) if whole > 3 else float(f"{value:.{digits - 1}e}")
 
 
 def time(ns: float) -> str:
@@ -223,6 +250,17 @@ def scrub_text(text: str) -> str:
     text = _URL_PASSWORD.sub(SCRUBBED, text)
     return _HEADER.sub(rf"\1 {SCRUBBED}", text)
 
+
+def scrub_source(text: str) -> str:
+    """Return lines of source without secrets, nor texts that are given to a name of secrets."""
+    return _GIVEN.sub(_without_given, scrub_text(text))
+
+
+def _without_given(match: re.Match[str]) -> str:
+    return f"{match[1]}{match[2]}{SCRUBBED}" if is_secret(match[1]) else match[0]
+
+
+_GIVEN = re.compile(r"""\b(\w+)(["']?\]?\s*[=:,]\s*)[rbuf]{0,2}(?:"[^"\n]*"|'[^'\n]*')""")
 
 # fmt: off
 _LAST = frozenset(("key", "token", "auth", "sas", "pat", "pwd"))

@@ -43,9 +43,9 @@ def shown(url: str) -> str:
     return _QUERY.sub("", _USER.sub(_without_password, url))
 
 
-def _without_password(found: re.Match[str]) -> str:
-    user, colon, _ = found[2].partition(":")
-    return f"{found[1]}{user}:{SCRUBBED}@" if colon else found[0]
+def _without_password(match: re.Match[str]) -> str:
+    user, colon, _ = match[2].partition(":")
+    return f"{match[1]}{user}:{SCRUBBED}@" if colon else match[0]
 
 
 def join(url: str, *names: str) -> str:
@@ -56,10 +56,10 @@ def join(url: str, *names: str) -> str:
 
 def without_secrets(text: object, url: str, options: Mapping[str, Any] | None = None) -> str:
     """Return a driver's message without the secrets that it was given."""
-    said = str(text)
+    shown = str(text)
     for secret in _secrets(url, options or {}):
-        said = said.replace(secret, SCRUBBED)
-    return scrub_text(said)
+        shown = shown.replace(secret, SCRUBBED)
+    return scrub_text(shown)
 
 
 def _secrets(url: str, options: Mapping[str, Any]) -> list[str]:
@@ -67,8 +67,8 @@ def _secrets(url: str, options: Mapping[str, Any]) -> list[str]:
     password = user[2].partition(":")[2] if user else ""
     query = _QUERY.search(url)
     values = [part.partition("=")[2] for part in query[0][1:].split("&")] if query else []
-    found = [password, unquote(password), *values, *map(unquote, values), *_texts(options)]
-    return sorted({each for each in found if len(each) >= _LONG}, key=len, reverse=True)
+    secrets = [password, unquote(password), *values, *map(unquote, values), *_texts(options)]
+    return sorted({secret for secret in secrets if len(secret) >= _LONG}, key=len, reverse=True)
 
 
 def _texts(value: object) -> list[str]:

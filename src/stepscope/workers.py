@@ -91,8 +91,8 @@ def _in_processes(
             if not waiting:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for each in done:
-                yield each.result()
+            for future in done:
+                yield future.result()
     finally:
         for worker in workers:
             worker.child.cancel()
@@ -131,13 +131,13 @@ class _Worker:
         try:
             pickle.dump(task, stdin, _PROTOCOL)
             stdin.flush()
-            right, found = pickle.load(stdout)  # noqa: S301  what our own process wrote
+            right, answer = pickle.load(stdout)  # noqa: S301  what our own process wrote
         except (OSError, ValueError, EOFError, pickle.UnpicklingError):
             self.child.end()
             raise WorkerError(DIED, hint="if memory ran out, run fewer at once: --workers") from None
         if not right:
-            raise cast("Exception", found)
-        return found
+            raise cast("Exception", answer)
+        return answer
 
 
 _PROTOCOL = 5
@@ -187,14 +187,14 @@ def main() -> int:
         while True:
             task = pickle.load(sys.stdin.buffer)  # noqa: S301
             try:
-                found = (True, call(task))
+                answer = (True, call(task))
             except Exception as error:  # noqa: BLE001  it is raised where it was asked
-                found = (False, error)
+                answer = (False, error)
             try:
-                said = pickle.dumps(found, _PROTOCOL)
+                data = pickle.dumps(answer, _PROTOCOL)
             except Exception as error:  # noqa: BLE001
-                said = pickle.dumps((False, RuntimeError(f"cannot be sent: {error}")), _PROTOCOL)
-            answers.write(said)
+                data = pickle.dumps((False, RuntimeError(f"cannot be sent: {error}")), _PROTOCOL)
+            answers.write(data)
             answers.flush()
     return 0
 
@@ -225,13 +225,13 @@ def _on_ray(
             if not waiting:
                 return
             done, _ = cluster.wait(list(waiting))
-            for each in done:
-                task = waiting.pop(each)
+            for reference in done:
+                task = waiting.pop(reference)
                 try:
-                    found = cluster.get(each)
+                    answer = cluster.get(reference)
                 except cluster.exceptions.RayError as error:
-                    found = _of_error(cluster, error, task, failed)
-                yield found
+                    answer = _of_error(cluster, error, task, failed)
+                yield answer
     finally:
         if begun:
             cluster.shutdown()
@@ -247,10 +247,10 @@ def _of_error(cluster: Any, error: Exception, task: T, failed: Callable[[T, str]
                 hint="install the same stepscope there, or give it in the runtime_env of ray.init",
             ) from error
         raise cause
-    said = f"{DIED} on the Ray cluster: {type(error).__name__}"
+    text = f"{DIED} on the Ray cluster: {type(error).__name__}"
     if failed is None:
-        raise WorkerError(said, hint="see the logs of the cluster") from error
-    return failed(task, said)
+        raise WorkerError(text, hint="see the logs of the cluster") from error
+    return failed(task, text)
 
 
 def _connected(address: bool | str) -> tuple[Any, bool]:
@@ -269,9 +269,9 @@ def _connected(address: bool | str) -> tuple[Any, bool]:
     if cluster.is_initialized():
         return cluster, False
     named = address if isinstance(address, str) else None
-    if (found := _found(named)) is not None:
-        _reach(found)
-    begins = found is None and named in (None, "local")
+    if (running := _found(named)) is not None:
+        _reach(running)
+    begins = running is None and named in (None, "local")
     for left in reversed(range(STARTS if begins else 1)):
         try:
             cluster.init(
@@ -303,9 +303,9 @@ def _found(address: str | None) -> str | None:
             "ray://"
         )  # of a service that Ray has a plugin for
         return None if other or address == "local" else address
-    told = os.environ.get("RAY_ADDRESS", "")
-    if told and told != "auto":
-        return None if told == "local" else told
+    named = os.environ.get("RAY_ADDRESS", "")
+    if named and named != "auto":
+        return None if named == "local" else named
     with contextlib.suppress(OSError, ValueError):
         return Path(tempfile.gettempdir(), LAST_CLUSTER).read_text().strip() or None
     return None

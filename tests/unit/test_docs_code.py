@@ -30,7 +30,7 @@ LESSONS = (
 """Pages that begin from nothing, and whose lessons show what each block prints."""
 STAND_INS = """
 import stepscope as ss
-loader, log_dir, pp = range(3), "runs/placed", 2
+loader, log_dir, pp, tokens = range(3), "runs/placed", 2, 512
 def train_step(batch):
     return 1.0 / (batch + 1)
 """
@@ -63,8 +63,31 @@ for number, rate in enumerate((0.1, 0.01, 0.1, 0.01), 1):
             if step % 20 == 0:
                 run.scalar("eval/loss", 1 / (1 + rate * step))
 """
+A_CHANGE = """
+import math, pathlib, random, sys
+import stepscope as ss
+noise = random.Random(0).gauss
+def train(steps, rate):
+    pathlib.Path("model.py").write_text(f"rate = {rate}")
+    __import__("model")
+    with ss.Run("runs/a") as run:
+        for step in steps:
+            broken = step >= 600 and rate < 0.001
+            took = (0.12 if step < 420 else 0.47) + noise(0, 0.002)
+            run.scalar("perf/step_time", took, step=step)
+            run.scalar("perf/samples_per_sec", 32 / took, step=step)
+            run.scalar("lr", 0.06 if broken else rate, step=step)
+            loss = (0.7 if broken else 0.4) + 2 * math.exp(-step / 60) + noise(0, 0.01)
+            run.scalar("loss/train", loss, step=step)
+            if step == 500:
+                run.checkpoint_saved("step-500.pt", step + 1)
+sys.path.insert(0, ".")
+train(range(900), 0.00097)
+train(range(888, 1010), 0.001)
+"""
 RECORDED = {
     "docs/guides/agents.md": A_SWEEP,
+    "docs/guides/changes.md": A_CHANGE + A_RUN.format(name="b"),
     "docs/guides/health.md": A_RUN.format(name="gpt") + A_RUN.format(name="whole"),
     "docs/guides/ranks.md": A_JOB,
     "docs/guides/reading.md": A_RUN.format(name="baseline"),
@@ -90,8 +113,10 @@ ELSEWHERE = {
     r"stepscope demo\b.*": "tests/e2e/test_demo_command.py",
     r"stepscope run .*": "tests/e2e/test_run_command.py",
     r"stepscope share .*": "tests/e2e/test_serve_share.py",
+    r"stepscope check .*": "tests/unit/cli/test_check.py",
     r"stepscope capture .*": "tests/e2e/test_capture_command.py",
     r"stepscope ranks .* --ray .*": "tests/e2e/test_ranks_ray.py",
+    r"ss\.PrometheusHook\(\d+\),": "tests/unit/record/hooks/test_metrics.py",
     r"ssh .*": "a second machine is needed",
     r"stepscope completion (zsh|fish|tcsh) .*": "tests/unit/cli/test_completion.py",
     r"KERAS_BACKEND=jax python examples/keras_fit.py .*": "tests/keras/test_example.py",

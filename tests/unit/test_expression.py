@@ -38,6 +38,8 @@ def shape(node):
         (r'"a \"b\" \\c"', r'a "b" \c'),
         ("greatest(a, b, .5)", ["greatest", "a", "b", 0.5]),
         ("verlust_ä", "verlust_ä"),
+        ("at(1000, eval/loss) < 0.35", ["<", ["at", "eval/loss", 1000], 0.35]),
+        ("at(0, at(3, a))", ["at", ["at", "a", 3], 0]),
     ],
 )
 def test_what_is_read(text, tree):
@@ -62,6 +64,8 @@ def test_a_quoted_axis_is_a_tag():
         ("cumsum(loss, 3)", "cumsum(loss, 3)", "cumsum with 2 arguments"),
         ("ema(loss, 0.9)", "0.9", "ema over 0.9: a whole number from 1 to 100,000"),
         ("mean(3, 5) + loss", "3", "mean of no tag"),
+        ("at(loss, 1000)", "1000", "at of no tag"),
+        ("at(-1, loss)", "-", "at over -: a whole number from 0"),
         ("loss + (loss > 3)", "+", "'+' works on numbers, not on conditions"),
         ("loss; import os", ";", "unexpected ';'"),
         ("1loss", "1loss", "unexpected '1loss'"),

@@ -11,13 +11,18 @@ import stepscope
 
 ROOT = Path(stepscope.__file__).parent
 EVERYWHERE = {
+    "cell",
     "child",
     "errors",
     "files",
+    "hosts",
     "lazy",
     "lru",
+    "metrics",
     "names",
     "patterns",
+    "quiet",
+    "reading",
     "remote",
     "scratch",
     "text",
@@ -28,10 +33,15 @@ EVERYWHERE = {
     "__version__",
 }
 MAY_IMPORT = {
+    "cell": set(),
     "child": set(),
+    "hosts": set(),
     "errors": set(),
     "lazy": set(),
     "lru": set(),
+    "metrics": set(),
+    "quiet": set(),
+    "reading": set(),
     "patterns": set(),
     "scratch": set(),
     "text": set(),

@@ -175,15 +175,11 @@ def public_of(run: Run) -> list[str]:
     return sorted({name for name in [*dir(type(run)), *vars(run)] if not name.startswith("_")})
 
 
-def test_every_name_of_a_run_is_in_the_docs_and_has_a_docstring(tmp_path):
+def test_every_name_of_a_run_has_a_docstring(tmp_path):
+    """The reference is made from them."""
     with Run(tmp_path) as run:
         names = public_of(run)
     assert {"current_step", "scalar", "log_dir"} <= set(names)
-    assert [
-        name
-        for name in names
-        if not re.search(rf"`(?:\w+ = )?run\.{name}\b|^ *(?:with )?run\.{name}\b", WHOLE, re.MULTILINE)
-    ] == []
     own = inspect.getdoc(Run).partition("Attributes:")[2].partition("Raises:")[0]
     documented = {
         name

@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepscope import text
 
@@ -87,3 +89,29 @@ def test_how_often(count: float, written: str) -> None:
 )
 def test_a_number_is_written_as_a_person_would(value, written):
     assert text.number(value) == written
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [
+        (0.398, 2.3, "0.398 2.3"),
+        (0.99224, 0.99219, "0.99224 0.99219"),
+        (-0.99224, -0.99219, "-0.99224 -0.99219"),
+        (5_814.0, 5_816.3, "5,814.0 5,816.3"),
+        (999.94, 1_000.3, "999.94 1,000.30"),
+        (12_345_678.0, 12_345_679.0, "12,345,678 12,345,679"),
+        (1e-9, 1.0001e-9, "1\u00d710⁻⁹ 1.0001\u00d710⁻⁹"),
+        (1e12, 1e12 + 5, "1\u00d710¹² 1.000000000005\u00d710¹²"),
+        (1e308, -1e308, "1\u00d710³⁰⁸ -1\u00d710³⁰⁸"),
+        (0.5, 0.5, "0.5 0.5"),
+        (math.nan, 1.0, "NaN 1"),
+        (0.0, math.inf, "0 ∞"),
+    ],
+)
+def test_two_levels_have_the_digits_that_tell_them_apart(before, after, written):
+    assert " ".join(text.levels(before, after)) == written
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_two_levels_never_read_alike_unless_they_are(before, after):
+    assert (text.levels(before, after)[0] == text.levels(before, after)[1]) == (before == after)

@@ -103,6 +103,8 @@ _SCORE = _has(
     r"au_?prc?|roc_auc|auc|roc|f_\d|f_beta|dice|(?:sacre)?bleu|rouge[^\W_]*|meteor|chrf|cider|m?ap[sml]?|ar_\d+|[mf]?w?iou|io_u|"
     r"jaccard|psnr|ssim|ndcg|mrr|r_2|r_squared|elo|rews?|returns?|win_?rate|success(?:_rate)?|kappa|mcc|matthews|"
     r"correlation|corr|corr_?coef|spearmanr?|pearsonr?|kendall|similarity|exact_match|em|is_\d+_k|pass_\d+|"
+    r"genauigkeit|exactitude|exactitud|acur[aá]cia|accuratezza|nauwkeurigheid|dok[lł]adno[sś][cć]|do[gğ]ruluk|точность|"
+    r"准确率|準確率|正解率|精度|정확도|"
     r"explained_var(?:iance)?|sensitivity|specificity|pck|nmi|top_k|margins?"
 )
 _ERROR = _has("error|err")
@@ -111,6 +113,7 @@ _STD = re.compile(r"_(?:std|stddev|stdev)_$")
 _LOSS = _has(
     r"[^\W_]*(?:loss|losses|perplexity|crossentropy)|ppl|nll|[rn]?mse|r?mae|[sw]?mape|[wct]er|fid|kid|kl|kld|js|jsd|elbo|bp[cbd]|"
     r"bits_per_[^\W_]+|error(?:_rate)?|err|cross_ent(?:ropy)?|xent|ce|bce|regret|divergence|hinge|penalty|distortion|lpips|"
+    r"verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실|cost|"
     r"brier|ece|mcd|recon(?:struction)?|deviance|eer|emd|hausdorff|epe"
 )
 _OTHER = _has(

@@ -44,7 +44,7 @@ KINDS_OF_ROLE: dict[str, tuple[MetricKind, ...]] = {
     **dict.fromkeys(("gpu", "cpu", "io_wait"), ("ratio",)),
     **dict.fromkeys(("gradient_nonfinite", "activation_nonfinite"), ("nonfinite",)),
     **dict.fromkeys(("skipped", "labels"), ("counter",)),
-    **dict.fromkeys(("step_time", "data_wait"), ("latency",)),
+    **dict.fromkeys(("step_time", "data_wait", "compile_time"), ("latency",)),
     "memory": ("bytes",),
 }
 """Kinds that a series of a role can have, the usual one first; of other roles any."""
@@ -168,7 +168,7 @@ class Meanings:
 
     def __init__(self, corrections: Mapping[str, Correction | Mapping[str, Any] | str] | None = None) -> None:
         given = corrections or {}
-        self.corrections = {tag: correction_of(tag, said) for tag, said in given.items()}
+        self.corrections = {tag: correction_of(tag, words) for tag, words in given.items()}
         patterns = [tag for tag in self.corrections if "*" in tag]
         self._patterns = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
@@ -185,28 +185,28 @@ class Meanings:
         Raises:
             UsageError: There is no such role, split or kind.
         """
-        added = {tag: correction_of(tag, said) for tag, said in (more or {}).items()}
-        merged = {tag: said | self.corrections.get(tag, Correction()) for tag, said in added.items()}
+        added = {tag: correction_of(tag, words) for tag, words in (more or {}).items()}
+        merged = {tag: words | self.corrections.get(tag, Correction()) for tag, words in added.items()}
         return Meanings({**self.corrections, **merged}) if added else self
 
     def _facts(self, tag: str) -> dict[str, tuple[str, str]]:
         """Return the corrected facts of a tag, each with the tag or pattern that it is stored under."""
         if not self.corrections:
             return {}
-        found = self._known.get(tag)
-        if found is None:
-            found = {}
+        facts = self._known.get(tag)
+        if facts is None:
+            facts = {}
             own = tag == RANKS_LOSS or tag.startswith("stepscope/")  # no pattern means these
             keys = (
                 [] if own else [key for key in self._patterns if key != tag and starred(key, tag) is not None]
             )
             for key in (tag, *keys):
-                said = self.corrections.get(key, Correction())
+                correction = self.corrections.get(key, Correction())
                 for name in WORDS:
-                    if value := getattr(said, name):
-                        found.setdefault(name, (value, key))
-            self._known[tag] = found
-        return found
+                    if value := getattr(correction, name):
+                        facts.setdefault(name, (value, key))
+            self._known[tag] = facts
+        return facts
 
     def corrects(self, tag: str) -> bool:
         """Return whether a user has corrected a tag."""
@@ -214,12 +214,12 @@ class Meanings:
 
     def split(self, tag: str) -> TagSplit:
         """Return the metric of a tag and the part of the data that the tag says."""
-        named, (said, _) = split_tag(tag), self._facts(tag).get("split", ("", ""))
-        if not said:
+        named, (word, _) = split_tag(tag), self._facts(tag).get("split", ("", ""))
+        if not word:
             return named
-        if said == "none":
+        if word == "none":
             return TagSplit(tag, None, "plain")
-        part = cast(Split, said)
+        part = cast(Split, word)
         return TagSplit(tag, part, "word") if named.split is None else named._replace(split=part)
 
     def part(self, tag: str, of_run: Split | None = None) -> Split | None:
@@ -229,8 +229,8 @@ class Meanings:
             tag: Its name.
             of_run: The part that the run's name says: it counts if the tag says none.
         """
-        found = self.split(tag).split
-        return found if found or "split" in self._facts(tag) else of_run
+        own = self.split(tag).split
+        return own if own or "split" in self._facts(tag) else of_run
 
     def role(self, tag: str) -> Meaning | None:
         """Return the role of a tag for the health rules; None if no rule knows it."""
@@ -332,14 +332,14 @@ def starred(pattern: str, tag: str) -> list[str] | None:
     at, end = len(first), len(tag) - len(last)
     if at > end or not tag.startswith(first) or not tag.endswith(last):
         return None
-    found = []
+    parts = []
     for part in middle:
         begin = tag.find(part, at, end)
         if begin < 0:
             return None
-        found.append(tag[at:begin])
+        parts.append(tag[at:begin])
         at = begin + len(part)
-    return [*found, tag[at:end]]
+    return [*parts, tag[at:end]]
 
 
 NAMED = Meanings()
@@ -365,7 +365,7 @@ class StoredMeanings:
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         here = Path(directory).absolute()
-        self._folders = [folder_of(each) for each in (here, *here.parents)]
+        self._folders = [folder_of(directory) for directory in (here, *here.parents)]
         self._stamp: tuple[object, ...] | None = None
         self.meanings = NAMED
 
@@ -376,13 +376,13 @@ class StoredMeanings:
         if stamp == self._stamp:
             return False
         self._stamp = stamp
-        found: dict[str, Correction] = {}
+        corrections: dict[str, Correction] = {}
         for path, _ in files:  # those of the nearest directory first
             facts = json_object(path, MAX_BYTES) or {}
             tag = facts.get("tag")
-            if isinstance(tag, str) and (said := _readable(tag, facts)):
-                found[tag] = found.get(tag, Correction()) | said
-        before, self.meanings = self.meanings, Meanings(found)
+            if isinstance(tag, str) and (correction := _readable(tag, facts)):
+                corrections[tag] = corrections.get(tag, Correction()) | correction
+        before, self.meanings = self.meanings, Meanings(corrections)
         return before != self.meanings
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:

@@ -35,12 +35,16 @@ ROLES: dict[str, str] = {
     "skipped": "the number of skipped steps, as gradients/skipped_steps",
     "step_time": "step times, as speed/step_time_ms",
     "data_wait": "waits for data, as speed/data_wait_ms",
+    "compile_time": "times of compilations, as speed/compile_ms",
     "gpu": "GPU utilization, as system/gpu0/utilization_ratio",
     "cpu": "CPU utilization, as system/host/cpu_ratio",
     "io_wait": "the processors' wait for input and output, as system/host/cpu_iowait_ratio",
+    "cpu_wait": "waits for a processor, as system/process/cpu_wait_cores",
     "memory": "memory in use, as system/process/memory_bytes",
     "labels": "counts of labels, as labels/CLASS",
     "metric": "metrics, as train/accuracy",
+    "entropy": "the entropy of a policy, as train/entropy",
+    "reward": "returns of episodes, as rollout/ep_rew_mean",
     "setting": "settings that change in steps, as curriculum/stage, fold or seq_len",
     "expert_load": "shares of tokens of the experts, as router/LAYER/load/EXPERT",
     "attention_logit": "largest attention logits, as attention/LAYER/logit_max",
@@ -71,7 +75,9 @@ LR = "learning_rate"
 RANKS_LOSS = "ranks/loss"
 """Name for the series of the ranks' losses, which are in no event file."""
 METRIC = (
-    r"(?:.*[/_\- ])?(?:acc|[^\W_]*accuracy|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50"
+    r"(?:.*[/_\- ])?(?:acc|[^\W_]*accuracy|genauigkeit|exactitude|exactitud|acur[aá]cia|accuratezza"
+    r"|nauwkeurigheid|dok[lł]adno[sś][cć]|do[gğ]ruluk|точность|准确率|準確率|正解率|精度|정확도"
+    r"|auc|auroc|f1|f1[-_]?score|precision|recall|m?iou|dice|map|map50"
     r"|bleu|rouge\w*|psnr|ssim|r2|top[-_]?[15]\w*|exact_match|wer|cer|mae|rmse|mape|error_rate)"
     r"(?:[/_\- ]?(?:epoch|step|train|val|valid|test|macro|micro|avg|@\d+|(?<!\d)\d+))*"
 )
@@ -89,6 +95,7 @@ _TABLE: list[tuple[str, str]] = [
     (r"ranks/loss", "rank_loss"),
     (r"gradients/(?:global/)?(?:unclipped_)?(?:l2_)?norm", "gradient_norm"),
     (r"gradients/(?:global/)?clipped_(?:l2_)?norm", "clipped_norm"),
+    (r"(?:.*/)?(?:grad(?:ient)?s?_norm_clipped|clipped_grad(?:ient)?s?_norm)", "clipped_norm"),
     (r"gradients/(?:global/)?(?:clipped_ratio|clip_fraction)", "clipped"),
     (r"gradients/(?:global/)?(?:nonfinite(?:_count)?|non_finite)", "gradient_nonfinite"),
     (r"(?:.*/)?(?:loss[_ -]scale|grad_scale|scaler/scale|amp_scale)", "loss_scale"),
@@ -97,10 +104,14 @@ _TABLE: list[tuple[str, str]] = [
     (r"gradients/(?P<layer>.+)/(?:l2_)?(?:norm|rms)", "layer_gradient"),
     (r"updates/(?P<layer>.+)/(?:weight_|update_)?ratio", "update_ratio"),
     (r"updates/(?P<layer>.+)/(?:l2_)?norm", "update_norm"),
+    (r"(?:.*/)?(?:updates?|updates/global)[_/](?:l2_)?norm", "update_norm"),
     (r"weights/(?P<layer>.+)/(?:l2_)?norm", "weight_norm"),
+    (r"weights/(?P<layer>[^/]+)", "weight_norm"),
+    (r"(?:.*/)?(?:weights?|params?|parameters?)_(?:l2_)?norm", "weight_norm"),
     (r"(?:activations/)?(?P<layer>.+)/fraction_of_zero_values", "zeros"),
     (r"activations/(?P<layer>.+)/zeros?_ratio", "zeros"),
     (r"activations/(?P<layer>.+)/dead(?:_units)?_ratio", "dead"),
+    (r"(?:activations/)?(?:(?P<layer>.+)/)?dead_(?:fraction|ratio|units|neurons|relus?)", "dead"),
     (r"activations/(?P<layer>.+)/saturat(?:ed|ion)_ratio", "saturated"),
     (r"activations/(?P<layer>.+)/(?:std|standard_deviation)", "activation_std"),
     (r"activations/(?P<layer>.+)/(?:nonfinite(?:_count)?|non_finite)", "activation_nonfinite"),
@@ -108,23 +119,28 @@ _TABLE: list[tuple[str, str]] = [
     (r"l2_norm/grad/global", "gradient_norm"),
     (r"l2_norm/grad/(?P<layer>.+)", "layer_gradient"),
     (r"l2_norm/update/(?P<layer>.+)", "update_norm"),
+    (r"(?:.*/)?(?:grad|gradient)s?_norms?/(?P<layer>.+)", "layer_gradient"),
     (r"grad_\d(?:\.\d+)?_norm(?:_total|/total)", "gradient_norm"),
     (r"grad_\d(?:\.\d+)?_norm/(?P<layer>.+)", "layer_gradient"),
     (r"(?:.*/)?(?:total_)?(?:global_)?(?:grad|gradient|gradients)[_-]norm(?:_step|_epoch)?", "gradient_norm"),
     (r"(?:.*/)?(?:base_|epoch_|batch_)?(?:learning[_ -]?rate|lr)(?:_\d+)?(?:[-_/](?P<layer>.+))?", LR),
     (r"(?:.*/)?(?:speed/)?step_time(?:_m?s|_seconds|_secs)?", "step_time"),
     (r"(?:.*/)?(?:speed/)?(?:data_wait|data_time|data_loading(?:_time)?)(?:_m?s|_seconds)?", "data_wait"),
+    (r"(?:.*/)?(?:speed/)?compile(?:_time)?(?:_m?s|_seconds|_secs)", "compile_time"),
+    (r"time/(?:step|iteration|iter)(?:_m?s|_seconds)?", "step_time"),
     (r"time_metrics/end_to_end\(s\)", "step_time"),
     (r"time_metrics/data_loading\(s\)", "data_wait"),
     (r"(?:system/)?(?P<layer>gpu[./_]?\d+)[./](?:utili[sz]ation|util|gpu)(?:_ratio|_percent)?", "gpu"),
     (r"system/host/cpu_ratio", "cpu"),
     (r"system/host/cpu_iowait_ratio", "io_wait"),
+    (r"system/process/cpu_wait_cores", "cpu_wait"),
     (r"(?:system/)?cpu(?:[./](?:utili[sz]ation|util|percent))?(?:_ratio|_percent)?", "cpu"),
     (r"(?:system/)?cpu[./_](?:io_?wait)(?:_ratio|_percent)?", "io_wait"),
     (r"system/(?P<layer>process|children|container)/memory_bytes", "memory"),
     (r"system/(?P<layer>(?:\w+/)?(?:\w*rss|\w*resident|memory_allocated))_bytes", "memory"),
     (r"system/(?P<layer>gpu\d+)/memory_used_bytes", "memory"),
     (r"memory/(?P<layer>\w*(?:allocated|active|used|reserved|rss))(?:_bytes|\((?:gib|gb)\))?", "memory"),
+    (r"(?:.*/)?(?P<layer>\w*(?:rss|vram|memory(?:_allocated|_used|_reserved)?))_(?:bytes|[mg]i?b)", "memory"),
     (r"labels/(?P<layer>.+)", "labels"),
     (r"router/(?P<layer>.+/load/\w+)", "expert_load"),
     (r"attention/(?P<layer>.+)/logit_max", "attention_logit"),
@@ -133,6 +149,8 @@ _TABLE: list[tuple[str, str]] = [
     (r"weights/(?P<layer>.+)/operator_norm", "weight_operator"),
     (r"optimizer/second_moment/(?P<layer>.+)", "second_moment"),
     (r"optimizer/left_out/(?P<layer>.+)", "left_out"),
+    (r"(?:.*/)?(?:policy_|action_)?entropy", "entropy"),
+    (r"(?:.*/)?(?:(?:ep|episode|episodic|mean|avg)_)*(?:rew|rewards?|returns?)(?:_mean|_avg)?", "reward"),
     (METRIC, "metric"),
 ]  # fmt: skip
 LAYERED = frozenset(role for pattern, role in _TABLE if "?P<layer>" in pattern)
@@ -152,9 +170,14 @@ _ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:
 _LOSS = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_|reduced_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
-    r"|losses?/(?:total|loss|all)",
+    r"|losses?/(?:total|loss|all)|(?:.*/)?(?:bce|xent|log_?loss|cost)"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
+    r"|(?:.*/)?(?:verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실)",
     re.IGNORECASE,
 )
+_METRIC = re.compile(METRIC, re.IGNORECASE)
+_SIZES = {"gib": 2.0**30, "gb": 2.0**30, "mib": 2.0**20, "mb": 2.0**20}
+"""Bytes by the last letters of a name; writers that say GB mean GiB."""
 _BETWEEN = re.compile(r"[_\- ]")
 """The separators of words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
@@ -166,12 +189,15 @@ def meaning_of(tag: str) -> Meaning | None:
     if tag.startswith("stepscope/") or len(tag) > MOST_NAME:
         return None
     for pattern, role in TABLE:
-        found = pattern.fullmatch(tag)
-        if found:
-            layer = found.groupdict().get("layer")
+        match = pattern.fullmatch(tag)
+        if match:
+            layer = match.groupdict().get("layer")
             return Meaning(role, split_of(tag), layer, scale_of(tag, role))
-    if _LOSS.fullmatch(_BETWEEN.sub("_", without_split(tag))):
+    whole = without_split(tag)
+    if _LOSS.fullmatch(_BETWEEN.sub("_", whole)):
         return Meaning("loss", split_of(tag))
+    if whole != tag and _METRIC.fullmatch(whole):
+        return Meaning("metric", split_of(tag))
     if _PART.search(tag):
         return Meaning("part_loss", split_of(tag))
     path, _, end = tag.replace(".", "/").rpartition("/")
@@ -185,11 +211,11 @@ def meaning_of(tag: str) -> Meaning | None:
 
 def scale_of(tag: str, role: str) -> float:
     """Return the factor that turns the values of a tag into seconds, ratios and bytes."""
-    if role in ("step_time", "data_wait"):
+    if role in ("step_time", "data_wait", "compile_time"):
         return 1e-3 if tag.lower().endswith("_ms") else 1.0
     if role in ("gpu", "cpu", "io_wait"):
         return 1.0 if tag.lower().endswith("_ratio") else 1e-2
-    return 2.0**30 if role == "memory" and tag.lower().endswith(("(gib)", "(gb)")) else 1.0
+    return _SIZES.get(tag.lower().rstrip(")")[-3:].lstrip("_("), 1.0) if role == "memory" else 1.0
 
 
 def split_of(tag: str) -> Split | None:

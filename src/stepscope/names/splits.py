@@ -25,6 +25,11 @@ WORDS: dict[str, Split] = {
         ("val", "valid", "validate", "validating", "validation", "dev", "holdout", "heldout"), "eval"
     ),
     **dict.fromkeys(("test", "testing"), "test"),
+    # German, French, Spanish, Portuguese, Italian, Dutch, Turkish, Russian, Chinese, Japanese, Korean
+    **dict.fromkeys(("entraînement", "entrenamiento", "treino", "addestramento", "eğitim"), "train"),
+    **dict.fromkeys(("обучение", "训练", "訓練", "学習", "훈련"), "train"),
+    **dict.fromkeys(("validierung", "validación", "validação", "validazione", "validatie"), "eval"),
+    **dict.fromkeys(("doğrulama", "валидация", "验证", "検証", "검증"), "eval"),
 }
 AMBIGUOUS = frozenset({"val", "valid", "dev", "tr"})
 """Words that also mean something else (``max_val``, ``valid_tokens``, ``std_dev``, ``tr_ratio``).
@@ -119,7 +124,7 @@ def split_run(run: str, runs: Collection[str]) -> tuple[str, Split | None]:
     prefix = "" if parent == "." else f"{parent}/"
     split = run_word(last)
     if split is not None:
-        beside = {found for name in WORDS if f"{prefix}{name}" in runs and (found := WORDS[name]) != split}
+        beside = {other for name in WORDS if f"{prefix}{name}" in runs and (other := WORDS[name]) != split}
         return (parent, split) if parent in runs or beside else (run, None)
     return run, None
 

@@ -64,8 +64,6 @@ _DETAIL = re.compile(r"[/_.-](?:p\d+|min|max|std)(?:[/_.-]|$)|(?:^|/)(?:children
 """Spreads, and parts of the machine."""
 _MEASURED = (*MEASURED, "speed/", "system/", "ranks/", "stepscope/")
 """Beginnings of the tags that Stepscope measures by itself."""
-_BY_EPOCH = re.compile(r"(?:.*/)?epoch_[^/]+", re.DOTALL)
-"""Tags of Keras' own callback: their steps are epochs, beside others whose steps are batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,7 @@ class Chart:
 
     Attributes:
         id: Its first tag, that of training if there is one; the same when a tag joins later.
+        short: The shortest end of its title that no other chart has and that still says what it is.
         section: The metric's path up to the first slash.
         unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
         kind: Kind of the metric, which decides how it is drawn.
@@ -90,11 +89,11 @@ class Chart:
         role: What it tells, if that is something that one looks for.
         tier: The subject of the chart.
         place: Its place among all charts, the most telling first.
-        by_epoch: True if its steps are numbers of epochs, as those of Keras' own callback.
     """
 
     id: str
     title: str
+    short: str
     section: str
     unit: str | None
     lines: tuple[ChartLine, ...]
@@ -104,7 +103,6 @@ class Chart:
     role: ChartRole | None
     tier: ChartTier
     place: int
-    by_epoch: bool
 
 
 class Telling(NamedTuple):
@@ -159,11 +157,6 @@ def _usual(tag: str, role: ChartRole | None, meaning: Meaning | None) -> bool:
     if role == "score":
         return meaning is not None and meaning.role == "metric"
     return role != "throughput" or not _THINGS.isdisjoint(words_of(tag))
-
-
-def by_epoch(tags: Sequence[str]) -> bool:
-    """Return whether the steps of all tags are numbers of epochs."""
-    return all(_BY_EPOCH.fullmatch(tag) for tag in tags)
 
 
 def chart_role(name: str, kind: MetricKind, meaning: Meaning | None) -> ChartRole | None:

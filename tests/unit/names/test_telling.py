@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.names.telling import by_epoch, telling
+from stepscope.names.telling import telling
 from stepscope.store.charts import charts_of
 
 ROLES = {
@@ -94,10 +94,3 @@ def test_a_kind_that_a_person_gave_counts():
 
 def test_a_title_that_a_person_gave_counts():
     assert telling("Validation loss", ["m/1"], "loss", evaluated=False).role == "loss"
-
-
-def test_steps_that_are_epochs():
-    assert by_epoch(["epoch_loss"])
-    assert by_epoch(["keras/epoch_accuracy", "epoch_loss"])
-    for tags in (["batch_loss"], ["epoch"], ["train/loss_epoch"], ["epoch_loss", "train/loss"]):
-        assert not by_epoch(tags)
