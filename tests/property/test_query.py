@@ -71,18 +71,20 @@ def xs(line, kind):
     return [wall - line.start_wall if kind == "relative" else wall for wall in line.wall.tolist()]
 
 
-def smoothed(values, weight):
-    """TensorBoard's smoothing, word for word."""
+def smoothed(line, weight):
+    """TensorBoard's smoothing with the weight of each distance in steps, every term summed anew."""
+    values, step = line.value.tolist(), line.step.tolist()
+    apart = np.diff(np.array(step, float))
+    mean = 0.0 if (apart < 0).any() else float(f"{(step[-1] - step[0]) / max(1, len(step) - 1):.2g}")
+    decays = [weight ** (each / mean if mean else 1) for each in apart]
     if all(value == values[0] for value in values):
         return list(values)
-    last, count, out = 0.0, 0, []
-    for value in values:
-        if not math.isfinite(value):
-            out.append(value)
-            continue
-        last = last * weight + (1 - weight) * value
-        count += 1
-        out.append(last / (1 - weight**count if weight != 1 else 1))
+    terms, out = [], []
+    for value, decay in zip(values, [1.0, *decays], strict=True):
+        if math.isfinite(value):
+            terms = [(one, part * decay) for one, part in terms] + [(value, 1.0)]
+            value = sum(one * part for one, part in terms) / sum(part for _, part in terms)
+        out.append(value)
     return out
 
 
@@ -132,7 +134,7 @@ def superseded(line, kind):
 
 
 def check_raw(line, drawn, kind, begin, end, weight):
-    smooth = smoothed(line.value.tolist(), weight)
+    smooth = smoothed(line, weight)
     rows = list(zip(xs(line, kind), line.value.tolist(), smooth, strict=True))
     rows = sorted((row for row in rows if math.isfinite(row[0])), key=lambda row: row[0])
     inside = [row for row in rows if begin <= row[0] <= end]
@@ -149,7 +151,7 @@ def check_raw(line, drawn, kind, begin, end, weight):
 def check_buckets(line, drawn, kind, grid, weight):
     size = len(grid.starts)
     held = [[] for _ in range(size)]
-    smooth = smoothed(line.value.tolist(), weight)
+    smooth = smoothed(line, weight)
     for x, value, average in zip(xs(line, kind), line.value.tolist(), smooth, strict=True):
         if x == x and (number := place(grid, x)) is not None:
             held[number].append((value, average))

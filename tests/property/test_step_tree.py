@@ -17,7 +17,7 @@ from stepscope.analyze.views import view
 from stepscope.analyze.views.tree import below_added
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.step_tree import PARTS, loading_lanes, step_tree
+from stepscope.attribute.step_tree import PARTS, step_tree, stepping_lanes
 from stepscope.trace.model import DEVICE_WORK, Kind
 
 _spec = importlib.util.spec_from_file_location(
@@ -94,7 +94,8 @@ def slowly(trace, tree, at):
     if not has_device:
         computing = mine[(trace.kind[mine] == Kind.HOST_OP) & (purpose[mine] != Purpose.LOADING)]
     loading = mine[trace.kind[mine] == Kind.DATA_LOADING]
-    loading = loading[np.isin(trace.lane[loading], loading_lanes(trace, mine))]
+    on_step = np.isin(trace.lane[loading], stepping_lanes(trace, mine))
+    loading = loading[on_step] if on_step.any() else loading
     if not has_device:  # an operator that holds loading waits for it
         computing = computing[~np.isin(computing, holders(trace, loading[trace.duration_ns[loading] > 0]))]
     order = [
@@ -109,12 +110,13 @@ def slowly(trace, tree, at):
         ("copy", mine[np.isin(trace.kind[mine], (Kind.MEMCPY, Kind.MEMSET))]),
         ("data_loading", loading),
     ]
+    knows_idleness = has_device or bool((trace.kind[mine] == Kind.HOST_OP).any())
     parts = dict.fromkeys(PARTS, 0)
     ends = trace.end_ns
     for time in range(start, end):
         name = next(
             (name for name, rows in order if ((trace.start_ns[rows] <= time) & (time < ends[rows])).any()),
-            "idle",
+            "idle" if knows_idleness else "other",
         )
         parts[name] += 1
     return [parts[name] for name in PARTS]

@@ -237,10 +237,10 @@ class TagColumns:
 
     def learn(self, plugins: dict[str, str], work: Workspace) -> None:
         """Take the plugins of tags as if their metadata had been read."""
-        told = list(plugins.items())
-        for start in range(0, len(told), RECORDS):
+        pairs = list(plugins.items())
+        for start in range(0, len(pairs), RECORDS):
             values = (
-                Value(tag, metadata=Metadata.of(plugin)) for tag, plugin in told[start : start + RECORDS]
+                Value(tag, metadata=Metadata.of(plugin)) for tag, plugin in pairs[start : start + RECORDS]
             )
             events = (Event(math.nan, 0, summary=Summary([value])) for value in values)
             block = memoryview(b"".join(frame(encode_event(event)) for event in events))

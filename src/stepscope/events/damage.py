@@ -98,14 +98,14 @@ def _search(source: EventSource, at: int, end: int, effort: Effort) -> int | Non
         # Zeros are no header, but the last of them may be the first bytes of one.
         at = max(at, source.data_from(at) - HEADER_BYTES)
         block = source.block(buffer, at, min(end, at + WINDOW_BYTES))
-        found = records.find(block, 0, end - at)
-        if found >= 0:
-            length = payload_length(source.bytes(at + found, HEADER_BYTES)) or 0
+        place = records.find(block, 0, end - at)
+        if place >= 0:
+            length = payload_length(source.bytes(at + place, HEADER_BYTES)) or 0
             if not effort.allows(length, source.size):
                 return None
-            if is_record(source, at + found):
-                return at + found
-            at += found + 1
+            if is_record(source, at + place):
+                return at + place
+            at += place + 1
         elif len(block) <= HEADER_BYTES:
             return None
         else:

@@ -232,7 +232,7 @@ class EventFile:
             with _turn(size):
                 buffer = work.buffer if size <= BLOCK_BYTES else aligned(size)
                 block = source.block(buffer, at, min(end, at + size))
-                count, read, found = records.scan(block, work.starts, work.lengths)
+                count, read, status = records.scan(block, work.starts, work.lengths)
                 if count:
                     self._columns.add(block, count, at, work, self.status)
                     self._mark(block, at, work.starts[count - 1] - HEADER_BYTES, read)
@@ -243,14 +243,14 @@ class EventFile:
                 size = usual
                 continue
             if needed is None:
-                found = records.BAD_HEADER
-            elif found == records.INCOMPLETE and had < needed <= end - at:
+                status = records.BAD_HEADER
+            elif status == records.INCOMPLETE and had < needed <= end - at:
                 if had < size:
                     return False  # it was cut just now
                 size = needed
                 continue
             size = usual
-            if (found == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
+            if (status == records.INCOMPLETE and not closed) or not self._pass(source, end, closed):
                 return True
         return self._cursor >= end
 

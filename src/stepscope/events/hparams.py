@@ -131,22 +131,22 @@ class Experiment(Message):
             "description": self.description,
             "hparams": [
                 {
-                    "name": each.name,
-                    "display_name": each.display_name,
-                    "description": each.description,
-                    **_domain(each),
+                    "name": hparam.name,
+                    "display_name": hparam.display_name,
+                    "description": hparam.description,
+                    **_domain(hparam),
                 }
-                for each in self.hparam_infos
+                for hparam in self.hparam_infos
             ],
             "metrics": [
                 {
-                    "tag": each.name.tag,
-                    "group": each.name.group,
-                    "display_name": each.display_name,
-                    "description": each.description,
+                    "tag": metric.name.tag,
+                    "group": metric.name.group,
+                    "display_name": metric.display_name,
+                    "description": metric.description,
                 }
-                for each in self.metric_infos
-                if each.name is not None
+                for metric in self.metric_infos
+                if metric.name is not None
             ],
         }
 
@@ -240,14 +240,14 @@ def _domain(info: HParamInfo) -> dict[str, Any]:
     if info.domain_interval is not None:
         return {"low": info.domain_interval.min_value, "high": info.domain_interval.max_value}
     if info.domain_discrete is not None:
-        return {"values": [_plain(each) for each in info.domain_discrete.values]}
+        return {"values": [_plain(option) for option in info.domain_discrete.values]}
     return {}
 
 
 def _plain(value: Scalar | None) -> Any:
     if value is None:
         return None
-    for found in (value.number_value, value.string_value, value.bool_value):
-        if found is not None:
-            return found
+    for plain in (value.number_value, value.string_value, value.bool_value):
+        if plain is not None:
+            return plain
     return None

@@ -32,8 +32,8 @@ def piece_name(name: str, start: int, end: int) -> str:
 
 def parse_piece(name: str) -> Piece | None:
     """Return the facts in the name of an object, None if it is not a piece's."""
-    found = _PIECE.fullmatch(name)
-    return Piece(found["name"], int(found["start"]), int(found["end"])) if found else None
+    match = _PIECE.fullmatch(name)
+    return Piece(match["name"], int(match["start"]), int(match["end"])) if match else None
 
 
 def records_end(file: BinaryIO, start: int, size: int, most: int | None = None) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,14 +21,18 @@ from stepscope.events.telemetry import (
     FACTS,
     HAS_LOSS,
     HEAD,
+    KEEPS,
     LATE,
     MORE,
+    NAMES,
     RATIO_STEPS,
     RATIOS,
     ROW,
     TAGS,
     TIMED,
     UNKNOWN,
+    VALUE,
+    VALUES,
     WHOLE,
     Name,
 )
@@ -49,6 +53,8 @@ ROWS_OF = np.dtype(
         ("loss", "<f4"),
     ]
 )
+VALUES_OF = np.dtype([("tag", "<u4"), ("step", "<i4"), ("wall", "<f4"), ("value", "<f8")])
+assert VALUES_OF.itemsize == VALUE.size
 assert PACKED_HEADS.itemsize == HEAD.size
 assert ROWS_OF.itemsize == ROW.size
 PORTION_BYTES = 64 << 20
@@ -143,6 +149,8 @@ class RankFile:
         self._shares: list[Array] = []
         self._timed: list[Array] = []
         self._late: list[tuple[Array, Array]] = []
+        self._names: list[str] = []
+        self._values: list[tuple[Array, Array]] = []
         self._steps: RecordedSteps | None = None
         self._digest: Digest | None = None
         self.outline: Outline | None = None
@@ -156,6 +164,7 @@ class RankFile:
             timed = np.isfinite(self.lengths(device=True)[0]) if self.times_devices else None
             self.outline = Outline(steps, None if timed is None else steps[timed])
             self._heads, self._rows, self._late, self._shares, self._timed = [], [], [], [], []
+            self._values = []
             self._steps = None
         return self.outline
 
@@ -184,6 +193,10 @@ class RankFile:
             for at in np.flatnonzero(packed.tag == kind)[-1:].tolist():
                 start = packed.start[at]
                 self._take_facts(kind, packed.data[start : start + packed.length[at]])
+        for at in np.flatnonzero(packed.tag == NAMES).tolist():
+            start = packed.start[at]
+            self._take_names(packed.data[start : start + packed.length[at]])
+        self._take_values(packed)
         at = np.flatnonzero((packed.tag <= LATE) & (packed.length >= HEAD.size))
         near = np.abs(packed.step[at] // 2) <= MAX_STEP // 2
         first = packed.start[at]
@@ -207,6 +220,27 @@ class RankFile:
             self.facts = facts
         else:
             self.ended = facts
+
+    def _take_names(self, text: Array) -> None:
+        names = (bounded_object(text.tobytes()) or {}).get("names")
+        if isinstance(names, list):
+            self._names += map(str, names)
+        else:
+            self._strange += 1
+
+    def _take_values(self, packed: PackedColumns) -> None:
+        at = np.flatnonzero(packed.tag == VALUES)
+        good = (packed.length[at] % VALUE.size == 0) & (np.abs(packed.step[at] // 2) <= MAX_STEP // 2)
+        self._strange += int(len(at) - np.count_nonzero(good))
+        at = at[good]
+        if not len(at):
+            return
+        counts = packed.length[at] // VALUE.size
+        rows, nothing = np.empty(counts.sum(), VALUES_OF), np.empty(0, np.uint8)
+        empty = nothing.reshape(len(at), 0), nothing.reshape(len(rows), 0)
+        where = packed.data, packed.start[at], packed.length[at]
+        payloads.split(*where, empty[0], as_bytes(rows, len(rows)), empty[1])
+        self._values.append((rows, np.repeat(packed.step[at], counts)))
 
     def _take_rows(self, kind: int, shares: int, packed: PackedColumns, at: Array) -> None:
         counts = (packed.length[at] - HEAD.size) // (ROW.size + 2 * shares)
@@ -260,6 +294,15 @@ class RankFile:
         known = [at for at in order if isinstance(at, int) and 0 < at <= len(names)]
         return [str(names[at - 1]) for at in dict.fromkeys(known)]
 
+    @property
+    def rested_s(self) -> tuple[dict[str, float], float]:
+        """Seconds of the rest by the name of the stage before it, "" for none, and of all stages."""
+        names, rested, whole = (self.facts.get(name) for name in ("stages", "rested_s", "stages_s"))
+        if not isinstance(names, list) or not isinstance(rested, list) or not isinstance(whole, int | float):
+            return {}, 0.0
+        seconds = [float(value) if isinstance(value, int | float) else 0.0 for value in rested]
+        return dict(zip(["", *map(str, names)], seconds, strict=False)), float(whole)
+
     def stage(self, name: str, *, device: bool = False) -> NDArray[np.float32]:
         """Return how long a stage took in each step, seconds; NaN if it was not recorded.
 
@@ -273,11 +316,11 @@ class RankFile:
         for shares in self._shares:
             there = 0 <= at < shares.shape[1]
             parts.append(shares[:, at] if there else np.full(len(shares), UNKNOWN, np.uint16))
-        found = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
-        seconds: NDArray[np.float32] = found.astype(np.float32)
+        codes = np.concatenate(parts) if parts else np.zeros(0, np.uint16)
+        seconds: NDArray[np.float32] = codes.astype(np.float32)
         seconds *= np.float32(1 / WHOLE)
         seconds *= self.lengths(device=True)[0] if device else self.fact("step_time_s").values
-        seconds[found == UNKNOWN] = np.nan
+        seconds[codes == UNKNOWN] = np.nan
         return seconds
 
     @property
@@ -296,19 +339,36 @@ class RankFile:
         seconds, waited = self.fact("step_time_s").values, self.fact("data_wait_s").values
         if not self.times_devices:
             return (np.full_like(seconds, np.nan),) * 2 if device else (seconds, waited)
-        found = np.concatenate(self._timed)
-        known = found[:, 1] != UNKNOWN
+        rows = np.concatenate(self._timed)
+        known = rows[:, 1] != UNKNOWN
         if device:
-            ratio = np.exp2(found[:, 1].astype(np.float64) / RATIO_STEPS - RATIOS)
+            ratio = np.exp2(rows[:, 1].astype(np.float64) / RATIO_STEPS - RATIOS)
             seconds = np.where(known, ratio * seconds, np.nan).astype(np.float32)
-        shares = found[:, 0].astype(np.float32) * np.float32(1 / WHOLE)
+        shares = rows[:, 0].astype(np.float32) * np.float32(1 / WHOLE)
         return seconds, np.where(known, seconds * shares, np.nan if device else waited).astype(np.float32)
+
+    @property
+    def value_names(self) -> list[str]:
+        """The tags of the values that the rank has kept of its own."""
+        return list(dict.fromkeys(self._names))
+
+    def value(self, tag: str) -> Fact:
+        """Return the values of a tag that the rank has kept of its own, in recorded order."""
+        numbers = [number for number, name in enumerate(self._names) if name == tag]
+        steps, values = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for rows, first in self._values:
+            chosen = np.isin(rows["tag"], numbers)
+            steps.append(rows["step"][chosen] + first[chosen])
+            values.append(rows["value"][chosen])
+        numbers_ = np.concatenate(values)
+        return Fact(np.concatenate(steps), narrow(numbers_), np.ones(len(numbers_), bool))
 
     def take(self) -> RecordedSteps:
         """Return the rows that are new since the last call, late values as rows of their own; forget them."""
         parts = [columns(joined(self._heads, HEADS), joined(self._rows, ROWS_OF))]
         parts += [columns(heads, rows) for heads, rows in self._late]
         self._heads, self._rows, self._late, self._shares, self._timed = [], [], [], [], []
+        self._values = []
         self._steps = self._digest = None
         return RecordedSteps(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -330,6 +390,20 @@ class RankFile:
             if len(rows):
                 self._digest = digest_of(heads, rows, self._late)
         return self._digest
+
+
+def unrecorded_text(ranks: Iterable[Mapping[str, Any]]) -> str:
+    """Return a sentence on the values that ranks have logged and no file keeps; "" if there are none.
+
+    Args:
+        ranks: The facts of each rank.
+    """
+    counts = [count for facts in ranks if isinstance(count := facts.get("unrecorded"), int) and count > 0]
+    if not counts:
+        return ""
+    some = "1 rank" if len(counts) == 1 else f"{len(counts)} ranks"
+    lost = f"{sum(counts):,} values that {some} logged are not recorded"
+    return f"{lost}: the chief writes what is logged; {KEEPS}"
 
 
 def as_bytes(array: Array, rows: int) -> NDArray[np.uint8]:
@@ -361,8 +435,8 @@ def step_of(heads: Array, rows: Array) -> NDArray[np.int64]:
 def narrow(values: Array) -> NDArray[np.float32]:
     """Return numbers of files as they are kept; numbers that are too large become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found: NDArray[np.float32] = values.astype(np.float32)
-    return found
+        narrowed: NDArray[np.float32] = values.astype(np.float32)
+    return narrowed
 
 
 CELLS: dict[str, Callable[[Array, Array], NDArray[np.float32]]] = {

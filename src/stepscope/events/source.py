@@ -35,11 +35,11 @@ class EventSource:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         # A pipe would be waited for until somebody writes to it.
         self._file = without_waiting(path, os.O_RDONLY)
-        found = os.fstat(self._file)
-        if not S_ISREG(found.st_mode):
+        status = os.fstat(self._file)
+        if not S_ISREG(status.st_mode):
             os.close(self._file)
             raise OSError(errno.EINVAL, "not a regular file")
-        self.size, self.identity, self.stamp = found.st_size, identity(found), stamp(found)
+        self.size, self.identity, self.stamp = status.st_size, identity(status), stamp(status)
 
     def __enter__(self) -> EventSource:
         return self

@@ -14,6 +14,9 @@ event holds one value, a text tensor. The tag names the text:
 - ``late``: rows of steps that have a row already; numbers other than NaN replace those of the row, and
   non-finite values are added.
 - ``end``: JSON about how the rank ended; if there is none, it was killed or still runs.
+- ``names``: JSON with ``names``, tags that get the next numbers, from 0 in each file.
+- ``values``: a ``VALUE`` for each value that this rank keeps of its own. Step and wall time of the event are
+  those of the first.
 
 All little endian; times in seconds. NaN is "not recorded", but for a loss whose ``HAS_LOSS`` is set.
 """
@@ -24,30 +27,37 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.events.messages import Event, Summary, Tensor, Value, encode_event
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FOLDER = "ranks"
 SUFFIX = ".steps"
 HANG = "hang-"
 """Prefix of the name of a stalled rank's file."""
-TAGS = ("rows", "timed", "late", "facts", "end")
-ROWS, TIMED, LATE, FACTS, END = range(5)
+TAGS = ("rows", "timed", "late", "facts", "end", "names", "values")
+ROWS, TIMED, LATE, FACTS, END, NAMES, VALUES = range(7)
 """The content of an event, by its place in ``TAGS``."""
 HEAD = struct.Struct("<Hff")
 """Shares of each row; bytes in memory and on devices, NaN if unknown."""
 ROW = struct.Struct("<hHffff")
 """Step counted from the first's, non-finite values and HAS_LOSS, wall time counted from the first's, step
 time, data wait, loss."""
+VALUE = struct.Struct("<Iifd")
+"""Number of the tag, step and wall time counted from the event's, value."""
 WHOLE, UNKNOWN = 65_534, 65_535
 """The share of a whole step, and that of a stage that was not recorded."""
 RATIOS, RATIO_STEPS = 16, 2048
 """Powers of two, up and down, that the code of a ratio covers, and the codes to each."""
 MORE = 2
 """Shares of a timed row beside the stages'."""
+KEEPS = "Run(values='all') or run.scalar(…, rank='own') keeps the values of every rank"
 HAS_LOSS = 1 << 15
 """More non-finite values in a step than fit below it are counted as one less than it."""
 MAX_ROWS = 4096
@@ -167,8 +177,38 @@ def encoded(
 
 
 def encoded_facts(kind: int, **facts: Any) -> bytes:
-    """Return the event of facts, encoded; ``FACTS`` or ``END``."""
+    """Return the event of facts, encoded; ``FACTS``, ``END`` or ``NAMES``."""
     return as_event(kind, json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def encoded_names(names: Sequence[str]) -> bytes:
+    """Return the event that gives tags the next numbers, encoded."""
+    return encoded_facts(NAMES, names=list(names))
+
+
+def encoded_values(
+    parts: Sequence[tuple[int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]],
+) -> Iterator[tuple[bytes, int]]:
+    """Yield values as encoded events, each with the number of its values.
+
+    Args:
+        parts: Number of a tag, and its steps, values and wall times in seconds.
+    """
+    for number, steps, values, walls in parts:
+        rows = list(zip(steps.tolist(), values.tolist(), walls.tolist(), strict=True))
+        begin = 0
+        while begin < len(rows):
+            step0, _, wall0 = rows[begin]
+            end = begin
+            content = bytearray()
+            while end < len(rows) and end - begin < MAX_ROWS:
+                step, value, wall = rows[end]
+                if not -(1 << 31) <= step - step0 < 1 << 31:
+                    break
+                content += VALUE.pack(number, step - step0, wall - wall0, value)
+                end += 1
+            yield as_event(VALUES, bytes(content), step0, wall0), end - begin
+            begin = end
 
 
 def as_event(kind: int, content: bytes, step: int = 0, wall: float = 0.0) -> bytes:

@@ -72,10 +72,10 @@ def held_array(tensor: Tensor) -> npt.NDArray[Any]:
     Raises:
         EventFileError: As of ``array``, or the shape is far larger than the tensor's content.
     """
-    found = array(tensor)
-    if found.size > MOST_ELEMENTS and 0 in found.strides:
-        raise _too_large(found.shape, 1)
-    return found
+    values = array(tensor)
+    if values.size > MOST_ELEMENTS and 0 in values.strides:
+        raise _too_large(values.shape, 1)
+    return values
 
 
 def numbers(tensor: Tensor | None, what: str) -> npt.NDArray[Any]:
@@ -90,10 +90,10 @@ def numbers(tensor: Tensor | None, what: str) -> npt.NDArray[Any]:
     """
     if tensor is None:
         raise EventFileError(f"{what} without a tensor", hint=UNUSUAL_SUMMARY)
-    found = held_array(tensor)
-    if found.dtype.kind not in "fiu":
-        raise EventFileError(f"{what} has numbers, found {found.dtype}", hint=UNUSUAL_SUMMARY)
-    return found
+    values = held_array(tensor)
+    if values.dtype.kind not in "fiu":
+        raise EventFileError(f"{what} has numbers, found {values.dtype}", hint=UNUSUAL_SUMMARY)
+    return values
 
 
 def has_numpy_type(tensor: Tensor) -> bool:
@@ -152,9 +152,9 @@ def _listed(tensor: Tensor) -> npt.NDArray[Any]:
     if numpy in ("c8", "c16"):
         return np.array(values[: len(values) // 2 * 2], "f" + str(int(numpy[1:]) // 2)).view(numpy)
     if numpy == "O":
-        found = np.empty(len(values), object)
-        found[:] = values
-        return found
+        items = np.empty(len(values), object)
+        items[:] = values
+        return items
     return np.array(values, np.int64 if field == "int_val" else numpy).astype(numpy)
 
 

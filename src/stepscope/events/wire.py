@@ -114,9 +114,11 @@ def message(cls: type[M]) -> type[M]:
 def _row(field: dataclasses.Field[Any], groups: dict[str, tuple[str, ...]]) -> Field:
     details = field.metadata
     kind, group = details["kind"], details["oneof"]
-    found = KINDS[kind] if kind in KINDS else _message_kind(kind)
+    declared = KINDS[kind] if kind in KINDS else _message_kind(kind)
     optional = not details["repeated"] and (bool(group) or kind not in KINDS)
-    return Field(field.name, details["number"], found, details["repeated"], groups.get(group, ()), optional)
+    return Field(
+        field.name, details["number"], declared, details["repeated"], groups.get(group, ()), optional
+    )
 
 
 # --- encoding ---------------------------------------------------------------------------------------
@@ -241,9 +243,9 @@ def decode(cls: type[M], data: bytes, *, depth: int = 0) -> M:
     if depth == 0:
         _room.left = MOST_PARTS
     _room.take(MESSAGE_PARTS)
-    found = cls()
-    merge(found, data, depth)
-    return found
+    message = cls()
+    merge(message, data, depth)
+    return message
 
 
 def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
@@ -351,18 +353,18 @@ def _accepts(field: Field, wire_type: int) -> bool:
     return wire_type == field.kind.wire or (field.repeated and wire_type == BYTES)
 
 
-def _store(found: Message, field: Field, wire_type: int, value: Any, depth: int) -> None:
+def _store(message: Message, field: Field, wire_type: int, value: Any, depth: int) -> None:
     kind, name = field.kind, field.name
     if field.repeated:
-        getattr(found, name).extend(_unpack(kind, value))
+        getattr(message, name).extend(_unpack(kind, value))
         return
-    before = getattr(found, name)
+    before = getattr(message, name)
     if isinstance(before, Message):
         merge(before, value, depth + 1)
         return
     for other in field.oneof:
-        setattr(found, other, None)
-    setattr(found, name, kind.get(value, depth))
+        setattr(message, other, None)
+    setattr(message, name, kind.get(value, depth))
 
 
 def _unpack(kind: WireKind, data: bytes) -> Any:

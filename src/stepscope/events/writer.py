@@ -264,15 +264,15 @@ class EventWriter:
 
     def _set_tag(self, tag: str) -> bytes:
         named = b"\x0a" + length_prefixed(tag.encode("utf-8", "surrogateescape")) + b"\x15"
-        self._tags[tag] = found = b"\x0a" + varint(len(named) + 4) + named
-        return found
+        self._tags[tag] = prefix = b"\x0a" + varint(len(named) + 4) + named
+        return prefix
 
     def _set_shape(self, tag: str) -> tuple[bytes, struct.Struct, bytes]:
         value = self._tags.get(tag) or self._set_tag(tag)
         prefix = b"\x2a" + varint(len(value) + 4) + value
         layout = struct.Struct(f"<Bd{len(self._step_field)}s{len(prefix)}sf")
-        self._shapes[tag] = found = (header(layout.size), layout, prefix)
-        return found
+        self._shapes[tag] = entry = (header(layout.size), layout, prefix)
+        return entry
 
 
 def own_name(name: str) -> str:

@@ -22,6 +22,7 @@ cdef class Stages:
     cdef readonly int running
     cdef public int first
     cdef public double since
+    cdef readonly double took_s
     cdef readonly bint on
     cdef public bint keep
     cdef public object group
@@ -34,6 +35,8 @@ cdef class Stages:
     cdef object _steady
     cdef object _thread
     cdef double _spent[16]
+    cdef double _rested[16]
+    cdef int _followed
 
     cpdef int number(self, str name) except -2
     cpdef int mark(self, int number) except -2

@@ -113,6 +113,7 @@ class Stages:
         running: Number of the stage that runs.
         first: Number of the stage in which a step begins, once its data is there.
         since: When the running stage began.
+        took_s: How long all stages of all steps have taken so far.
         on: Whether a step runs.
         keep: Whether somebody takes the rows.
         pauses: Numbers of the stages that are not part of the step's time.
@@ -135,10 +136,11 @@ class Stages:
         self._rows = []
         self._steady = steady
         self._thread = 0
+        self._followed, self.took_s = 0, 0.0
         if not cython.compiled:
-            self._spent = [0.0] * MOST_STAGES
+            self._spent, self._rested = [0.0] * MOST_STAGES, [0.0] * MOST_STAGES
         for at in range(MOST_STAGES):
-            self._spent[at] = 0.0
+            self._spent[at] = self._rested[at] = 0.0
 
     def number(self, name: str) -> cython.int:
         """Return the number of a stage; that of the rest if there are too many."""
@@ -157,6 +159,11 @@ class Stages:
             return before
         now = self._now()
         self._spent[before] += now - self.since
+        self.took_s += now - self.since
+        if before == 0:
+            self._rested[self._followed] += now - self.since
+        elif number == 0:
+            self._followed = before
         self.running, self.since, self.fresh = number, now, False
         if self.device is not None:
             self.device.mark(number)
@@ -174,6 +181,11 @@ class Stages:
         if number not in self.order:
             self._see(number)
         return number
+
+    @property
+    def rested_s(self) -> list[float]:
+        """The rest of all steps so far in seconds, by the number of the stage before it; 0 for no stage."""
+        return [self._rested[at] for at in range(len(self.names))]
 
     @property
     def mine(self) -> bool:
@@ -200,7 +212,7 @@ class Stages:
         at: cython.int
         for at in range(len(self.names)):
             self._spent[at] = 0.0
-        self.running, self.since, self.on = self.first, now, True
+        self.running, self.since, self.on, self._followed = self.first, now, True, 0
         self.fresh, self.arrived = True, waited >= 0
         self._thread = get_ident()
         if self.device is not None and self.keep:
@@ -213,6 +225,9 @@ class Stages:
         if not self.on:
             return 0
         self._spent[self.running] += now - self.since
+        self.took_s += now - self.since
+        if self.running == 0 and not self.fresh:  # it has no place among the stages of such a step
+            self._rested[self._followed] += now - self.since
         self.on = False
         if self.device is not None:
             self.device.end(now, waited)
@@ -687,13 +702,14 @@ class HotCalls:
     Args:
         points: Where points wait.
         steps: The steps of the run.
-        unusual: Is called with tag, value and step of a point that ``points`` does not take.
+        unusual: Is called with tag, value, step, wall time and ``rank`` of a point that ``points`` does not
+            take.
     """
 
-    def __init__(self, points: Points, steps: Steps, unusual: Callable[[Any, Any, Any], object]) -> None:
+    def __init__(self, points: Points, steps: Steps, unusual: Callable[..., object]) -> None:
         self._points, self._steps, self._unusual = points, steps, unusual
 
-    def scalar(self, tag: object, value: object, step: object = None) -> None:
+    def scalar(self, tag: object, value: object, step: object = None, rank: object = None) -> None:
         """Record one number.
 
         Args:
@@ -704,12 +720,14 @@ class HotCalls:
                 autograd graph is kept. NaN and infinities are recorded as such.
             step: By default the current step of ``steps()`` or ``step()``; where neither is used, the points
                 of a tag are numbered from 0.
+            rank: "own" for a value of which every rank of a job keeps its own, in its file; the others are
+                recorded by the chief alone, unless the run was made with ``values="all"``.
         """
         if self._points is None:
             raise RuntimeError(NOT_MADE)
-        if not self._points.put(tag, value, step):
+        if rank is not None or not self._points.put(tag, value, step):
             try:
-                self._unusual(tag, value, step)
+                self._unusual(tag, value, step, -1.0, rank)
             except MemoryError:
                 self._points.lose()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stepscope.names.telling import Chart, ChartLine
+from stepscope.reading import Problem, Progress
 from stepscope.store.charts import charts
 from stepscope.store.info import RunInfo, State
-from stepscope.store.log import Changes, Log, Progress, open  # noqa: A004
-from stepscope.store.problems import Problem
+from stepscope.store.log import Changes, Log, open  # noqa: A004
 from stepscope.store.records import RecordSeries, RecordTag
 from stepscope.store.run import StoredRun
 from stepscope.store.series import Series

@@ -60,5 +60,5 @@ def belonging(series: Series, other: list[Series]) -> list[Series]:
 
     These are the series of the same writer and attempt, or else all of one writer.
     """
-    own = [each for each in other if each.writer == series.writer and each.attempt == series.attempt]
-    return own or [each for each in other if each.writer == other[0].writer]
+    own = [line for line in other if line.writer == series.writer and line.attempt == series.attempt]
+    return own or [line for line in other if line.writer == other[0].writer]

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from stepscope import mirror
 from stepscope.events import FileStatus
-from stepscope.files import Blob, BlobWriter
+from stepscope.files import Blob, BlobWriter, unneeded
+from stepscope.files import cache_home as all_caches
 from stepscope.store.index import (
     Index,
     StoredFile,
@@ -48,7 +48,7 @@ STRAY_SECONDS = 600
 
 def cache_home() -> Path | None:
     """Return the directory for caches of log directories, None if there is none."""
-    home = mirror.cache_home()
+    home = all_caches()
     return home / "logs" if home else None
 
 
@@ -118,10 +118,10 @@ class Cache:
     def _prune_blobs(self) -> None:
         named = {entry.blob for entry in self._files.values()}
         oldest = time.time() - STRAY_SECONDS
-        with os.scandir(self.folder) as found:
-            for each in found:
-                if each.name not in named and each.name != "index" and each.stat().st_mtime < oldest:
-                    Path(each.path).unlink(missing_ok=True)
+        with os.scandir(self.folder) as entries:
+            for blob in entries:
+                if blob.name not in named and blob.name != "index" and blob.stat().st_mtime < oldest:
+                    Path(blob.path).unlink(missing_ok=True)
 
 
 def stored_file(source: FollowedFile, blob: BlobWriter) -> StoredFile | None:
@@ -186,5 +186,5 @@ def prune_folders(home: Path, mine: Path) -> None:
         with suppress(OSError):  # being written or deleted by somebody else
             size = sum(file.stat().st_size for file in folder.iterdir())
             used.append(((folder / "index").stat().st_mtime, size, folder))
-    for folder in mirror.unneeded(used, mine):
+    for folder in unneeded(used, mine):
         shutil.rmtree(folder, ignore_errors=True)

@@ -59,18 +59,18 @@ def captures(run: StoredRun, directory: Path, log: Log) -> list[Capture]:
         directory: Its directory.
         log: The log that it belongs to.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_key: dict[tuple[Any, ...], dict[str, Any]] = {}
     for facts in [*recorded(run), *beside(directory)]:
         key = facts.get("rank"), facts.get("name"), facts.get("failure"), facts.get("path")
-        known = found.get(key)
+        known = by_key.get(key)
         if known is None or facts.get("cost"):  # the pointer is written again once its cost is known
-            found[key] = facts
+            by_key[key] = facts
     made = [
         Capture(facts, summary_of(facts, directory))
-        for facts in found.values()
+        for facts in by_key.values()
         if still_there(facts, directory, log)
     ]
-    return sorted(made, key=lambda each: each.order, reverse=True)
+    return sorted(made, key=lambda capture: capture.order, reverse=True)
 
 
 def recorded(run: StoredRun) -> list[dict[str, Any]]:
@@ -79,7 +79,27 @@ def recorded(run: StoredRun) -> list[dict[str, Any]]:
         series = run.record(TAG)
     except UnknownTagError:
         return []
-    return [facts for each in series for at in range(len(each)) if isinstance(facts := each[at], dict)]
+    return [
+        facts for records in series for at in range(len(records)) if isinstance(facts := records[at], dict)
+    ]
+
+
+def stolen_seconds(run: StoredRun) -> float | None:
+    """Return how much longer a run's captures made its training, in seconds; None if none of them says."""
+    parts = [part for writer in run.writers for source in writer.every_source for part in source.parts]
+    if not any(TAG in part.records for part in parts):
+        return None
+    shares = []
+    for records in run.record(TAG):  # the account of an attempt goes on from capture to capture
+        costs = (
+            facts.get("cost")
+            for at in reversed(range(len(records)))
+            if isinstance(facts := records[at], dict)
+        )
+        sums = (cost.get("run_stolen_seconds") for cost in costs if isinstance(cost, dict))
+        shares += [next((number(value) for value in sums if value is not None), None)]
+    known = [value for value in shares if value is not None]
+    return sum(known) if known else None
 
 
 def beside(directory: Path) -> list[dict[str, Any]]:
@@ -100,7 +120,7 @@ def still_there(facts: dict[str, Any], directory: Path, log: Log | None = None) 
     if log is None or log.mirror is None:
         return False
     name, there = os.path.relpath(directory / path, log.path).replace(os.sep, "/"), log.mirror.elsewhere
-    return name in there or any(each.startswith(f"{name}/") for each in there)
+    return name in there or any(path.startswith(f"{name}/") for path in there)
 
 
 def summary_of(facts: dict[str, Any], directory: Path) -> dict[str, Any] | None:
@@ -198,9 +218,9 @@ def planned_step(directory: Path, request: str) -> int | None:
 
 def answers(directory: Path, request: str) -> dict[int, dict[str, Any]]:
     """Return the outcome of a request, by rank."""
-    found = {}
+    replies = {}
     for path in (directory / REQUESTS).glob(f"{request}.rank*.json"):
         rank = path.name.removeprefix(f"{request}.rank").removesuffix(".json")
         if rank.isdecimal() and (facts := read(path)) is not None:
-            found[int(rank)] = facts
-    return found
+            replies[int(rank)] = facts
+    return replies

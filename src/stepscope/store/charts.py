@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.names.kinds import LOWER_IS_BETTER, metric_kind, title_and_unit
 from stepscope.names.meanings import NAMED, Meanings
+from stepscope.names.roles import meaning_of
 from stepscope.names.splits import split_tag
-from stepscope.names.telling import Chart, ChartLine, by_epoch, telling
+from stepscope.names.telling import Chart, ChartLine, telling
 from stepscope.store.family import TagGroup, groups
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def charts(log: Log) -> list[Chart]:
 def declared_names(experiment: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     """Return tag and name of each metric that an experiment names differently from its tag."""
     metrics = experiment.get("metrics", ())
-    return frozenset((each["tag"], each["display_name"]) for each in metrics if each["display_name"])
+    return frozenset((metric["tag"], metric["display_name"]) for metric in metrics if metric["display_name"])
 
 
 @lru_cache(maxsize=16)
@@ -54,24 +55,68 @@ def charts_of(
     """
     made = [(group, titled(group, names)) for group in groups(tags, meanings)]
     shared = Counter(title for _, (title, _) in made)
-    drawn = []
-    for group, (title, unit) in made:
-        apart = shared[title] > 1 and group.metric.startswith(title)
-        drawn.append(chart(group, group.metric if apart else title, unit, meanings))
-    drawn.sort(key=lambda each: order(each[0]))
-    places = {each.id: number for number, (each, _) in enumerate(sorted(drawn, key=lambda each: each[1]))}
-    return tuple(replace(each, place=places[each.id]) for each, _ in drawn)
+    made = [(group, (title if shared[title] == 1 else group.metric, unit)) for group, (title, unit) in made]
+    same = Counter(title for _, (title, _) in made)
+    # "loss" of one run beside "train_loss" and "val_loss" of another: these two have their tags for a title.
+    tags_of = {group: [tag for tag, _ in group.lines] for group, _ in made}
+    made = [
+        (group, (title if same[title] == 1 or tags_of[group] == [title] else ", ".join(tags_of[group]), unit))
+        for group, (title, unit) in made
+    ]
+    shared = Counter(end for group, _ in made for end in ends(group.metric))
+    drawn = [
+        chart(group, title, short(group, title, shared), unit, meanings) for group, (title, unit) in made
+    ]
+    drawn.sort(key=lambda entry: order(entry[0]))
+    places = {chart.id: number for number, (chart, _) in enumerate(sorted(drawn, key=lambda entry: entry[1]))}
+    return tuple(replace(chart, place=places[chart.id]) for chart, _ in drawn)
 
 
 def titled(group: TagGroup, names: frozenset[tuple[str, str]]) -> tuple[str, str | None]:
     """Return the title of a chart, and its unit."""
     title, unit = title_and_unit(group.metric)
     tags = {tag for tag, _ in group.lines}
-    said = {name for tag, name in names if tag in tags}
-    return said.pop() if len(said) == 1 else title, unit
+    titles = {name for tag, name in names if tag in tags}
+    return titles.pop() if len(titles) == 1 else title, unit
 
 
-def chart(group: TagGroup, title: str, unit: str | None, meanings: Meanings) -> tuple[Chart, tuple[int, ...]]:
+def ends(path: str) -> list[str]:
+    """Return all ends of a path that begin at one of its parts, the shortest first."""
+    parts = path.split("/")
+    return ["/".join(parts[at:]) for at in reversed(range(len(parts)))]
+
+
+def short(group: TagGroup, title: str, shared: Mapping[str, int]) -> str:
+    """Return the shortest end of a title that no other chart has and that means the same.
+
+    An end means the same if it has the kind, the role and the split of the whole: ``step_time`` of
+    ``speed/step_time``, but not ``norm`` of ``gradients/norm`` or ``sec`` of ``global_step/sec``.
+
+    Args:
+        group: The lines of the chart.
+        title: Its whole title; one that a person gave stays.
+        shared: How many charts have each end.
+    """
+    if not group.metric.startswith(title):
+        return title
+
+    def facts(name: str) -> tuple[str, str | None, str | None]:
+        meaning, split = meaning_of(name), split_tag(name).split
+        kind = metric_kind(name, title_and_unit(name)[1])
+        return kind, meaning and meaning.role, None if split == "train" else split
+
+    def says(end: str) -> bool:
+        # A unit alone does not say what is measured.
+        named = meaning_of(end) is not None or metric_kind(title_and_unit(end)[0], None) != "other"
+        return named and facts(end) == facts(group.metric)
+
+    nearest = next((end for end in ends(group.metric) if shared[end] == 1 and says(end)), group.metric)
+    return title_and_unit(nearest)[0] if title != group.metric else nearest
+
+
+def chart(
+    group: TagGroup, title: str, short: str, unit: str | None, meanings: Meanings
+) -> tuple[Chart, tuple[int, ...]]:
     """Return one chart whose place is not known yet, and by which key it finds that among all."""
     tags = [tag for tag, _ in group.lines]
     named = metric_kind(group.metric, unit)
@@ -82,6 +127,7 @@ def chart(group: TagGroup, title: str, unit: str | None, meanings: Meanings) -> 
     made = Chart(
         id=tags[0],
         title=title,
+        short=short,
         section=group.metric.split("/")[0] if "/" in group.metric else TOP,
         unit=unit,
         lines=tuple(ChartLine(*line) for line in group.lines),
@@ -91,7 +137,6 @@ def chart(group: TagGroup, title: str, unit: str | None, meanings: Meanings) -> 
         role=subject.role,
         tier=subject.tier,
         place=0,
-        by_epoch=by_epoch(tags),
     )
     return made, subject.place
 

@@ -228,9 +228,9 @@ def check_points(path: Path, batch: Rows) -> None:
     """
     start = 0
     for _, tag, columns in batch:
-        found = read_rows(path, start, len(columns.step))
+        rows = read_rows(path, start, len(columns.step))
         start += len(columns.step)
-        for want, have in zip(columns, found, strict=True):
+        for want, have in zip(columns, rows, strict=True):
             same = have.astype(want.dtype, copy=False)
             if len(same) != len(want) or not np.array_equal(bits(same), bits(want)):
                 raise LogDirectoryError(
@@ -325,7 +325,9 @@ class CompactFolder:
 
     def _checksum(self, path: str, size: int) -> int:
         """Return the CRC-32 of the first bytes of a file there, as many as were written."""
-        found = 0
+        checksum = 0
         for start in range(0, size, READ_BYTES):
-            found = isal_zlib.crc32(self._system.read(path, start, min(start + READ_BYTES, size)), found)
-        return found
+            checksum = isal_zlib.crc32(
+                self._system.read(path, start, min(start + READ_BYTES, size)), checksum
+            )
+        return checksum

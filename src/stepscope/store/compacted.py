@@ -154,12 +154,12 @@ def load_index(path: Path) -> CompactedIndex:
     again = "compact the original log again, or take its event files"
     if not data.startswith(MAGIC):
         raise EventFileError("not an index of a compacted log of this version", hint=again, path=path)
-    found = unsealed(MAGIC, data, _decoder)
-    if found is None:
+    index = unsealed(MAGIC, data, _decoder)
+    if index is None:
         raise EventFileError("the index of a compacted log is damaged", hint=again, path=path)
-    if wrong := contradiction(found):
+    if wrong := contradiction(index):
         raise EventFileError(f"the index of a compacted log is damaged: {wrong}", hint=again, path=path)
-    return found
+    return index
 
 
 def contradiction(index: CompactedIndex) -> str:
@@ -170,11 +170,9 @@ def contradiction(index: CompactedIndex) -> str:
     for part in index.parts:
         for tag, series in part.tags.items():
             rows = series.rows
-            if any(
-                not 0 <= each.file < len(index.points) or min(each.start, each.count) < 0 for each in rows
-            ):
+            if any(not 0 <= row.file < len(index.points) or min(row.start, row.count) < 0 for row in rows):
                 return f"the rows of {tag!r:.100} are in no file"
-            if sum(each.count for each in rows) != series.facts.size or not rows:
+            if sum(row.count for row in rows) != series.facts.size or not rows:
                 return f"{tag!r:.100} has another number of rows than of points"
             if any(kind not in COLUMN_TYPES for kind in series.types):
                 return f"{tag!r:.100} has columns of a type that there is not"
@@ -250,17 +248,17 @@ class CompactedFile(FollowedFile):
         """Return which of the files that the index names is missing or not as it was written."""
         assert self._index is not None
         for piece in self._index.pieces:
-            found = self._size_of(piece)
-            if found is None:
+            size = self._size_of(piece)
+            if size is None:
                 return f"{piece.name} is missing, which holds part of it"
-            if found != piece.size:
-                return f"{piece.name} has {found:,} bytes, and {piece.size:,} were written"
+            if size != piece.size:
+                return f"{piece.name} has {size:,} bytes, and {piece.size:,} were written"
         return None
 
     def _size_of(self, piece: PackedFile) -> int | None:
         try:
-            found = (self._folder / piece.name).stat()
-            return found.st_size if S_ISREG(found.st_mode) else None
+            status = (self._folder / piece.name).stat()
+            return status.st_size if S_ISREG(status.st_mode) else None
         except OSError:
             there = self._store.elsewhere.get(self._name_there(piece)) if self._store else None
             return there.size if there else None
@@ -312,7 +310,7 @@ class CompactedFile(FollowedFile):
                 path=self.index_path,
             )
         try:
-            found = [
+            columns = [
                 read_rows(self._ready(self._index.points[rows.file], rows), rows.start, rows.count)
                 for rows in series.rows
             ]
@@ -324,7 +322,7 @@ class CompactedFile(FollowedFile):
                 hint="compact the original log again, or take its event files",
                 path=self.index_path,
             ) from error
-        step, wall, value = (np.concatenate([rows[at] for rows in found]) for at in range(3))
+        step, wall, value = (np.concatenate([rows[at] for rows in columns]) for at in range(3))
         if len(step) != series.facts.size:
             raise LogDirectoryError(
                 f"{tag!r} has {len(step):,} points, and {series.facts.size:,} were written",
@@ -382,10 +380,10 @@ def checksum(path: Path) -> int:
 
 def checksum_of(file: BinaryIO) -> int:
     """Return the CRC-32 of the rest of an open file."""
-    found = 0
+    checksum = 0
     while data := file.read(READ_BYTES):
-        found = isal_zlib.crc32(data, found)
-    return found
+        checksum = isal_zlib.crc32(data, checksum)
+    return checksum
 
 
 def read_rows(

@@ -44,7 +44,7 @@ class Compaction:
     @property
     def failed(self) -> list[Done]:
         """Runs that could not be compacted."""
-        return [each for each in self.done if each.error]
+        return [result for result in self.done if result.error]
 
 
 def compact(
@@ -79,11 +79,11 @@ def compact(
     # Other files go with the runs, unless these stay where they are.
     root = Mirror(log_dir, everything=not stays).folder if is_url(log_dir) else Path(log_dir).expanduser()
     try:
-        found = Assembler(str(root)).whole(EventFileTree(str(root)).scan())
+        by_run = Assembler(str(root)).whole(EventFileTree(str(root)).scan())
     except OSError as error:
         raise directory_error(root, error) from error
     result, tasks = Compaction(), []
-    for name, files in found.items():
+    for name, files in by_run.items():
         if not wanted.search(name):
             continue
         if why := still_written(files):
@@ -96,7 +96,7 @@ def compact(
             if carries_data(path) and not is_index(path.rpartition("/")[2])
         ]
         if not stays:
-            result.copied += copy_others(root, name, found, folder)
+            result.copied += copy_others(root, name, by_run, folder)
     tasks.sort(key=lambda task: -task.size)  # the longest first, or it would end alone
     result.done = list(spread(compact_file, tasks, processes=processes, ray=ray))
     if remove:
@@ -106,17 +106,17 @@ def compact(
 
 def still_written(files: Files) -> str:
     """Return why a run must not be compacted yet; nothing if it may."""
-    said = []
+    texts = []
     for path in files:
         if is_own_name(path.rpartition("/")[2]):
             source = FollowedFile(path)
             source.read()
-            said.append(source.info)
-    running = [info for info in said if info is not None and info.status == "running"]
+            texts.append(source.info)
+    running = [info for info in texts if info is not None and info.status == "running"]
     if any(process_alive(info) for info in running):
         return "it is running"
     quiet = time.time() - max(stat.st_mtime for stat in files.values())
-    if quiet < QUIET_SECONDS and (running or not any(said)):
+    if quiet < QUIET_SECONDS and (running or not any(texts)):
         return f"it was written to {age(max(quiet, 0.0))} ago, and its end is not recorded"
     return ""
 
@@ -137,8 +137,10 @@ def copy_others(root: Path, run: str, runs: dict[str, Files], folder: str) -> in
     below = {str(root / name) for name in runs if name not in (run, ".")}
     paths: list[str] = []
     for parent, folders, names in os.walk(top):
-        kept = [name for name in folders if str(Path(parent, name)) not in below and not name.startswith(".")]
-        folders[:] = kept
+        inner = [
+            name for name in folders if str(Path(parent, name)) not in below and not name.startswith(".")
+        ]
+        folders[:] = inner
         paths += [Path(parent, name).relative_to(top).as_posix() for name in names]
     chosen = sorted(path for path in recordings(paths) if is_other(path.rpartition("/")[2]))
     for parent, those in groupby(chosen, key=lambda path: path.rpartition("/")[0]):
@@ -155,17 +157,17 @@ def is_other(name: str) -> bool:
 
 def remove_originals(root: Path, result: Compaction) -> None:
     """Delete the event files that were compacted, unless any of the same run was not, or has changed."""
-    broken = {each.task.folder for each in result.failed}
-    for each in result.done:
-        if each.error:
+    broken = {task_result.task.folder for task_result in result.failed}
+    for task_result in result.done:
+        if task_result.error:
             continue
-        path = Path(each.task.path)
-        if each.task.folder in broken:
+        path = Path(task_result.task.path)
+        if task_result.task.folder in broken:
             result.kept[str(path)] = "another file of the run could not be compacted"
             continue
         try:
             now = path.stat()
-            if (now.st_size, now.st_mtime_ns) != each.stamp:
+            if (now.st_size, now.st_mtime_ns) != task_result.stamp:
                 result.kept[str(path)] = "it was written to meanwhile"
                 continue
             inside(root, path).unlink()

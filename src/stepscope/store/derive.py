@@ -47,15 +47,15 @@ def derive(run: StoredRun, text: str) -> Derived:
     """
     node = parse(text)
     names = tags_of(node)
-    found = {tag.name: _lookup(run, tag) for tag in names}
-    held = found.keys() - plain_tags(node)
+    by_tag = {tag.name: _lookup(run, tag) for tag in names}
+    held = by_tag.keys() - plain_tags(node)
     lead = next((tag.name for tag in names if tag.name not in held), names[0].name)
-    series = [each for tag in found for each in found[tag]]
-    key = text, run.name, tuple(each.points.serial for each in series)
-    points = tuple((each.points.count, each.superseded_from) for each in series)
+    series = [line for tag in by_tag for line in by_tag[tag]]
+    key = text, run.name, tuple(line.points.serial for line in series)
+    points = tuple((line.points.count, line.superseded_from) for line in series)
     known = _known.get(key)
     if known is None or known[0] != points:
-        known = points, _derived(run, text, node, found, lead, held)
+        known = points, _derived(run, text, node, by_tag, lead, held)
         _known.put(key, known)
     return known[1]
 
@@ -71,28 +71,30 @@ def _lookup(run: StoredRun, tag: Tag) -> list[Series]:
 
 
 def _derived(
-    run: StoredRun, text: str, node: Node, found: dict[str, list[Series]], lead: str, held: set[str]
+    run: StoredRun, text: str, node: Node, by_tag: dict[str, list[Series]], lead: str, held: set[str]
 ) -> Derived:
     results: list[Series] = []
-    for first in found[lead]:
+    for first in by_tag[lead]:
         columns = {
-            name: column_of(_matching(series, first, held=name in held)) for name, series in found.items()
+            name: column_of(_matching(series, first, held=name in held)) for name, series in by_tag.items()
         }
         with np.errstate(all="ignore"):
             result = evaluate(node, columns, first.start_wall)
         if len(result.step):
             points = SeriesPoints(SeriesColumns(result.step, result.wall, result.value))
             results.append(replace(first, run=run.name, tag=text, split=None, points=points))
-    return Derived(results, "" if results else _why_empty(found))
+    return Derived(results, "" if results else _why_empty(by_tag))
 
 
-def _why_empty(found: dict[str, list[Series]]) -> str:
-    """Return, for the note, which steps each tag has if they have none in common."""
-    said = []
-    for name, series in found.items():
+def _why_empty(by_tag: dict[str, list[Series]]) -> str:
+    """Return, for the note, why there is no point: no common step of several tags, or too few of one."""
+    if len(by_tag) == 1:
+        return "no value yet: a function needs more points, or the step of at() is not reached"
+    texts = []
+    for name, series in by_tag.items():
         steps = series[0].step[:2].tolist()
-        said.append(f"{name} at {', '.join(map(str, steps))}{', …' if len(series[0]) > 2 else ''}")
-    return f"no step in common: {'; '.join(said)}"
+        texts.append(f"{name} at {', '.join(map(str, steps))}{', …' if len(series[0]) > 2 else ''}")
+    return f"no step in common: {'; '.join(texts)}"
 
 
 def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series]:
@@ -101,17 +103,17 @@ def _matching(series: list[Series], first: Series, *, held: bool) -> list[Series
     These are those of the same writer and attempt, or else all attempts of another writer, such as a process
     that evaluates.
     """
-    same = [each for each in series if each.writer == first.writer]
+    same = [line for line in series if line.writer == first.writer]
     if not same:
-        return [each for each in series if each.writer == series[0].writer]
+        return [line for line in series if line.writer == series[0].writer]
     if held:  # what was known before a restart still stands after it
-        return [each for each in same if each.attempt <= first.attempt]
-    return [each for each in same if each.attempt == first.attempt]
+        return [line for line in same if line.attempt <= first.attempt]
+    return [line for line in same if line.attempt == first.attempt]
 
 
 def size_bytes(derived: Derived) -> int:
     """Return the memory that derived points take."""
-    return sum(column.nbytes for each in derived.series for column in each.points.columns) + 200
+    return sum(column.nbytes for line in derived.series for column in line.points.columns) + 200
 
 
 _known: Lru[Hashable, tuple[Hashable, Derived]] = Lru(256 << 20, lambda entry: size_bytes(entry[1]))

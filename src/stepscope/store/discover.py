@@ -56,8 +56,8 @@ def carries_data(name: str) -> bool:
 
 def copied_by(name: str) -> set[str]:
     """Return the names of files of which one named so may be a copy that is not whole yet."""
-    found = (pattern.fullmatch(name) for pattern in (_HIDDEN_COPY, _COPY))
-    return {match[1] for match in found if match}
+    matches = (pattern.fullmatch(name) for pattern in (_HIDDEN_COPY, _COPY))
+    return {match[1] for match in matches if match}
 
 
 @dataclass(slots=True)
@@ -122,7 +122,9 @@ class EventFileTree:
         if self._known.keys() - seen.keys() or self._stats.keys() - stats.keys():
             os.stat(self.root)  # noqa: PTH116  moved away under this scan, it says so instead of losing runs
         self._known, self._stats = seen, stats
-        self.debugger = {name: each.debugger for name, each in sorted(seen.items()) if each.debugger}
+        self.debugger = {
+            name: directory.debugger for name, directory in sorted(seen.items()) if directory.debugger
+        }
         return {name: runs[name] for name in sorted(runs)}
 
     def _visit(
@@ -147,9 +149,9 @@ class EventFileTree:
                 raise
             # What was seen before is kept: a network file system that fails for a moment deletes nothing.
             self.errors[name] = error
-            kept = known or Directory()
-            kept.error = error
-            return kept, inside
+            directory = known or Directory()
+            directory.error = error
+            return directory, inside
 
     def _stat_files(self, run: str, path: str, names: list[str]) -> Files:
         files: Files = {}

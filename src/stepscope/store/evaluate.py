@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import UsageError
-from stepscope.expression import OPERATORS, Node, Number, Tag, Window
+from stepscope.expression import AT, OPERATORS, Node, Number, Tag, Window
 from stepscope.kernels import smooth
 from stepscope.store.series import Series
 
@@ -44,13 +44,13 @@ Value = SteppedValues | AxisValues | float
 def column_of(series: list[Series]) -> SteppedValues:
     """Return series as one column, with the newest value of a step that was recorded again."""
     steps, walls, values = [], [], []
-    for number, each in enumerate(series):
-        step, wall, value = each.points.columns
-        again = each.superseded_from if number < len(series) - 1 else None
-        kept = slice(None) if again is None else np.flatnonzero(step < again)
-        steps.append(step[kept].astype(np.int64))
-        walls.append(wall[kept])
-        values.append(value[kept].astype(np.float64))
+    for number, line in enumerate(series):
+        step, wall, value = line.points.columns
+        again = line.superseded_from if number < len(series) - 1 else None
+        rows = slice(None) if again is None else np.flatnonzero(step < again)
+        steps.append(step[rows].astype(np.int64))
+        walls.append(wall[rows])
+        values.append(value[rows].astype(np.float64))
     if not steps:
         return SteppedValues(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return ordered(np.concatenate(steps), np.concatenate(walls), np.concatenate(values))
@@ -94,38 +94,38 @@ def _value(node: Node, columns: dict[str, SteppedValues], start: float) -> Value
 
 
 def _elementwise(function: Callable[..., Any], arguments: list[Value], start: float) -> Value:
-    columns = [each for each in arguments if isinstance(each, SteppedValues)]
+    columns = [argument for argument in arguments if isinstance(argument, SteppedValues)]
     if not columns:
-        if any(isinstance(each, AxisValues) for each in arguments):
+        if any(isinstance(argument, AxisValues) for argument in arguments):
             raise UsageError("an axis without a tag beside it", hint="write it beside a tag: loss * step")
         return float(function(*arguments))
     step = common_steps(columns)
-    places = [_places(each, step) for each in columns]
-    wall = np.max([each.wall[at] for each, at in zip(columns, places, strict=True)], axis=0)
-    values = iter([each.value[at] for each, at in zip(columns, places, strict=True)])
+    places = [_places(column, step) for column in columns]
+    wall = np.max([column.wall[at] for column, at in zip(columns, places, strict=True)], axis=0)
+    values = iter([column.value[at] for column, at in zip(columns, places, strict=True)])
     axes = {"step": step, "elapsed": wall - start}
     filled = [
         next(values)
-        if isinstance(each, SteppedValues)
-        else axes[each.name]
-        if isinstance(each, AxisValues)
-        else each
-        for each in arguments
+        if isinstance(argument, SteppedValues)
+        else axes[argument.name]
+        if isinstance(argument, AxisValues)
+        else argument
+        for argument in arguments
     ]
-    held = all(each.held for each in columns)
+    held = all(column.held for column in columns)
     return SteppedValues(step, wall, np.asarray(function(*filled), np.float64), held)
 
 
 def common_steps(columns: list[SteppedValues]) -> NDArray[np.int64]:
     """Return the steps that every column has; a held column has all steps from its first on."""
-    plain = [each.step for each in columns if not each.held]
-    step = plain[0] if plain else np.unique(np.concatenate([each.step for each in columns]))
+    plain = [column.step for column in columns if not column.held]
+    step = plain[0] if plain else np.unique(np.concatenate([column.step for column in columns]))
     for other in plain[1:]:
         if len(other) != len(step) or not np.array_equal(other, step):
             step = np.intersect1d(step, other, assume_unique=True)
-    for each in columns:
-        if each.held:
-            step = step[step >= each.step[0]] if len(each.step) else step[:0]
+    for column in columns:
+        if column.held:
+            step = step[step >= column.step[0]] if len(column.step) else step[:0]
     return step
 
 
@@ -152,16 +152,29 @@ def along(window: Window, column: SteppedValues) -> SteppedValues:
     """
     finite = np.isfinite(column.value)
     column = replace(column, step=column.step[finite], wall=column.wall[finite], value=column.value[finite])
+    if window.name == AT:
+        return _at(column, window.points)
     first = window.needed - 1
     enough = len(column.value) > first
     value = _ALONG[window.name](column, window.points) if enough else column.value[:0]
     return replace(column, step=column.step[first:], wall=column.wall[first:], value=value)
 
 
+def _at(column: SteppedValues, step: int) -> SteppedValues:
+    """Return the value at a step at every point from there on."""
+    before = column.value[column.step <= step]
+    later = column.step >= step
+    if not len(before):
+        later[:] = False
+    value = np.full(int(later.sum()), before[-1] if len(before) else np.nan)
+    return replace(column, step=column.step[later], wall=column.wall[later], value=value)
+
+
 def _ema(column: SteppedValues, points: int) -> Floats:
     average = np.empty(len(column.value), np.float32)
     weight = 1 - 2 / (points + 1)
-    smooth.average(np.ascontiguousarray(column.value), weight, np.array([0.0, 1.0]), average)
+    decay = np.full(len(average), weight)
+    smooth.average(np.ascontiguousarray(column.value), decay, np.zeros(2), average)
     return average[points - 1 :].astype(np.float64)
 
 

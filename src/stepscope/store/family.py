@@ -48,13 +48,15 @@ def groups(tags: Iterable[str], meanings: Meanings = NAMED) -> list[TagGroup]:
         if alone is not None and habit != "plain" and not any(word == "train" for _, word in lines):
             lines.append((alone, None))
             del plain[metric], worded[alone, "plain"]
-    found: list[TagGroup] = []
+    tag_groups: list[TagGroup] = []
     for lines in worded.values():
         lines.sort(key=lambda line: (ORDER.index(line[1]), line[0]))
         metric = min((meanings.split(tag).metric for tag, _ in lines), key=len)
         together = TagGroup(metric, tuple(lines))
-        found += [together] if together.overlay else [TagGroup(tag, ((tag, word),)) for tag, word in lines]
-    return sorted(found, key=lambda group: group.lines[0][0])
+        tag_groups += (
+            [together] if together.overlay else [TagGroup(tag, ((tag, word),)) for tag, word in lines]
+        )
+    return sorted(tag_groups, key=lambda group: group.lines[0][0])
 
 
 def _join_forked(

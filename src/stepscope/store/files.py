@@ -32,7 +32,7 @@ class RunFiles:
     @property
     def have_config(self) -> bool:
         """True if any of them holds the configuration of the run."""
-        return any(each.config or (each.info and each.info.config) for each in self.sources.values())
+        return any(source.config or (source.info and source.info.config) for source in self.sources.values())
 
     def hparams(self, info: RunInfo | None) -> dict[str, Any]:
         """Return hyper-parameters that were recorded as such.
@@ -41,23 +41,23 @@ class RunFiles:
         here.
         """
         known = set() if info is None else set(dotted(info.config))
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for source in self.sources.values():
             if source.said is None or source.said is info:
-                found |= {name: value for name, value in source.config.items() if name not in known}
-        return found
+                values |= {name: value for name, value in source.config.items() if name not in known}
+        return values
 
     @property
     def first_wall(self) -> float | None:
         """Wall time of the first event, None before it."""
-        found = (source.first_wall for writer in self.writers for source in writer.every_source)
-        return min((wall for wall in found if wall == wall), default=None)
+        walls = (source.first_wall for writer in self.writers for source in writer.every_source)
+        return min((wall for wall in walls if wall == wall), default=None)
 
     @property
     def last_wall(self) -> float | None:
         """Wall time of the newest event, None before the first."""
-        found = (source.last_wall for writer in self.writers for source in writer.every_source)
-        return max((wall for wall in found if wall == wall), default=None)
+        walls = (source.last_wall for writer in self.writers for source in writer.every_source)
+        return max((wall for wall in walls if wall == wall), default=None)
 
     def holds(self, sources: dict[str, FollowedFile]) -> bool:
         """Return whether the run consists of these files."""

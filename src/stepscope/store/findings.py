@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from stepscope.cell import card_html
 from stepscope.errors import EventFileError
+from stepscope.health.finding import SEVERITIES, Finding
 
 TAG = "stepscope/finding"
-MOST = 2_000
+MAX_FINDINGS = 2_000
 """Events of one run that are read, the newest."""
 
 
@@ -22,49 +24,27 @@ class FindingValues(Protocol):
     def __getitem__(self, at: int, /) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFinding:
-    """A fault that a run noticed, as the run wrote it. A field that was not written is None.
+@dataclass(frozen=True, kw_only=True)
+class WrittenFinding(Finding):
+    """A fault that a run noticed, as the run wrote it.
 
     Attributes:
-        severity: "high", "medium", "low" or "info".
-        first_step: First step of the window that the rule looked at.
-        step: The step at which it was noticed.
-        wall: When, seconds since the epoch.
-        closed_step: The step at which it was over; None: it was not.
-        since_step: The step since which it holds, if the rule knows that better than by ``step``.
-        stack: Stack of the training thread, for a stall.
-        also: Further layers in which the same was found.
-        causes: Its beginning and the first growing series, as sentences.
-        batches: The batches of the steps in question, each with its ``step``.
-        rewind: How to go back to before it, as sentences.
-        number: Number of earlier findings of the rule; unknown in older files.
+        run: Empty: the run that wrote it.
+        number: Findings of the rule before it; unknown in older files.
         attempt: Number of the run's attempt, from 1.
     """
 
-    rule: str
-    severity: str
-    title: str
-    summary: str
-    tag: str
-    layer: str | None
-    rank: int | None
-    first_step: int
-    step: int
-    wall: float
-    values: dict[str, Any] = field(default_factory=dict)
-    threshold: dict[str, Any] = field(default_factory=dict)
-    action: str = ""
-    closed_step: int | None = None
-    closed_wall: float | None = None
-    since_step: int | None = None
-    stack: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    causes: tuple[str, ...] = ()
-    batches: tuple[dict[str, Any], ...] = ()
-    rewind: tuple[str, ...] = ()
-    number: int | None = None
+    run: str = ""
+    number: int | None = None  # type: ignore[assignment]
     attempt: int = 1
+
+    def _repr_html_(self) -> str:
+        over = f", over by {self.closed_step:,}" if self.closed_step is not None else ""
+        facts = [
+            ("since step", f"{self.since:,}{over}"), ("series", self.tag or None), ("layer", self.layer),
+            ("what to do", self.action or None),
+        ]  # fmt: skip
+        return card_html(f"{self.severity}: {self.title}", facts, text=self.summary)
 
 
 def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
@@ -79,10 +59,10 @@ def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
     rule, step = get("rule", str), get("step", int)
     if rule is None or step is None:
         return None
-    first = get("first_step", int)
+    first, severity = get("first_step", int), get("severity", str)
     return WrittenFinding(
         rule=rule,
-        severity=get("severity", str) or "info",
+        severity=severity if severity in SEVERITIES else "info",
         title=get("title", str) or rule,
         summary=get("summary", str) or "",
         tag=get("tag", str) or "",
@@ -100,7 +80,7 @@ def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
         stack=texts(get("stack", list)),
         also=texts(get("also", list)),
         causes=texts(get("causes", list)),
-        batches=tuple(each for each in get("batches", list) or () if isinstance(each, dict)),
+        batches=tuple(batch for batch in get("batches", list) or () if isinstance(batch, dict)),
         rewind=texts(get("rewind", list)),
         number=get("number", int),
         attempt=attempt,
@@ -109,22 +89,24 @@ def parse_finding(facts: Any, attempt: int) -> WrittenFinding | None:
 
 def texts(values: Any) -> tuple[str, ...]:
     """Return the texts of a JSON list."""
-    return tuple(str(each) for each in values or ())
+    return tuple(str(value) for value in values or ())
 
 
 def read_findings(values: FindingValues, attempt: int) -> Iterator[WrittenFinding]:
     """Return the findings among the newest values of a series, leaving out unreadable ones."""
-    for at in range(max(0, len(values) - MOST), len(values)):
+    for at in range(max(0, len(values) - MAX_FINDINGS), len(values)):
         with suppress(EventFileError, OSError):
-            found = parse_finding(values[at], attempt)
-            if found is not None:
-                yield found
+            finding = parse_finding(values[at], attempt)
+            if finding is not None:
+                yield finding
 
 
 def newest(findings: Iterable[WrittenFinding]) -> list[WrittenFinding]:
     """Return the latest state of each finding, in the order in which they opened."""
-    found: dict[tuple[object, ...], WrittenFinding] = {}
-    for each in findings:
-        named = each.tag, each.layer, each.rank, each.step, each.summary
-        found[each.attempt, each.rule, named if each.number is None else (each.number, each.wall)] = each
-    return list(found.values())
+    by_name: dict[tuple[object, ...], WrittenFinding] = {}
+    for finding in findings:
+        named = finding.tag, finding.layer, finding.rank, finding.step, finding.summary
+        by_name[
+            finding.attempt, finding.rule, named if finding.number is None else (finding.number, finding.wall)
+        ] = finding
+    return list(by_name.values())

@@ -75,7 +75,7 @@ def grouped(
     x0: float | None,
     x1: float | None,
     buckets: int,
-    smoothing: float,
+    weights: Sequence[float],
     band: Band,
 ) -> Grouped:
     """Return the mean and band of every group.
@@ -88,7 +88,7 @@ def grouped(
         x0: First x, None for the beginning of the data.
         x1: Last x, None for the end.
         buckets: Most places of a line.
-        smoothing: Weight of the exponential average that is taken of each run before the mean.
+        weights: Of each line, the weight of the exponential average that is taken before the mean.
         band: ``std``, the sample's standard deviation; ``stderr``, that over the root of the number of
             runs; or ``minmax``, over all points.
     """
@@ -96,26 +96,26 @@ def grouped(
     if begin is None or end is None:
         return Grouped(View("groups", x0, x1, None, 0, 0, []), [])
     keys = [
-        (name, each.tag, each.split, each.run, each.writer) for name, each in zip(names, series, strict=True)
+        (name, line.tag, line.split, line.run, line.writer) for name, line in zip(names, series, strict=True)
     ]
     attempts: dict[tuple[str, str, Split | None, str, str], list[Member]] = {}
-    for key, each, axis in zip(keys, series, axes, strict=True):
-        attempts.setdefault(key, []).append(member_of(each, axis, begin, end, smoothing))
+    for key, line, axis, weight in zip(keys, series, axes, weights, strict=True):
+        attempts.setdefault(key, []).append(member_of(line, axis, begin, end, weight))
     members: dict[tuple[str, str, Split | None], list[Member]] = {}
     for key, parts in attempts.items():
         members.setdefault(key[:3], []).append(joined(parts))
     whole = whole_grid if kind == "step" else real_grid
-    everyone = [each for one in members.values() for each in one]
+    everyone = [member for one in members.values() for member in one]
     places = common_places(everyone, buckets)
     grid = whole(begin, end, buckets) if places is None else None
     x = places if grid is None else grid.middles
     assert x is not None
     groups = [
-        group_line(key, own, x, grid, band, minmax=band == "minmax" and not smoothing)
+        group_line(key, own, x, grid, band, minmax=band == "minmax" and not any(weights))
         for key, own in members.items()
     ]
-    total = sum(each.line.points for each in groups)
-    view = View("groups", float(begin), float(end), x, total, total, [each.line for each in groups])
+    total = sum(group.line.points for group in groups)
+    view = View("groups", float(begin), float(end), x, total, total, [group.line for group in groups])
     return Grouped(view, groups)
 
 
@@ -144,17 +144,17 @@ def joined(parts: list[Member]) -> Member:
     """Return the attempts of one writer as one."""
     if len(parts) == 1:
         return parts[0]
-    x, value = np.concatenate([each.x for each in parts]), np.concatenate([each.value for each in parts])
+    x, value = np.concatenate([part.x for part in parts]), np.concatenate([part.value for part in parts])
     order = np.argsort(x, kind="stable")
-    points, bad = sum(each.points for each in parts), sum(each.nonfinite for each in parts)
+    points, bad = sum(part.points for part in parts), sum(part.nonfinite for part in parts)
     return Member(x[order], value[order], points, bad)
 
 
 def common_places(members: Sequence[Member], buckets: int) -> Floats | None:
     """Return every x of any member, None if they are too many to be drawn one by one."""
-    if any(len(each.x) > buckets for each in members):
+    if any(len(member.x) > buckets for member in members):
         return None
-    places = np.unique(np.concatenate([each.x for each in members])) if members else np.empty(0)
+    places = np.unique(np.concatenate([member.x for member in members])) if members else np.empty(0)
     return places if len(places) <= RAW_ROWS_PER_BUCKET * buckets else None
 
 
@@ -181,8 +181,8 @@ def group_line(
             most[row] = np.interp(x, at, high, left=np.nan, right=np.nan) if len(at) else np.nan
         filled += int(np.count_nonzero(~np.isnan(values[row]))) - len(at)
     line = SeriesLine(
-        sum(each.points for each in members),
-        sum(each.nonfinite for each in members),
+        sum(part.points for part in members),
+        sum(part.nonfinite for part in members),
         None,
         statistics(values, least, most, band),
     )

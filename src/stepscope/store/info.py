@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,9 @@ class RunInfo:
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of its hooks, None if it did not record them.
+        stack: Of the exception that ended it, as the interpreter prints it.
+        parent: The run that it belongs to, as it recorded it: a path from its directory, or a name.
+        code: ``commit`` of the repository, and the digest of each of the user's own ``files`` that ran.
     """
 
     recorded: bool = False
@@ -89,6 +93,9 @@ class RunInfo:
     unmeasured_more: int = 0
     ended_series: dict[str, int] = field(default_factory=dict)
     hooks: tuple[str, ...] | None = None
+    code: dict[str, Any] = field(default_factory=dict)
+    stack: str | None = None
+    parent: str | None = None
 
 
 def parse_info(text: bytes) -> RunInfo | None:
@@ -97,14 +104,14 @@ def parse_info(text: bytes) -> RunInfo | None:
     A field of another type than expected counts as not recorded: a later schema must not hide a run.
     """
     try:
-        found = json.loads(text) if len(text) <= MOST_BYTES else None
+        decoded = json.loads(text) if len(text) <= MOST_BYTES else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         return None
 
     def get(name: str, *types: type) -> Any:
-        value = found.get(name)
+        value = decoded.get(name)
         return value if isinstance(value, types) and not isinstance(value, bool) else None
 
     def counts(name: str) -> dict[str, int]:
@@ -114,14 +121,17 @@ def parse_info(text: bytes) -> RunInfo | None:
         recorded=True,
         **{
             name: get(name, str)
-            for name in ("status", "reason", "role", "host", "pid_namespace", "python", "command", "version")
+            for name in ("status", "reason", "stack", "role", "host", "pid_namespace", "python", "command")
         },
+        version=get("version", str),
+        parent=get("parent", str),
         **{
             name: get(name, int)
             for name in ("attempt", "rank", "world_size", "total_steps", "pid", "start_ticks")
         },
         **{name: get(name, int, float) for name in ("started", "ended")},
         config=get("config", dict) or {},
+        code=get("code", dict) or {},
         labels=tuple(str(label) for label in get("tags", list) or ()),
         problems=counts("problems"),
         log_bytes=counts("log_bytes"),
@@ -141,6 +151,19 @@ def _unmeasured(fact: dict[str, Any]) -> Unmeasured:
     until = fact.get("until")
     why = str(fact.get("why") or "")
     return Unmeasured(fact["what"], fact["since"], why, until if isinstance(until, int) else None)
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested objects as dotted keys; lists stay values."""
+    return dict(_flat(config, prefix))
+
+
+def _flat(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def state_of(

@@ -13,13 +13,13 @@ from stepscope.errors import LogDirectoryError, UnknownRunError
 from stepscope.mirror import Mirror
 from stepscope.names.meanings import Meanings, StoredMeanings
 from stepscope.patterns import compile_pattern
+from stepscope.reading import Problem, Progress
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.discover import EventFileTree, Files, carries_data, is_index
 from stepscope.store.frame import Frame
 from stepscope.store.nearest import hint_nearest
 from stepscope.store.pieces import Assembler
-from stepscope.store.problems import Problem
-from stepscope.store.run import StoredRun, relate, settings_of
+from stepscope.store.run import StoredRun, adopt, relate, settings_of
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
 from stepscope.urls import is_url
@@ -47,16 +47,6 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed or self.meanings)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How much of the found files has been read so far."""
-
-    files_done: int
-    files_total: int
-    bytes_done: int
-    bytes_total: int
 
 
 class Log:
@@ -113,7 +103,7 @@ class Log:
     @property
     def experiment(self) -> dict[str, Any]:
         """The declarations of TensorBoard's hp plugin, from the first run that holds any; {} for none."""
-        return next((found for run in self.runs() if (found := run.experiment)), {})
+        return next((facts for run in self.runs() if (facts := run.experiment)), {})
 
     def run(self, name: str) -> StoredRun:
         """Return a run by its name; of one that has only parts, such as ``X/train``, that of the training.
@@ -121,13 +111,13 @@ class Log:
         Raises:
             UnknownRunError: There is none.
         """
-        found = self._runs.get(name)
-        if found is None:
-            found = next((run for run in self._runs.values() if run.base == name and run.whole is run), None)
-        if found is None:
+        match = self._runs.get(name)
+        if match is None:
+            match = next((run for run in self._runs.values() if run.base == name and run.whole is run), None)
+        if match is None:
             hint = hint_nearest(name, list(self._runs), "the runs")
             raise UnknownRunError(f"no run {name!r}", hint=hint, path=self.path)
-        return found
+        return match
 
     def frame(self, *, tags: str = "", runs: str = "") -> Frame:
         """Return the points of many series as columns: run, tag, step, wall_time, value, writer, attempt.
@@ -156,11 +146,11 @@ class Log:
     @property
     def problems(self) -> list[Problem]:
         """Problems of listing and caching, other than those of runs."""
-        found = [
+        result = [
             Problem("unlisted", 1, f"{self.path}/{name}", f"cannot be listed: {error.strerror or error}")
             for name, error in self._tree.errors.items()
         ]
-        found += [
+        result += [
             Problem(
                 "debugger",
                 count,
@@ -172,15 +162,15 @@ class Log:
         ]
         if self._cache and self._cache.error:
             text = f"no cache can be kept, opening again will take longer: {self._cache.error}"
-            found.append(Problem("cache", 1, str(self._cache.folder), text))
+            result.append(Problem("cache", 1, str(self._cache.folder), text))
         if self.mirror:
-            found += self._store_problems(self.mirror)
+            result += self._store_problems(self.mirror)
         if self.mirror and self.mirror.refused:
             refused = sorted(self.mirror.refused)
             count = f"{len(refused)} file is" if len(refused) == 1 else f"{len(refused)} files are"
             text = f"{count} not copied: a name leads out of the directory ({refused[0]})"
-            found.append(Problem("refused", len(refused), None, text))
-        return found
+            result.append(Problem("refused", len(refused), None, text))
+        return result
 
     @staticmethod
     def _store_problems(mirror: Mirror) -> list[Problem]:
@@ -188,13 +178,13 @@ class Log:
         names: dict[str, list[str]] = {}
         for name, error in mirror.unread.items():
             names.setdefault(error, []).append(name)
-        found = [
+        problems = [
             Problem("unread", len(some), some[0], f"{_not_read(len(some))}: {error}")
             for error, some in names.items()
         ]
         if mirror.error:
-            found.append(Problem("store", 1, mirror.url, f"the store does not answer now: {mirror.error}"))
-        return found
+            problems.append(Problem("store", 1, mirror.url, f"the store does not answer now: {mirror.error}"))
+        return problems
 
     def refresh(self, max_seconds: float | None = None) -> Changes:
         """Look for new runs and new points and read them.
@@ -210,17 +200,17 @@ class Log:
             try:
                 if self.mirror and self.generation:
                     self.mirror.update()
-                found = self._assembler.whole(self._tree.scan())
+                by_run = self._assembler.whole(self._tree.scan())
             except OSError as error:
                 raise directory_error(self.path, error) from error
             present = {
-                path: stat for files in found.values() for path, stat in files.items() if carries_data(path)
+                path: stat for files in by_run.values() for path, stat in files.items() if carries_data(path)
             }
             self._schedule(present)
             wait(self._reading.values(), timeout=max_seconds)
             changed = self._collect(present)
             self._note_progress(present)
-            changes = self._publish(found, changed)
+            changes = self._publish(by_run, changed)
             if changes.complete and changed:
                 self._save()
             return changes
@@ -260,11 +250,11 @@ class Log:
             len(done), len(present), sum(done), sum(stat.st_size for stat in present.values())
         )
 
-    def _publish(self, found: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
+    def _publish(self, by_run: dict[str, Files], changed: dict[str, set[str]]) -> Changes:
         """Make new points visible in the runs, and return the changes."""
         result = Changes(complete=not self._reading, meanings=self._meanings.refresh())
         runs: dict[str, StoredRun] = {}
-        for name, files in found.items():
+        for name, files in by_run.items():
             sources = {path: self._sources[path] for path in files if self._is_read(path)}
             run = self._runs.get(name)
             if run is None:
@@ -293,6 +283,7 @@ class Log:
             if result.added or result.removed or settings != self._settings:
                 relate(runs, settings)
                 self._settings = settings
+            adopt(runs)
             self._runs = runs
         return result
 

@@ -12,6 +12,6 @@ def hint_nearest(name: str, known: Sequence[str], what: str) -> str:
         return f"there is none yet: {what} are empty"
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
-        return f"did you mean {' or '.join(repr(each) for each in near)}?"
-    shown = ", ".join(repr(each) for each in known[:5])
+        return f"did you mean {' or '.join(repr(name) for name in near)}?"
+    shown = ", ".join(repr(name) for name in known[:5])
     return f"{what} are {shown}{f' and {len(known) - 5} more' if len(known) > 5 else ''}"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from stepscope.events.pieces import Piece, covering, parse_piece
-from stepscope.mirror import cache_home
+from stepscope.files import cache_home
 from stepscope.store.discover import Files
 
 COPY_BYTES = 8 << 20

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import combinations
 
 from stepscope.events.columns import MOST_TAGS
 from stepscope.events.status import counted
+from stepscope.reading import Problem
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 from stepscope.store.writers import Writer, finite, tags_of
@@ -40,35 +40,14 @@ SAID = 4
 """Processes that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that could not be read or was not kept.
-
-    Attributes:
-        kind: ``corrupt broken undecodable malformed beyond debugger torn hole cut truncated replaced
-            unreadable unrecorded unmeasured ended failed overlap unlisted refused`` or ``cache``. ``failed``
-            is code that was called at steps, a callback or a hook: no point is lost by itself, but its
-            records are missing. ``overlap`` is several jobs in one directory, ``unmeasured`` measurements
-            that the run has given up, and ``ended`` a series that ended while the training went on.
-        count: How many of them, or how many bytes.
-        file: The path, None if it concerns no single file.
-        text: One sentence.
-    """
-
-    kind: str
-    count: int
-    file: str | None
-    text: str
-
-
 def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     """Return the problems of one file."""
     status = source.status
-    found: list[Problem] = []
+    problems: list[Problem] = []
 
     def add(kind: str, count: int, text: str) -> None:
         if count:
-            found.append(Problem(kind, count, source.path, text))
+            problems.append(Problem(kind, count, source.path, text))
 
     add(
         "corrupt",
@@ -115,9 +94,9 @@ def problems_of(source: FollowedFile, *, now: float) -> list[Problem]:
     add("replaced", status.replaced, "the file was replaced and was read again from its beginning")
     if source.error:
         add("unreadable", 1, f"the file cannot be read: {source.error}")
-    elif status.problem and ("cannot be read" in status.problem or not (found or status.records)):
+    elif status.problem and ("cannot be read" in status.problem or not (problems or status.records)):
         add("unreadable", 1, status.problem)
-    return found
+    return problems
 
 
 def has_ended(source: FollowedFile) -> bool:
@@ -181,25 +160,25 @@ def _meet(
 
 def unrecorded(info: RunInfo) -> list[Problem]:
     """Return the records and measurements that a run reports missing, and why."""
-    found = [
+    problems = [
         Problem("failed" if reason in FAILED else "unrecorded", count, None, _said(reason, count))
         for reason, count in info.problems.items()
     ]
     for what, since, why, until in info.unmeasured:
         again = "" if until is None else f"; measured again from step {until:,} on"
         text = f"{what} are not measured since step {since:,}: {why}{again}"
-        found.append(Problem("unmeasured", 1, None, text))
+        problems.append(Problem("unmeasured", 1, None, text))
     if info.unmeasured_more:
         more = counted(info.unmeasured_more, "statement", "statements")
         text = f"{more} more about what is not measured"
-        found.append(Problem("unmeasured", info.unmeasured_more, None, text))
+        problems.append(Problem("unmeasured", info.unmeasured_more, None, text))
     if info.ended_series:
         named = [f"{tag} at step {step:,}" for tag, step in list(info.ended_series.items())[:SAID]]
         more_series = len(info.ended_series) - len(named)
         text = "series ended while the training went on: " + ", ".join(named)
         text += f", and {more_series:,} more" if more_series else ""
-        found.append(Problem("ended", len(info.ended_series), None, text))
-    return found
+        problems.append(Problem("ended", len(info.ended_series), None, text))
+    return problems
 
 
 def _said(reason: str, count: int) -> str:

@@ -85,7 +85,7 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
     Raises:
         EventFileError: It is not a config.
     """
-    runs = {each.name for each in log.runs()}
+    runs = {other.name for other in log.runs()}
     root, folder = log.path.resolve(), run_directory(log.path, run)
     while not (folder / CONFIG).is_file():
         above = folder.parent
@@ -94,7 +94,11 @@ def embeddings_of(log: Log, run: str) -> list[Embedding]:
         folder = above
     data = read(root, folder / CONFIG, MAX_CONFIG_BYTES)
     config = parse(data.decode("utf-8", "replace"))
-    return [embedding_of(each, folder) for each in config.get("embeddings", []) if isinstance(each, dict)]
+    return [
+        embedding_of(embedding, folder)
+        for embedding in config.get("embeddings", [])
+        if isinstance(embedding, dict)
+    ]
 
 
 def name_of(root: Path, folder: Path) -> str:
@@ -159,11 +163,11 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
             "not a projector config: messages within messages, more than 20 deep",
             hint=WRITE_ANEW,
         )
-    found: dict[str, list[Any]] = {}
+    fields: dict[str, list[Any]] = {}
     while tokens:
         kind, token = tokens.pop()
         if token == end:
-            return found
+            return fields
         if token in {",", ";"}:
             continue
         if kind != "word":
@@ -171,7 +175,7 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
                 f"not a projector config: expected the name of a field, got {token[:40]!r}",
                 hint=WRITE_ANEW,
             )
-        values = found.setdefault(token, [])
+        values = fields.setdefault(token, [])
         kind, value = tokens.pop() if tokens else ("", "")
         if value == ":":
             kind, value = tokens.pop() if tokens else ("", "")
@@ -197,7 +201,7 @@ def fields_of(tokens: list[tuple[str, str]], end: str | None, depth: int) -> dic
             f"not a projector config: {end!r} is missing at its end",
             hint=WRITE_ANEW,
         )
-    return found
+    return fields
 
 
 def plain(kind: str, value: str) -> str:
@@ -268,17 +272,17 @@ def matrix_of(root: Path, embedding: Embedding) -> NDArray[np.float32]:
         )
     path = file_of(root, embedding.folder, embedding.tensor_path)
     data = read(root, path)
-    found = (
+    matrix = (
         from_bytes(data, embedding)
         if embedding.tensor_shape and not is_text(data)
         else from_lines(data, path.name)
     )
-    if not np.isfinite(found).all():
-        bad = int((~np.isfinite(found).all(axis=1)).sum())
+    if not np.isfinite(matrix).all():
+        bad = int((~np.isfinite(matrix).all(axis=1)).sum())
         raise EventFileError(
             f"{bad:,} vectors in {path.name} are NaN or infinite", hint="leave those points out"
         )
-    return found
+    return matrix
 
 
 def is_text(data: bytes) -> bool:
@@ -306,23 +310,23 @@ def from_lines(data: bytes, name: str) -> NDArray[np.float32]:
     blocks, numbers, lines = list[NDArray[np.float32]](), 0, 0
     for block in line_blocks(data, name):
         try:
-            found = np.loadtxt(io.BytesIO(block), np.float32, comments=None, ndmin=2)
-            if blocks and found.shape[1] != blocks[0].shape[1]:
-                raise ValueError(f"{found.shape[1]} numbers in a line, {blocks[0].shape[1]} in those before")
+            rows = np.loadtxt(io.BytesIO(block), np.float32, comments=None, ndmin=2)
+            if blocks and rows.shape[1] != blocks[0].shape[1]:
+                raise ValueError(f"{rows.shape[1]} numbers in a line, {blocks[0].shape[1]} in those before")
         except ValueError as error:
             where = f", from line {lines + 1:,} on" if lines else ""
             raise EventFileError(
                 f"{name} does not hold rows of numbers{where}: {error}",
                 hint="write tab-separated numbers, one point a line",
             ) from None
-        numbers += found.size
+        numbers += rows.size
         lines += block.count(b"\n")
         if numbers > MAX_NUMBERS:
             raise EventFileError(
                 f"{name} holds more than {MAX_NUMBERS:,} numbers",
                 hint="embed fewer points, or fewer numbers of each",
             )
-        blocks.append(found)
+        blocks.append(rows)
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 

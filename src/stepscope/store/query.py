@@ -87,6 +87,7 @@ def buckets(
     x1: float | None = None,
     buckets: int = 600,
     smoothing: float = 0.0,
+    weights: Sequence[float] | None = None,
     axes: Sequence[Axis] | None = None,
 ) -> View:
     """Return the answer to a chart.
@@ -101,8 +102,9 @@ def buckets(
         x0: First x, None for the beginning of the data.
         x1: Last x, None for the end.
         buckets: Most buckets to return.
-        smoothing: Weight of the exponential average, 0 for none. It runs over the whole series before any
-            reduction.
+        smoothing: Weight of the exponential average, 0 for none, over the mean distance of two points of a
+            series. The average runs over the whole series before any reduction.
+        weights: The weight of each series, instead of one for all.
         axes: The x of each line if it is another tag.
 
     Raises:
@@ -113,16 +115,18 @@ def buckets(
             f"cannot draw {buckets} buckets with smoothing {smoothing}",
             hint="use at least 1 bucket, smoothing in [0, 1)",
         )
-    axes = [axis_of(each, x) for each in series] if axes is None else axes
+    axes = [axis_of(line, x) for line in series] if axes is None else axes
+    weights = [smoothing] * len(series) if weights is None else weights
+    asked = list(zip(series, axes, weights, strict=True))
     begin, end = extent(axes, x0, x1)
     if begin is None or end is None:
-        return View("raw", x0, x1, None, 0, 0, [empty(each, smoothing) for each in series])
+        return View("raw", x0, x1, None, 0, 0, [empty(line, weight) for line, _, weight in asked])
     if fits(axes, begin, end, buckets):
-        lines = [raw(each, axis, begin, end, x, smoothing) for each, axis in zip(series, axes, strict=True)]
+        lines = [raw(line, axis, begin, end, x, weight) for line, axis, weight in asked]
         total = sum(line.points for line in lines)
         return View("raw", float(begin), float(end), None, total, total, lines)
     grid = whole_grid(begin, end, buckets) if x == "step" else real_grid(begin, end, buckets)
-    lines = [reduced(each, axis, grid, x, smoothing) for each, axis in zip(series, axes, strict=True)]
+    lines = [reduced(line, axis, grid, x, weight) for line, axis, weight in asked]
     shown = sum(int(np.minimum(line.columns["count"], DRAWN_PER_BUCKET).sum()) for line in lines)
     return View(
         "buckets", float(begin), float(end), grid.middles, sum(line.points for line in lines), shown, lines

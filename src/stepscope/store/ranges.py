@@ -11,22 +11,19 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isal import isal_zlib
 
-from stepscope import mirror
 from stepscope.errors import EventFileError, LogDirectoryError
+from stepscope.files import prune_files
 
 BLOCK_BYTES = 256 << 10
 """Size of a block, which has its own checksum and is the least that is fetched."""
 MOST_AT_ONCE = 32
 """Most blocks of one request."""
 THREADS = 8
-DISK_BLOCK_BYTES = 512
-"""Unit in which ``st_blocks`` counts, by POSIX."""
 MAGIC = b"PAR1"
 FOOTER_BYTES = 8
 _length = struct.Struct("<I")
@@ -34,11 +31,11 @@ _length = struct.Struct("<I")
 
 def block_checksums(path: Path) -> bytes:
     """Return the CRC-32 of each block of a file, four bytes each."""
-    found = []
+    checksums = []
     with path.open("rb") as file:
         while data := file.read(BLOCK_BYTES):
-            found.append(_length.pack(isal_zlib.crc32(data)))
-    return b"".join(found)
+            checksums.append(_length.pack(isal_zlib.crc32(data)))
+    return b"".join(checksums)
 
 
 class RangedFile:
@@ -53,7 +50,7 @@ class RangedFile:
 
     def __init__(self, local: Path, size: int, checksums: bytes, read: Callable[[int, int], bytes]) -> None:
         self.local, self.size, self._read = local, size, read
-        self._checksums = [found[0] for found in _length.iter_unpack(checksums)]
+        self._checksums = [row[0] for row in _length.iter_unpack(checksums)]
         self._lock = threading.Lock()
         self._sound: set[int] = set()
         self._groups: list[RowGroup] | None = None
@@ -64,7 +61,7 @@ class RangedFile:
                 file.truncate(size)
         os.utime(local)  # in use
         if is_new:
-            prune(local.parent, local)
+            prune_files(local.parent, local)
 
     def ensure(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Fetch some ranges of bytes, unless they are here already.
@@ -133,23 +130,6 @@ class RangedFile:
             file.write(data)
 
 
-def prune(folder: Path, mine: Path) -> None:
-    """Delete parts unused for 30 days, and the least recently used beyond 10 GiB on the disk.
-
-    Args:
-        folder: A folder that holds nothing but such files.
-        mine: The file that is kept.
-    """
-    used: list[tuple[float, int, Path]] = []
-    for path in folder.iterdir():
-        with suppress(OSError):  # deleted meanwhile by somebody else
-            facts = path.stat()
-            used.append((facts.st_mtime, facts.st_blocks * DISK_BLOCK_BYTES, path))
-    for path in mirror.unneeded(used, mine):
-        with suppress(OSError):
-            path.unlink()
-
-
 def _runs(blocks: list[int]) -> Iterable[tuple[int, int]]:
     """Yield the first and the last block of each stretch of adjacent blocks, limited in length."""
     at = 0
@@ -182,8 +162,10 @@ def row_groups(footer: bytes) -> list[RowGroup]:
         EventFileError: It is damaged.
     """
     try:
-        found = Compact(footer).struct()
-        return [RowGroup(int(group[3]), dict(_chunk(column[3]) for column in group[1])) for group in found[4]]
+        fields = Compact(footer).struct()
+        return [
+            RowGroup(int(group[3]), dict(_chunk(column[3]) for column in group[1])) for group in fields[4]
+        ]
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise EventFileError(
             f"the footer of a Parquet file cannot be read: {error}", hint="compact the log again", path=""
@@ -207,13 +189,13 @@ class Compact:
 
     def struct(self) -> dict[int, Any]:
         """Return the struct that begins here."""
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
             kind = head & 0x0F
             number = number + (head >> 4) if head >> 4 else self._zigzag()
-            found[number] = kind == 1 if kind in (1, 2) else self._value(kind)
-        return found
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
+        return fields
 
     def _value(self, kind: int) -> Any:
         if kind in (1, 2, 3):
@@ -247,14 +229,14 @@ class Compact:
         return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
-        found = shift = 0
+        value = shift = 0
         while True:
             byte = self._byte()
-            found |= (byte & 0x7F) << shift
+            value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                return found
+                return value
 
     def _zigzag(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)

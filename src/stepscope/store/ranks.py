@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,13 +24,20 @@ from stepscope.events.rank_file import Digest, Fact, Outline, RankFile, Recorded
 from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
 from stepscope.files import json_object
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
+from stepscope.store.lines import apart, windows_of
 
 FACTS = tuple(name for name in RecordedSteps._fields if name not in ("step", "wall"))
 """Facts that exist for each rank and step."""
 STAGE = "stage/"
 """Prefix of the facts of stages."""
+VALUE = "value/"
+"""Prefix of the facts of values that each rank keeps of its own."""
 STAGES = ("data", "rest")
 """Stages that every rank records."""
+LEAST_REST = 0.03
+"""Share of the steps' time from which on the rest is worth its place: no rank is named for less."""
+NEWEST = 50
+"""Steps whose stages stand for what a step takes now."""
 THREADS = 4
 MAX_COLUMNS = 4096
 GONE = "its process is gone"
@@ -101,6 +109,33 @@ class FactGrid:
     nonfinite: NDArray[np.uint32]
 
 
+@dataclass(frozen=True, slots=True)
+class RankValue:
+    """The newest values of a series of which each rank keeps its own.
+
+    Attributes:
+        tag: The series.
+        step: The newest step that all of its ranks have recorded; of any, if they have none in common.
+        ranks: How many ranks have a value there.
+        mean: Of the finite values there; None if none is finite, like those below.
+        minimum: The least of them.
+        minimum_rank: Label of the rank that has it.
+        maximum: The largest of them.
+        maximum_rank: Label of the rank that has it.
+        nonfinite: How many values there are not finite.
+    """
+
+    tag: str
+    step: int
+    ranks: int
+    mean: float | None
+    minimum: float | None
+    minimum_rank: str | None
+    maximum: float | None
+    maximum_rank: str | None
+    nonfinite: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageTable:
     """How long each stage of each step took each rank.
@@ -119,6 +154,8 @@ class StageTable:
         devices: Whether ranks computed on devices, which work behind their hosts.
         own_steps: Whether the ranks count their steps together, as workers with parameter servers do. The
             steps are then numbered by each rank's own order.
+        lines: For each rank the line of the program in which it spends most more than the others do, and that
+            in a sentence; none of a rank that spends its time as the others do, or did not record lines.
     """
 
     attempt: int
@@ -132,6 +169,7 @@ class StageTable:
     clock: str = "host"
     devices: bool = False
     own_steps: bool = False
+    lines: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 class Ranks:
@@ -158,10 +196,10 @@ class Ranks:
     def names(self) -> dict[str, Name]:
         """Return the files and the facts in their names, at the cost of one listing."""
         try:
-            found = {name: parse_name(name) for name in os.listdir(self.folder)}  # noqa: PTH208  names only
+            by_name = {name: parse_name(name) for name in os.listdir(self.folder)}  # noqa: PTH208  names only
         except OSError:
             return {}
-        return {text: name for text, name in found.items() if name is not None}
+        return {text: name for text, name in by_name.items() if name is not None}
 
     @property
     def several(self) -> bool:
@@ -178,11 +216,11 @@ class Ranks:
 
     def sizes(self) -> dict[int, list[int]]:
         """Return of each attempt how many ranks its ranks said there are: several if they disagree."""
-        found: dict[int, set[int]] = {}
+        by_attempt: dict[int, set[int]] = {}
         for name in self.names().values():
             if name.kind == "rank":
-                found.setdefault(name.attempt, set()).add(name.size)
-        return {attempt: sorted(found[attempt]) for attempt in sorted(found)}
+                by_attempt.setdefault(name.attempt, set()).add(name.size)
+        return {attempt: sorted(by_attempt[attempt]) for attempt in sorted(by_attempt)}
 
     def notes(self) -> list[str]:
         """Return which files of ranks are left out because of their names."""
@@ -248,7 +286,8 @@ class Ranks:
         """Return a fact rank by step.
 
         Args:
-            fact: One of ``FACTS``.
+            fact: One of ``FACTS``, ``stage/`` and the name of a stage, or ``value/`` and the tag of a
+                series of which each rank keeps its own values.
             columns: The most columns; several steps then share one, of which maximum and mean are given. By
                 default one per step.
             attempt: By default the newest.
@@ -258,9 +297,10 @@ class Ranks:
         Raises:
             UsageError: No such fact.
         """
-        if fact not in FACTS and not fact.startswith(STAGE):
+        if fact not in FACTS and not fact.startswith((STAGE, VALUE)):
             raise UsageError(
-                f"no fact {fact!r:.40} of ranks", hint=f"one of {', '.join(FACTS)}, or {STAGE}forward"
+                f"no fact {fact!r:.40} of ranks",
+                hint=f"one of {', '.join(FACTS)}, {STAGE}forward, or {VALUE}loss",
             )
         with self._lock:
             number, rows = self._rows(attempt, self._read())
@@ -303,7 +343,7 @@ class Ranks:
             number, rows = self._rows(attempt, self._read())
             ranks = sorted(rank for kind, rank in rows if kind == "rank")
             files = [max(rows["rank", rank], key=lambda file: file.name.number) for rank in ranks]
-            names = stage_order([file.stage_names for file in files])
+            names = stage_order(files)
             device = timed_by_devices([rows["rank", rank] for rank in ranks], begin, end)
 
             def parts(some: slice) -> list[Staged]:
@@ -312,20 +352,20 @@ class Ranks:
                     for rank in ranks[some]
                 ]
 
-            told = parts(slice(None)) if self._keep else None
+            whole = parts(slice(None)) if self._keep else None
             numbers = (
                 [outline_of(rows["rank", rank], begin, end) for rank in ranks]
-                if told is None
-                else [steps for steps, _ in told]
+                if whole is None
+                else [steps for steps, _ in whole]
             )
             own_steps = count_together(numbers)
 
             def rows_of(some: slice) -> list[Staged]:
-                found = parts(some) if told is None else told[some]
-                return [in_own_order(*part) for part in found] if own_steps else found
+                pairs = parts(some) if whole is None else whole[some]
+                return [in_own_order(*part) for part in pairs] if own_steps else pairs
 
             if own_steps:
-                numbers = [np.arange(len(np.unique(each))) for each in numbers]
+                numbers = [np.arange(len(np.unique(own))) for own in numbers]
             steps, durations, late = side_by_side(numbers, rows_of, len(names))
         hosts = [str(file.facts["host"]) if "host" in file.facts else file.name.host for file in files]
         doubled = [ranks[at] for at in late]
@@ -338,8 +378,35 @@ class Ranks:
         }
         return StageTable(
             number, ranks, hosts, names, steps, durations, groups, doubled, "device" if device else "host",
-            any(isinstance(found := file.facts.get("devices"), list) and found for file in files), own_steps,
+            any(isinstance(gpus := file.facts.get("devices"), list) and gpus for file in files), own_steps,
+            apart({rank: windows_of(file.facts) for rank, file in zip(ranks, files, strict=True)}),
         )  # fmt: skip
+
+    def newest_stages(self) -> tuple[dict[str, float], int]:
+        """Return the mean seconds of each stage over the newest steps of the first rank, and their number.
+
+        Without a mark of any stage there are none: then all of a step but its wait for data is one.
+        """
+        last = max((rank.digest.last_step or 0 for rank in self.members()), default=0)
+        table = self.stages(begin=last - NEWEST + 1)
+        taken = table.durations_s[:, 0] if table.ranks else np.zeros((0, 0), np.float32)
+        taken = taken[~np.isnan(taken).any(axis=1)]
+        if not len(taken) or not set(table.stages) - set(STAGES):
+            return {}, 0
+        means = taken.mean(axis=0, dtype=np.float64)
+        return dict(zip(table.stages, means.tolist(), strict=True)), len(taken)
+
+    def values(self) -> list[RankValue]:
+        """Return the newest values of each series of which the ranks of the newest attempt keep their own."""
+        with self._lock:
+            _, rows = self._rows(None, self._read())
+            files = {f"{kind} {rank}": again(own) for (kind, rank), own in sorted(rows.items())}
+        tags = [tag for group in files.values() for file in group for tag in file.value_names]
+        values = [
+            value_of(tag, {label: own_of(own, tag) for label, own in files.items()})
+            for tag in dict.fromkeys(tags)
+        ]
+        return [value for value in values if value is not None]
 
     def stalled(self) -> list[dict[str, Any]]:
         """Return the reports of the newest attempt's ranks about stalled steps.
@@ -347,20 +414,20 @@ class Ranks:
         Unreadable files are left out, and so are those of processes of earlier attempts.
         """
         now = {f"{name.rank} {name.pid}" for name in newest(self.names())}
-        found = []
+        reports = []
         for path in sorted(Path(self.folder).glob(f"{HANG}*.json")):
             facts = json_object(path, MOST_HANG_BYTES)
             if facts is not None and f"{facts.get('rank')} {facts.get('pid')}" in now:
-                found.append(facts)
-        return found
+                reports.append(facts)
+        return reports
 
     def stalled_at(self) -> float | None:
         """Return when a rank last wrote that its step does not end, in seconds since the epoch, else None."""
         try:
             with os.scandir(self.folder) as entries:
-                found = [entry for entry in entries if entry.name.startswith(HANG)]
+                reports = [entry for entry in entries if entry.name.startswith(HANG)]
             return max(
-                (entry.stat().st_mtime for entry in found if entry.name.endswith(".json")), default=None
+                (entry.stat().st_mtime for entry in reports if entry.name.endswith(".json")), default=None
             )
         except OSError:  # no folder, or a step that has ended meanwhile: asked again soon
             return None
@@ -426,13 +493,13 @@ def same(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bool
 
 def again(files: list[RankFile]) -> list[RankFile]:
     """Return files with their rows: those that forgot them are read again."""
-    found = []
+    merged = []
     for file in files:
         if file.outline is not None:
             file = RankFile(file.path, file.name)
             file.follow()
-        found.append(file)
-    return found
+        merged.append(file)
+    return merged
 
 
 def outline_of(files: list[RankFile], begin: int | None, end: int | None) -> NDArray[np.int64]:
@@ -445,8 +512,8 @@ def outline_of(files: list[RankFile], begin: int | None, end: int | None) -> NDA
         chosen &= steps >= begin
     if end is not None:
         chosen &= steps < end
-    found: NDArray[np.int64] = steps[chosen]
-    return found
+    shown: NDArray[np.int64] = steps[chosen]
+    return shown
 
 
 def newest(names: dict[str, Name]) -> list[Name]:
@@ -457,7 +524,7 @@ def newest(names: dict[str, Name]) -> list[Name]:
 
 def rank_of(files: list[RankFile], now: float) -> Rank:
     """Return a rank in brief, given all its files."""
-    file = max(files, key=lambda each: (each.name.attempt, written_of(each)))
+    file = max(files, key=lambda file: (file.name.attempt, written_of(file)))
     state, reason = state_of(file, now)
     facts, name = file.facts, file.name
     role = facts.get("role")
@@ -466,7 +533,7 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
         kind=name.kind,
         rank=name.rank,
         role=role if isinstance(role, str) else None,
-        attempts=tuple(sorted({each.name.attempt for each in files})),
+        attempts=tuple(sorted({file.name.attempt for file in files})),
         host=str(facts["host"]) if "host" in facts else name.host,
         pid=name.pid,
         state=state,
@@ -474,7 +541,7 @@ def rank_of(files: list[RankFile], now: float) -> Rank:
         is_gone=reason == GONE,
         written=written_of(file),
         digest=file.digest(),
-        skipped=sum(each.skipped for each in files),
+        skipped=sum(file.skipped for file in files),
         facts=facts,
     )
 
@@ -516,12 +583,25 @@ def together(files: list[RankFile]) -> RecordedSteps:
     return RecordedSteps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def stage_order(told: list[list[str]]) -> list[str]:
-    """Return the stages of all ranks in order: those of the rank with the most, then those of others."""
+def stage_order(files: Sequence[RankFile]) -> list[str]:
+    """Return the stages of all ranks in order: those of the rank with the most, then those of others.
+
+    The rest stands where most of it was, and at the end if it is little: a delay is seen before the waiting
+    for it only in the order in which they happened.
+    """
     names: list[str] = []
-    for each in sorted(told, key=len, reverse=True):
-        names += [name for name in each if name not in names and name not in STAGES]
-    return [STAGES[0], *names, STAGES[1]]
+    for stages in sorted((file.stage_names for file in files), key=len, reverse=True):
+        names += [name for name in stages if name not in names and name not in STAGES]
+    rested, whole = Counter[str](), 0.0
+    for file in files:
+        seconds, took = file.rested_s
+        rested.update(seconds)
+        whole += took
+    at = len(names)
+    if whole > 0 and rested.total() >= LEAST_REST * whole:
+        before = max(rested, key=rested.__getitem__)
+        at = names.index(before) + 1 if before in names else 0
+    return [STAGES[0], *names[:at], STAGES[1], *names[at:]]
 
 
 Staged = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -550,8 +630,8 @@ def in_own_order(
     numbers: NDArray[np.int64], taken: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the steps of a rank, numbered by their order; of those with one number the newest counts."""
-    kept = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
-    return np.arange(len(kept)), taken[:, kept]
+    newest = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
+    return np.arange(len(newest)), taken[:, newest]
 
 
 def side_by_side(
@@ -650,13 +730,16 @@ def staged(
         device: By the clock of the devices; steps that they have not timed are then NaN.
     """
     numbers, parts = [], []
+    marks = [name for name in names if name not in STAGES]
+    rest = names.index(STAGES[1])
+    order = [*range(rest), len(marks) + 1, *range(rest, len(marks) + 1)]
     for file in sorted(files, key=lambda file: file.name.number):
         step = file.fact("step_time_s").step
         seconds, waited = file.lengths(device=device)
         taken = np.empty((len(names), len(step)), np.float32)
         taken[0] = waited
         marked = taken[1:-1]
-        for at, name in enumerate(names[1:-1]):
+        for at, name in enumerate(marks):
             marked[at] = file.stage(name, device=device)
         missing = np.isnan(marked)
         if missing.any():
@@ -669,6 +752,8 @@ def staged(
             chosen &= step >= begin
         if end is not None:
             chosen &= step < end
+        if rest <= len(marks):
+            taken = taken[order]
         whole = chosen.all()
         numbers.append(step if whole else step[chosen])
         parts.append(taken if whole else taken[:, chosen])
@@ -679,15 +764,62 @@ def fact_of(files: list[RankFile], name: str, *, device: bool = False) -> Fact:
     """Return one fact of the files of one rank and attempt; of stages by the devices' clock, if so wished."""
     if name.startswith(STAGE):
         return stage_of(files, name.removeprefix(STAGE), device=device)
-    parts = [file.fact(name) for file in sorted(files, key=lambda file: file.name.number)]
+    if name.startswith(VALUE):
+        return own_of(again(files), name.removeprefix(VALUE))
+    return joined(files, lambda file: file.fact(name))
+
+
+def own_of(files: list[RankFile], tag: str) -> Fact:
+    """Return the values of a tag that one rank has kept of its own in one attempt."""
+    return joined(files, lambda file: file.value(tag))
+
+
+def joined(files: list[RankFile], of: Callable[[RankFile], Fact]) -> Fact:
+    """Return a fact of the files of one rank and attempt, one file after the other."""
+    parts = [of(file) for file in sorted(files, key=lambda file: file.name.number)]
     if len(parts) == 1:
         return parts[0]
     return Fact(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+def value_of(tag: str, ranks: dict[str, Fact]) -> RankValue | None:
+    """Return the newest values of a series; None if no rank has one.
+
+    Args:
+        tag: The series.
+        ranks: Its values by the label of the rank.
+    """
+    ranks = {label: fact for label, fact in ranks.items() if len(fact.step)}
+    if not ranks:
+        return None
+    common = set.intersection(*(set(fact.step.tolist()) for fact in ranks.values()))
+    step = max(common) if common else max(int(fact.step.max()) for fact in ranks.values())
+    values = {
+        label: float(fact.values[np.flatnonzero(fact.step == step)[-1]])
+        for label, fact in ranks.items()
+        if (fact.step == step).any()
+    }
+    finite = {label: value for label, value in values.items() if np.isfinite(value)}
+    least, most = (
+        min(finite, key=finite.__getitem__, default=None),
+        max(finite, key=finite.__getitem__, default=None),
+    )
+    return RankValue(
+        tag,
+        step,
+        len(values),
+        sum(finite.values()) / len(finite) if finite else None,
+        None if least is None else finite[least],
+        least,
+        None if most is None else finite[most],
+        most,
+        len(values) - len(finite),
+    )
+
+
 def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact:
     """Return how long a stage took in each step of one rank; no steps if it recorded no such stage."""
-    names = stage_order([file.stage_names for file in files])
+    names = stage_order(files)
     if stage not in names:
         return Fact(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))
     steps, taken = staged(files, names, None, None, device=device)
@@ -697,15 +829,15 @@ def stage_of(files: list[RankFile], stage: str, *, device: bool = False) -> Fact
 
 def edges_of(parts: list[Fact], columns: int | None, begin: int | None, end: int | None) -> NDArray[np.int64]:
     """Return the steps at which columns begin, and the end of the last; empty if there is no step."""
-    found = [part.step for part in parts if len(part.step)]
-    if not found:
+    steps_of_parts = [part.step for part in parts if len(part.step)]
+    if not steps_of_parts:
         return np.zeros(0, np.int64)
-    first = min(int(steps.min()) for steps in found) if begin is None else begin
-    after = max(int(steps.max()) for steps in found) + 1 if end is None else end
+    first = min(int(steps.min()) for steps in steps_of_parts) if begin is None else begin
+    after = max(int(steps.max()) for steps in steps_of_parts) + 1 if end is None else end
     span = max(after - first, 0)
     if columns is None:
-        if span > 2 * max(map(len, found)) + MAX_COLUMNS:
-            steps = np.unique(np.concatenate(found))
+        if span > 2 * max(map(len, steps_of_parts)) + MAX_COLUMNS:
+            steps = np.unique(np.concatenate(steps_of_parts))
             steps = steps[(steps >= first) & (steps < after)]
             return np.append(steps, after)
         columns = span

@@ -84,13 +84,13 @@ def by_tag(columns: RecordColumns, metadata: dict[str, Metadata]) -> dict[str, t
     rows: dict[str, list[int]] = {}
     for row, tag in enumerate(columns.tag):
         rows.setdefault(tag, []).append(row)
-    found = {}
+    rows_of_tag = {}
     for tag, numbers in rows.items():
         places = RecordPlaces(
             columns.step[numbers], columns.wall[numbers], columns.position[numbers], columns.index[numbers]
         )
-        found[tag] = About.of(columns.plugin[numbers[0]], metadata.get(tag)), places
-    return found
+        rows_of_tag[tag] = About.of(columns.plugin[numbers[0]], metadata.get(tag)), places
+    return rows_of_tag
 
 
 @dataclass(frozen=True, slots=True)

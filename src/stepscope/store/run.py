@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.cell import card_html
 from stepscope.errors import UnknownTagError
-from stepscope.names.meanings import NAMED
+from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import WORDS, Split, split_run
+from stepscope.names.telling import telling
+from stepscope.reading import Problem
 from stepscope.store import findings
 from stepscope.store.files import RunFiles
 from stepscope.store.findings import WrittenFinding
 from stepscope.store.frame import Frame
 from stepscope.store.info import ProcessWatch, RunInfo, State, state_of
 from stepscope.store.nearest import hint_nearest
-from stepscope.store.problems import Problem, overlap, problems_of, unrecorded
+from stepscope.store.problems import overlap, problems_of, unrecorded
 from stepscope.store.records import RecordSeries, RecordTag, joined
 from stepscope.store.series import Series, series_of, superseded_from
 from stepscope.store.source import AttemptPart
@@ -40,6 +45,9 @@ SPREAD_SECONDS, LEAST_SECONDS = 10.0, 1.0
 """Seconds that the newest points should span, and without which they tell no rate."""
 RATES = 5
 """Newest values of a recorded rate of which the median counts."""
+BLOCKS, T_95, STRETCHES = 8, 2.365, 1000
+"""Stretches of steps by which the time that is left varies, the quantile of Student's t for so many, and the
+number of places at which they are laid."""
 
 
 def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
@@ -75,14 +83,49 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
     return float(np.median(steps[forward] / seconds[forward])) if forward.any() else None
 
 
-def eta_seconds(step: int | None, total_steps: int | None, rate: float | None) -> float | None:
-    """Return the time until all steps are done, None if the step, their number or the rate is not known.
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The time until all steps are done, evaluations and checkpoints between them included.
 
-    Steps count from 0, so the last of ``total_steps`` is ``total_steps - 1``.
+    Attributes:
+        seconds: Expected.
+        between: Seconds between which it lies with 95 %; None if the past is too short to tell.
     """
-    if step is None or total_steps is None or not rate:
+
+    seconds: float
+    between: tuple[float, float] | None = None
+
+
+def time_left(left: int, step: NDArray[Any], wall: NDArray[Any]) -> TimeLeft | None:
+    """Return the time that some more steps will take, None if the points cannot tell it.
+
+    The newer half of the steps counts: their mean duration holds the pauses for evaluations and checkpoints
+    as often as they come, and no longer what was special about the beginning. The interval is that of a sum
+    of further observations by the mean of :data:`BLOCKS` observed ones (prediction interval of Student's t):
+    an observation is a stretch of so many steps, and they vary as all such stretches do, wherever they begin.
+
+    Args:
+        left: The number of steps to come.
+        step: Steps in recorded order.
+        wall: Wall times in seconds.
+    """
+    timed = np.isfinite(wall)
+    step, wall = step[timed].astype(np.float64), np.maximum.accumulate(wall[timed])
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(step), prepend=-1.0) > 0)
+    step, wall = step[first], wall[first]
+    if len(step) < 2:
         return None
-    return max(0, total_steps - 1 - step) / rate
+    begin = min(int(np.searchsorted(step, (step[0] + step[-1]) / 2)), len(step) - 2)
+    length = step[-1] - step[begin]
+    seconds = left * float((wall[-1] - wall[begin]) / length)
+    if not left or len(step) - 1 - begin < BLOCKS:
+        return TimeLeft(seconds)
+    block = min(float(left), length / BLOCKS)
+    starts = np.linspace(step[begin], step[-1] - block, STRETCHES)
+    took = np.interp(starts + block, step, wall) - np.interp(starts, step, wall)
+    ahead = left / block
+    error = T_95 * float(took.std()) * float(np.sqrt(ahead + ahead**2 / BLOCKS))
+    return TimeLeft(seconds, (max(seconds - error, 0.0), seconds + error))
 
 
 def _ended(ending: Ending) -> float:
@@ -93,6 +136,16 @@ def last_ending(writers: Sequence[Writer]) -> Ending | None:
     """Return the last ending, if it is noted for every writer's newest file."""
     newest = [writer.sources[-1].ending for writer in writers]
     return None if not newest or None in newest else max(filter(None, newest), key=_ended)
+
+
+CARD_TAGS = 8
+"""Series whose last values the card of a run shows in a notebook."""
+
+
+def _place(tag: str, meanings: Meanings) -> tuple[int, ...]:
+    """Return the place of a series among all, the most telling first."""
+    kind = meanings.kind(tag)
+    return telling(tag, [tag], kind, evaluated=False, meanings=meanings).place
 
 
 class StoredRun:
@@ -107,6 +160,8 @@ class StoredRun:
         self.base = name
         """The run that it is part of: ``X`` for ``X/eval``; itself otherwise."""
         self.split: Split | None = None
+        self.parent: str | None = None
+        """The run that it belongs to by its own word, such as the sweep of a trial, if that is here."""
         self.meanings = NAMED
         self.files = RunFiles()
         self._relatives: list[StoredRun] = [self]
@@ -114,6 +169,8 @@ class StoredRun:
         """Runs that hold the settings of this one and no curve."""
         self._ranks: Ranks | None = None
         self._process = ProcessWatch()
+        self._usual_points = (-1, 1)
+        """A generation of its family, and then its usual points."""
 
     @property
     def whole(self) -> StoredRun:
@@ -140,6 +197,16 @@ class StoredRun:
     def __repr__(self) -> str:
         return f"<run {self.name!r}: {len(self.files.tags)} tags, {self.num_points():,} points>"
 
+    def _repr_html_(self) -> str:
+        state, reason = self.condition()
+        facts: list[tuple[str, str | int | float | None]] = [
+            ("state", f"{state}: {reason}" if reason else state), ("last step", self.last_step),
+        ]  # fmt: skip
+        tags = sorted(self.tags(), key=lambda tag: _place(tag, self.meanings))
+        facts += [(tag, float(self.columns(tag)[-1].last.value)) for tag in tags[:CARD_TAGS]]
+        more = len(self.files.tags) - CARD_TAGS
+        return card_html(self.name, facts, text=f"{more:,} more series: run.tags()" if more > 0 else "")
+
     def tags(self, kind: str = "scalar") -> list[str]:
         """Return the names of all scalar series, or of all series of another kind, sorted.
 
@@ -148,17 +215,17 @@ class StoredRun:
         """
         if kind == "scalar":
             return list(self.files.tags)
-        return [found.tag for found in self.records() if found.kind == kind]
+        return [series.tag for series in self.records() if series.kind == kind]
 
     def records(self) -> list[RecordTag]:
         """Return the tags whose values are not scalars, sorted: images, histograms, texts and others."""
-        found: dict[str, RecordTag] = {}
+        tags: dict[str, RecordTag] = {}
         for writer in self.files.writers:
             for source in writer.every_source:
                 for part in source.parts:
                     for tag, records in part.records.items():
-                        found[tag] = joined(tag, records, found.get(tag))
-        return [found[tag] for tag in sorted(found)]
+                        tags[tag] = joined(tag, records, tags.get(tag))
+        return [tags[tag] for tag in sorted(tags)]
 
     def record(self, tag: str) -> list[RecordSeries]:
         """Return the values of a tag that is not a scalar: a series per writer and attempt, oldest first.
@@ -180,7 +247,7 @@ class StoredRun:
                 None if records is None else (int(records.places.step.min()), int(records.places.step.max()))
             )
 
-        found = [
+        series = [
             RecordSeries(
                 self.name, tag, writer.id, number, source.records_path, part.records[tag], again.get(number)
             )
@@ -189,40 +256,70 @@ class StoredRun:
             for number, source, part in parts_of(writer)
             if tag in part.records
         ]
-        if not found:
-            names = [each.tag for each in self.records()]
+        if not series:
+            names = [tag.tag for tag in self.records()]
             raise UnknownTagError(
                 f"run {self.name!r} has no tag {tag!r} that is not a scalar",
                 hint=hint_nearest(tag, names, "its tags"),
             )
-        return found
+        return series
 
     @property
     def findings(self) -> list[WrittenFinding]:
         """The findings of the run about its own health while it was recorded, the newest state of each."""
-        found: list[WrittenFinding] = []
+        own: list[WrittenFinding] = []
         if any(findings.TAG in part.records for w in self.files.writers for _, _, part in parts_of(w)):
             for series in self.record(findings.TAG):
-                found += findings.read_findings(series, series.attempt)
-        return findings.newest(found)
+                own += findings.read_findings(series, series.attempt)
+        return findings.newest(own)
 
     def changes(self) -> list[ChangeGroup]:
-        """Return what changed in the run and when: groups of changes of all series, settings and attempts.
+        """Return what changed in the run and when: groups of changes of all series, and of what it recorded.
 
+        That is attempts, with the settings, versions and code that differ between them, checkpoints,
+        captures, lost ranks and findings.
         A group holds what may have begun at the same time, causes first. Its ``text`` is a sentence, its
-        ``changes`` are the facts: levels before and after, and the steps between which each began. The chance
-        of a false change is about 0.1 % for all series together.
+        ``changes`` are the facts: levels before and after, and the steps between which each began. Limits
+        are those of a chance of 0.1 % for a false change in a run of plain noise.
         """
-        from stepscope.store.changes import changes_of
+        from stepscope.store.changes import CAPTURES, CHECKPOINTS, Recorded, changes_of
 
         runs = [self, *self.parts]
-        columns = [each for run in runs for tag in run.tags() for each in run.columns(tag)]
-        ranks = {writer.id: writer.rank for run in runs for writer in run.writers}
-        return changes_of(columns, ranks, self.findings)
+        known = {tag.tag for tag in self.records()}
+        return changes_of(
+            Recorded(
+                self.name,
+                [column for run in runs for tag in run.tags() for column in run.columns(tag)],
+                [writer for run in runs for writer in run.writers],
+                self.findings,
+                [series for tag in (CHECKPOINTS, CAPTURES) if tag in known for series in self.record(tag)],
+                self.ranks.members(),
+            )
+        )
 
     def num_points(self) -> int:
         """Return the number of scalar points of the run, all read and verified."""
         return sum(attempt_points(writer) for writer in self.files.writers)
+
+    @property
+    def usual_points(self) -> int:
+        """The points of the training loss of its family, or of the densest series if it has none."""
+        generation = max(run.generation for run in self._relatives)
+        if self._usual_points[0] != generation:
+            losses: Counter[str] = Counter()
+            others: Counter[str] = Counter()
+            for run in self._relatives:
+                trained = {
+                    tag: run.meanings.is_training_loss(tag) and run.split in (None, "train")
+                    for tag in run.files.tags
+                    if not tag.startswith("stepscope/")
+                }
+                for attempt in (attempt for writer in run.files.writers for attempt in writer.every_attempt):
+                    for tag, points in attempt.part.tags.items():
+                        if tag in trained:
+                            (losses if trained[tag] else others)[f"{run.name}/{tag}"] += points.count
+            self._usual_points = generation, max((losses or others).values(), default=1)
+        return self._usual_points[1]
 
     def series(self, tag: str) -> Frame:
         """Return every point of a tag as columns: step, wall_time, value, writer, attempt.
@@ -239,16 +336,16 @@ class StoredRun:
             UnknownTagError: The run has no such tag.
         """
         part, start = self.meanings.part(tag, self.split), self.start_wall or 0.0
-        found = [
+        matching = [
             series
             for writer in self.files.writers
             for series in series_of(self.name, writer, tag, split=part, start_wall=start)
         ]
-        if not found:
+        if not matching:
             raise UnknownTagError(
                 f"run {self.name!r} has no tag {tag!r}", hint=hint_nearest(tag, self.files.tags, "its tags")
             )
-        return found
+        return matching
 
     def find(self, tag: str) -> list[Series]:
         """Return the series of a tag of this run, or else of its family.
@@ -285,13 +382,15 @@ class StoredRun:
     @property
     def experiment(self) -> dict[str, Any]:
         """The declarations of TensorBoard's hp plugin: ``description hparams metrics``; {} for nothing."""
-        return next((each.experiment for each in self.files.sources.values() if each.experiment), {})
+        return next((source.experiment for source in self.files.sources.values() if source.experiment), {})
 
     @property
     def info(self) -> RunInfo:
         """The facts from the newest attempt of its lowest rank; inferred for runs of other tools."""
-        said = [each.info for writer in self.files.writers for each in writer.every_source if each.info]
-        if not said:
+        infos = [
+            source.info for writer in self.files.writers for source in writer.every_source if source.info
+        ]
+        if not infos:
             ended = last_ending(self.files.writers)
             status = "finished" if ended else None
             config, started = dict(self.files.hparams(None)), self.first_wall
@@ -300,8 +399,8 @@ class StoredRun:
             return RunInfo(
                 status=status, config=config, started=started, ended=ended.ended if ended else None
             )
-        chief = min(info.rank or 0 for info in said)
-        info = [info for info in said if (info.rank or 0) == chief][-1]
+        chief = min(info.rank or 0 for info in infos)
+        info = [info for info in infos if (info.rank or 0) == chief][-1]
         config = info.config | self.files.hparams(info)
         return info if config == info.config else replace(info, config=config)
 
@@ -326,10 +425,10 @@ class StoredRun:
     def problems(self) -> list[Problem]:
         """Problems of reading."""
         now = time.time()
-        found = [
+        result = [
             problem for source in self.files.sources.values() for problem in problems_of(source, now=now)
         ]
-        return found + overlap(self.files.writers) + unrecorded(self.info)
+        return result + overlap(self.files.writers) + unrecorded(self.info)
 
     @property
     def first_wall(self) -> float | None:
@@ -349,32 +448,49 @@ class StoredRun:
     @property
     def last_step(self) -> int | None:
         """Largest newest step of all tags in the newest attempts; None before the first point."""
-        newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
-        return max((points.last.step for part in newest for points in part.tags.values()), default=None)
+        return max(
+            (points.last.step for part in self._newest_parts for points in part.tags.values()), default=None
+        )
 
     @property
     def steps_per_second(self) -> float | None:
         """The rate of its steps: as recorded, else by its densest series; None if it cannot be told."""
-        newest = [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
         recorded = [
-            part.tags[STEPS_RATE].columns.value[-RATES:] for part in newest if STEPS_RATE in part.tags
+            part.tags[STEPS_RATE].columns.value[-RATES:]
+            for part in self._newest_parts
+            if STEPS_RATE in part.tags
         ]
         rates = [values[np.isfinite(values) & (values > 0)] for values in recorded]
         if rates and len(rates[0]):
             return float(np.median(rates[0]))
+        return steps_per_second(*self._densest())
+
+    @property
+    def _newest_parts(self) -> list[AttemptPart]:
+        return [writer.attempts[-1].part for writer in self.files.writers if writer.attempts]
+
+    def _densest(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return steps and wall times of the series with most points in the newest attempts."""
         densest = max(
-            (points for part in newest for points in part.tags.values()),
+            (points for part in self._newest_parts for points in part.tags.values()),
             key=lambda points: (points.count, points.last.wall),
             default=None,
         )
-        return steps_per_second(densest.columns.step, densest.columns.wall) if densest else None
+        return (densest.columns.step, densest.columns.wall) if densest else (np.zeros(0), np.zeros(0))
 
     @property
-    def eta_seconds(self) -> float | None:
-        """Time until its last step while it is running; None if that cannot be told."""
-        if self.state != "running":
+    def time_left(self) -> TimeLeft | None:
+        """Time until its last step while it is running; None if that cannot be told.
+
+        Steps count from 0, so the last of ``total_steps`` is ``total_steps - 1``.
+        """
+        total, step = self.info.total_steps, self.last_step
+        if self.state != "running" or total is None or step is None:
             return None
-        return eta_seconds(self.last_step, self.info.total_steps, self.steps_per_second)
+        rate, left, points = self.steps_per_second, max(0, total - 1 - step), self._densest()
+        if steps_per_second(*points) is None:  # logged in bursts
+            return TimeLeft(left / rate) if rate else None
+        return time_left(left, *points)
 
 
 def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
@@ -398,6 +514,49 @@ def relate(runs: dict[str, StoredRun], above: dict[str, str]) -> None:
         run._settings = settings.get(run.name, [])
 
 
+def adopt(runs: dict[str, StoredRun]) -> None:
+    """Tell every run which run is its parent: the one that it recorded, if that is here.
+
+    A name that fits several runs means the one in the same directory. Runs in a circle have no parent.
+    """
+    bases = {name: run.base for name, run in runs.items()} | {run.base: run.base for run in runs.values()}
+    recorded = {run.base: (run, parent) for run in runs.values() if (parent := _recorded_parent(run))}
+    by_last: dict[str, set[str]] = {}
+    for base in set(bases.values()) if recorded else ():
+        by_last.setdefault(posixpath.basename(base), set()).add(base)
+    parents = {base: parent for base, place in recorded.items() if (parent := _found(*place, bases, by_last))}
+    turns: dict[str, int] = {}
+    for turn, base in enumerate(list(parents)):
+        at = base
+        while at in parents and at not in turns:
+            turns[at] = turn
+            at = parents[at]
+        if turns.get(at) == turn:
+            while at in parents:
+                at = parents.pop(at)
+    for run in runs.values():
+        run.parent = parents.get(run.base)
+
+
+def _recorded_parent(run: StoredRun) -> str | None:
+    """Return the parent by the newest attempt that names one; cheaper than all facts of a run."""
+    infos = [source.info for writer in run.files.writers for source in writer.every_source if source.info]
+    return next((info.parent for info in reversed(infos) if info.parent), None)
+
+
+def _found(run: StoredRun, recorded: str, bases: dict[str, str], by_last: dict[str, set[str]]) -> str | None:
+    if recorded.startswith("."):
+        match = bases.get(posixpath.normpath(posixpath.join(run.name, recorded)))
+        return None if match == run.base else match
+    for folder in (posixpath.dirname(run.base), ""):
+        match = bases.get(posixpath.normpath(posixpath.join(folder, recorded)))
+        if match not in (None, run.base):
+            return match
+    ends = by_last.get(posixpath.basename(recorded), set())
+    fitting = [base for base in ends if base.endswith(f"/{recorded}") and base != run.base]
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def curve_split(run: StoredRun) -> tuple[str, Split] | None:
     """Return the directory whose curve a run is part of, and which part; None if it is no such run.
 
@@ -418,14 +577,14 @@ def settings_of(runs: dict[str, StoredRun]) -> dict[str, str]:
     named by the time or by ``run_name``, at each call. They belong to the run above, which has the series,
     if all of them say the same settings; different settings are those of separate trials.
     """
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for name, run in runs.items():
         parent = _run_above(name, runs)
         if parent is not None and _is_settings(run):
-            found.setdefault(parent, []).append(name)
+            settings.setdefault(parent, []).append(name)
     return {
         name: parent
-        for parent, names in found.items()
+        for parent, names in settings.items()
         if not runs[parent].files.have_config
         and runs[parent].tags()  # one point is enough: a short trial logs its loss once
         and all(runs[name].info.config == runs[names[0]].info.config for name in names)

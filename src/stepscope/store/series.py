@@ -73,12 +73,12 @@ def series_of(run: str, writer: Writer, tag: str, *, split: Split | None, start_
         return None if points is None else (points.facts.min_step, points.facts.max_step)
 
     again = superseded_from(writer, steps_of)
-    found = [
+    lines = [
         Series(run, tag, writer.id, attempt.number, split, again.get(attempt.number), start_wall, points)
         for attempt in writer.every_attempt
         if (points := attempt.part.tags.get(tag)) is not None
     ]
-    return joined(writer, found)
+    return joined(writer, lines)
 
 
 def superseded_from(
@@ -108,13 +108,13 @@ def superseded_from(
         if steps is not None:
             first.append(steps[0])
             ends[number] = max(steps[1], ends.get(number, steps[1]))
-    found: dict[int, int] = {}
+    starts: dict[int, int] = {}
     again: int | None = None
     for number in sorted(begins, reverse=True):
         if again is not None and number in ends and ends[number] >= again:
-            found[number] = again
+            starts[number] = again
         again = min(begins[number] if again is None else [*begins[number], again], default=None)
-    return found
+    return starts
 
 
 def joined(writer: Writer, found: list[Series]) -> list[Series]:
@@ -124,10 +124,10 @@ def joined(writer: Writer, found: list[Series]) -> list[Series]:
     whole: list[Series] = []
     for number in dict.fromkeys(series.attempt for series in found):
         some = [series for series in found if series.attempt == number]
-        name, key = (some[0].tag, number), [(each.points.serial, each.points.count) for each in some]
+        name, key = (some[0].tag, number), [(line.points.serial, line.points.count) for line in some]
         known = writer.joined.get(name)
         if known is None or known[0] != key:
-            columns = zip(*(each.points.columns for each in some), strict=True)
+            columns = zip(*(line.points.columns for line in some), strict=True)
             known = key, SeriesPoints(SeriesColumns(*map(np.concatenate, columns)))
             writer.joined[name] = known
         whole.append(replace(some[0], points=some[0].points if len(some) == 1 else known[1]))

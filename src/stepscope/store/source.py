@@ -250,19 +250,19 @@ class FollowedFile:
             np.fmax(self.last_wall, batch.last_wall if batch.last_wall is not None else NAN)
         )
         self._take_facts(batch)
-        kept: Kept = {}
+        parts: Kept = {}
         begin = 0
         scalars = batch.scalars
         if PLACEHOLDER_TAG not in self.parts[-1].tags:
-            scalars = [each for each in map(without_placeholder, scalars) if len(each)]
+            scalars = [column for column in map(without_placeholder, scalars) if len(column)]
         records = by_tag(batch.records, batch.metadata)
         for session in batch.sessions:
             if session.status == SessionStatus.START:
-                self._append(scalars, begin, session.position, kept)
+                self._append(scalars, begin, session.position, parts)
                 self._append_records(records, begin, session.position)
                 self._start(session.step)
                 begin = session.position
-        self._append(scalars, begin, None, kept)
+        self._append(scalars, begin, None, parts)
         self._append_records(records, begin, None)
         changed.update(columns.tag for columns in scalars)
         changed.update(tag for tag in records if tag != INFO_TAG)
@@ -270,13 +270,13 @@ class FollowedFile:
     def _start(self, step: int | None) -> None:
         """Begin another attempt, unless the present one has no point yet."""
         part = self.parts[-1]
-        if part.tags or any(each.about.kind not in BEFORE_A_SESSION for each in part.records.values()):
+        if part.tags or any(record.about.kind not in BEFORE_A_SESSION for record in part.records.values()):
             self.parts = (*self.parts, AttemptPart(start_step=step))
             self.shape += 1
         else:
             self.parts[-1].start_step = step
 
-    def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, kept: Kept) -> None:
+    def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, parts: Kept) -> None:
         """Add the points that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
         for new in scalars:
@@ -284,7 +284,7 @@ class FollowedFile:
             high = len(new) if end is None else int(np.searchsorted(new.position, end))
             if low == high:
                 continue
-            step, wall = shared(new.step[low:high], kept), shared(new.wall[low:high], kept)
+            step, wall = shared(new.step[low:high], parts), shared(new.wall[low:high], parts)
             columns = SeriesColumns(step, wall, new.value[low:high])
             points = part.tags.get(new.tag)
             if points is None:
@@ -298,11 +298,11 @@ class FollowedFile:
             self.shape += 1
 
     def _append_records(
-        self, found: dict[str, tuple[About, RecordPlaces]], begin: int, end: int | None
+        self, records: dict[str, tuple[About, RecordPlaces]], begin: int, end: int | None
     ) -> None:
         """Add the values that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
-        for tag, (about, places) in found.items():
+        for tag, (about, places) in records.items():
             low = int(np.searchsorted(places.position, begin)) if begin else 0
             high = len(places.position) if end is None else int(np.searchsorted(places.position, end))
             if low == high:
@@ -329,8 +329,8 @@ class FollowedFile:
         plugin = batch.metadata[EXPERIMENT_TAG].plugin_data if EXPERIMENT_TAG in batch.metadata else None
         if plugin:
             with suppress(EventFileError):
-                said = decode_content(plugin.content).experiment
-                self.experiment = said.facts if said else {}
+                given = decode_content(plugin.content).experiment
+                self.experiment = given.facts if given else {}
 
     def _take_hparams(self, batch: Batch) -> None:
         """Take the hyper-parameters of every session that begins in the file; of two of a name the later."""

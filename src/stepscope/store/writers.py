@@ -68,7 +68,7 @@ class Writer:
     @property
     def every_source(self) -> list[FollowedFile]:
         """Its files, each with the one beside it."""
-        return [each for source in self.sources for each in (source, source.beside) if each is not None]
+        return [file for source in self.sources for file in (source, source.beside) if file is not None]
 
     @property
     def last_wall(self) -> float:
@@ -211,7 +211,7 @@ def _named_alike(before: FollowedFile, source: FollowedFile) -> bool:
     if before.beside is None or source.beside is None:
         return False
     one, other = (
-        [part_of_name(each, part) for part in ("stamp", "host", "pid")] for each in (before, source)
+        [part_of_name(file, part) for part in ("stamp", "host", "pid")] for file in (before, source)
     )
     return one == other and all(one)
 

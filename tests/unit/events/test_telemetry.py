@@ -12,7 +12,7 @@ from stepscope.events.tensors import array
 
 def test_the_numbers_of_the_format_stay():
     assert (telemetry.WHOLE, telemetry.UNKNOWN, telemetry.MORE) == (65_534, 65_535, 2)
-    assert telemetry.TAGS == ("rows", "timed", "late", "facts", "end")
+    assert telemetry.TAGS == ("rows", "timed", "late", "facts", "end", "names", "values")
     assert (telemetry.HEAD.size, telemetry.ROW.size, telemetry.HAS_LOSS) == (10, 20, 0x8000)
 
 

@@ -107,12 +107,12 @@ def test_levels(mode):
 
 
 def test_smoothing_is_the_same_in_both_modes():
-    value = values(500, np.float64)
+    value, decay = values(500, np.float64), np.linspace(0.0, 1.0, 500)
     results = []
     for mode in (smooth, uncompiled(smooth)):
-        state, out = np.array([0.0, 1.0]), np.empty(500, np.float32)
-        mode.average(value[:200], 0.9, state, out[:200])
-        mode.average(value[200:], 0.9, state, out[200:])
+        state, out = np.zeros(2), np.empty(500, np.float32)
+        mode.average(value[:200], decay[:200], state, out[:200])
+        mode.average(value[200:], decay[200:], state, out[200:])
         results.append((out, state))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-12)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from stepscope import files, mirror, store
+from stepscope import files, store
 from stepscope.errors import LogDirectoryError
 from stepscope.events import Event, EventFile, Metadata, Summary, Value
-from stepscope.mirror import UNUSED_SECONDS
+from stepscope.files import UNUSED_SECONDS
 from stepscope.store import cache, index
 from stepscope.store.cache import Cache, cache_home
 from stepscope.store.pyramid import BIG
@@ -97,15 +97,17 @@ def test_the_cache_is_in_the_users_cache_directory(logs, cache_home):
 
 
 @pytest.mark.parametrize(
-    ("environment", "expected"),
+    ("platform", "environment", "expected"),
     [
-        ({"XDG_CACHE_HOME": "/x"}, "/x/stepscope/logs"),
-        ({"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/stepscope/logs"),
-        ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/stepscope/logs"),
+        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/stepscope/logs"),
+        ("linux", {"XDG_CACHE_HOME": "relative", "HOME": "/h"}, "/h/.cache/stepscope/logs"),
+        ("linux", {"XDG_CACHE_HOME": "", "HOME": "/h", "LOCALAPPDATA": "/no"}, "/h/.cache/stepscope/logs"),
+        ("darwin", {"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/Library/Caches/stepscope/logs"),
+        ("win32", {"XDG_CACHE_HOME": "", "HOME": "/h", "LOCALAPPDATA": "/local"}, "/local/stepscope/logs"),
     ],
 )
-def test_where_caches_live(monkeypatch, environment, expected):
-    monkeypatch.setattr("sys.platform", "linux")
+def test_where_caches_live(monkeypatch, platform, environment, expected):
+    monkeypatch.setattr("sys.platform", platform)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert str(cache_home()) == expected
@@ -351,7 +353,7 @@ def test_unused_caches_are_deleted(make, cache_home, monkeypatch):
     os.utime(stale / "index", (then, then))
     open_again(make)
     assert (stale.exists(), fresh.exists()) == (False, True)
-    monkeypatch.setattr(mirror, "TOTAL_BYTES", 10)
+    monkeypatch.setattr(files, "TOTAL_BYTES", 10)
     make.line("b", "loss", range(200))
     open_again(make)
     assert not fresh.exists()

@@ -18,6 +18,7 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
         Chart(
             "train/gan/d_ms",
             "gan/d",
+            "gan/d",
             "gan",
             "ms",
             (ChartLine("train/gan/d_ms", "train"), ChartLine("eval/gan/d_ms", "eval")),
@@ -27,9 +28,34 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
             role=None,
             tier="recorded",
             place=0,
-            by_epoch=False,
         ),
     )
+
+
+# Tags, and the short titles of their charts.
+SHORT = {
+    "an end says it": (["speed/step_time_ms", "speed/data_wait_ms"], ["data_wait", "step_time"]),
+    "it means something else": (["gradients/norm", "global_step/sec"], ["global_step/sec", "gradients/norm"]),
+    "an end says nothing": (["weights/mean", "gan/d_ms"], ["gan/d", "weights/mean"]),
+    "two have the same end": (["a/loss", "b/loss"], ["a/loss", "b/loss"]),
+    "one end is the whole of another": (["aux/loss", "loss"], ["aux/loss", "loss"]),
+    "of the evaluation": (["eval/loss"], ["eval/loss"]),
+    "of the training": (["train/loss"], ["loss"]),
+    "only units tell them apart": (["a/wait_ms", "a/wait_s"], ["wait_ms", "wait_s"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_shortest_title_that_still_says_what_it_is(name):
+    tags, titles = SHORT[name]
+    found = charts_of(frozenset(tags))
+    assert sorted(chart.short for chart in found) == titles
+    assert len({chart.title for chart in found}) == len(found)
+
+
+def test_titles_that_people_gave_twice_are_not_used():
+    found = charts_of(frozenset(["m/1", "m/2"]), frozenset([("m/1", "Loss"), ("m/2", "Loss")]))
+    assert sorted(chart.title for chart in found) == ["m/1", "m/2"]
 
 
 def test_sections_and_their_order():
@@ -43,7 +69,7 @@ def test_sections_and_their_order():
         "layer10/w",
         "layer2/w",
     ) == [
-        ("metrics", "loss", "train/loss"),
+        ("metrics", "train/loss, eval/loss", "train/loss"),
         ("metrics", "loss", "loss"),
         ("layer2", "layer2/w", "layer2/w"),
         ("layer10", "layer10/w", "layer10/w"),
@@ -60,6 +86,16 @@ def test_the_id_stays_when_evaluation_joins():
     assert (before.title, after.title) == ("train/loss", "loss")
 
 
+def test_charts_of_one_metric_in_two_habits_have_their_tags_for_titles():
+    """One run of a log names its losses otherwise than another."""
+    drawn = charts_of(frozenset(["loss", "train_loss", "val_loss", "lr"]))
+    assert [(chart.title, chart.short) for chart in drawn] == [
+        ("train_loss, val_loss", "train_loss, val_loss"),
+        ("loss", "loss"),
+        ("lr", "lr"),
+    ]
+
+
 def test_metrics_that_units_alone_tell_apart_have_them_in_their_titles():
     assert [title for _, title, _ in places("speed/step_time_ms", "speed/step_time_s", "speed/wait_ms")] == [
         "speed/step_time_ms", "speed/step_time_s", "speed/wait"
@@ -68,7 +104,7 @@ def test_metrics_that_units_alone_tell_apart_have_them_in_their_titles():
     # Train and evaluation of one metric are lines of one chart.
     assert [title for _, title, _ in places("train/time_s", "eval/time_s")] == ["time"]
     called = frozenset({("a_ms", "time"), ("b_ms", "time")})
-    assert [each.title for each in charts_of(frozenset({"a_ms", "b_ms"}), called)] == ["time", "time"]
+    assert [each.title for each in charts_of(frozenset({"a_ms", "b_ms"}), called)] == ["a_ms", "b_ms"]
 
 
 def test_sorting_does_not_mind_mixed_names():

@@ -19,7 +19,7 @@ def means(series, names=None, *, band="std", buckets=100, smoothing=0.0, x0=None
     axes = [axis_of(each, kind) for each in series]
     return grouped(
         series, axes, names or ["g"] * len(series), kind=kind, x0=x0, x1=x1, buckets=buckets,
-        smoothing=smoothing, band=band,
+        weights=[smoothing] * len(series), band=band,
     )  # fmt: skip
 
 

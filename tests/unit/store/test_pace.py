@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.store.run import eta_seconds, steps_per_second
+from stepscope.store.run import steps_per_second, time_left
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,39 @@ def test_only_recent_points_count():
 
 
 @pytest.mark.parametrize(
-    ("step", "total", "rate", "expected"),
+    ("step", "wall", "left", "expected"),
     [
-        (0, 101, 2.0, 50),
-        (100, 101, 2.0, 0),
-        (500, 101, 2.0, 0),
-        (None, 101, 2.0, None),
-        (0, None, 2.0, None),
-        (0, 5, None, None),
+        ([0, 10, 20, 30], [0, 5, 10, 15], 20, 10),
+        ([0, 10, 20, 30], [0, 5, 10, 15], 0, 0),
+        ([0, 1, 2, 3, 4], [0, 1, 2, 103, 104], 10, 510),  # the pause is half of what is known
+        ([5, 6, 2, 3, 7], [0, 1, 2, 3, 4], 10, 30),  # an epoch's counter that starts over is left out
+        ([3, 3, 3], [0, 1, 2], 10, None),
+        ([], [], 10, None),
     ],
 )
-def test_time_left(step, total, rate, expected):
-    assert eta_seconds(step, total, rate) == expected
+def test_time_left_by_the_newer_half(step, wall, left, expected):
+    found = time_left(left, np.array(step), np.array(wall, float))
+    assert (found and found.seconds) == (expected and pytest.approx(expected))
+
+
+PAUSES = {
+    "none": lambda step: np.zeros(len(step)),
+    "evaluations": lambda step: np.where(step % 100 == 99, 3.0, 0.0),
+    "evaluations and checkpoints": lambda step: np.where(step % 50 == 49, 1.0, 0) + (step % 200 == 199) * 4.0,
+    "a slow beginning": lambda step: np.where(step < 20, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("name", PAUSES)
+def test_time_left_holds_what_comes(name, every):
+    step = np.arange(2000)
+    noise = np.random.default_rng(1).gamma(4.0, 0.0025, len(step))
+    end = np.cumsum(noise + PAUSES[name](step))
+    right = []
+    for now in range(400, 2000, 37):
+        found = time_left(1999 - now, step[:now:every], end[:now:every])
+        truth = end[-1] - end[now]
+        assert found.seconds == pytest.approx(truth, rel=0.5, abs=6.0)
+        right.append(found.between[0] <= truth + 0.1 and truth - 0.1 <= found.between[1])
+    assert np.mean(right) >= 0.9

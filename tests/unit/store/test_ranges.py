@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from stepscope import mirror
+from stepscope import files
 from stepscope.errors import EventFileError, LogDirectoryError
 from stepscope.store import ranges
 from stepscope.store.ranges import BLOCK_BYTES, Compact, RangedFile, block_checksums
@@ -89,7 +89,7 @@ def test_beyond_a_total_on_the_disk_the_least_recently_used_go_and_holes_count_n
     elsewhere, monkeypatch
 ):
     data, folder, opened, _ = elsewhere
-    monkeypatch.setattr(mirror, "TOTAL_BYTES", 3 * BLOCK_BYTES)
+    monkeypatch.setattr(files, "TOTAL_BYTES", 3 * BLOCK_BYTES)
     for at, name in enumerate(("first", "second", "third")):
         opened(name).ensure([(0, BLOCK_BYTES)])
         os.utime(folder / name, (time.time() - 100 + at,) * 2)

@@ -424,6 +424,25 @@ class TestStages:
         np.testing.assert_allclose(table.durations_s, expected, atol=1e-4)
         assert (table.groups, table.doubled, table.clock, table.devices) == ({0: "policy"}, [], "host", True)
 
+    @pytest.mark.parametrize(
+        ("rested_s", "stages"),
+        [
+            ([[5.0, 0.0, 1.0], [1.0, 0.0, 0.0]], ["data", "rest", "forward", "backward"]),
+            ([[1.0, 5.0, 0.0], [1.0, 0.0, 2.0]], ["data", "forward", "rest", "backward"]),
+            ([[1.0, 0.0, 1.0], [0.0, 0.0, 5.0]], ["data", "forward", "backward", "rest"]),
+            ([[0.02, 0.0, 0.0], [0.03, 0.0, 0.0]], ["data", "forward", "backward", "rest"]),
+            ([None, "damaged"], ["data", "forward", "backward", "rest"]),
+        ],
+    )
+    def test_the_rest_stands_where_most_of_it_was(self, job, ranks, rested_s, stages):
+        for rank, seconds in enumerate(rested_s):
+            facts = self.ORDER | {"rested_s": seconds, "stages_s": 10}
+            job.rank(rank, [staged_rows([0], 0.25, 0.5)], facts=facts)
+        table = ranks.stages()
+        assert table.stages == stages
+        expected = {"data": 0.1, "forward": 0.25, "backward": 0.5, "rest": 0.15}
+        np.testing.assert_allclose(table.durations_s[0, 0], [expected[stage] for stage in stages], atol=1e-4)
+
     def test_a_stage_that_was_not_marked_took_no_time_if_another_was(self, job, ranks):
         job.rank(0, [staged_rows([0], 0.25, 0.5)], facts=self.ORDER)
         job.rank(1, [staged_rows([0], 0.25)], facts={"stages": ["forward"], "stage_order": [1]})

@@ -7,10 +7,10 @@ import functools
 import http.server
 import os
 import shutil
-import threading
 
 import fsspec
 import pytest
+from support.servers import serving
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
@@ -176,12 +176,8 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 def web(make):
     """The address of a web server of the log directory, which knows no ranges of bytes."""
     handler = functools.partial(Pages, directory=str(make.root))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serving(handler) as server:
+        yield f"http://127.0.0.1:{server.server_port}"
 
 
 def test_a_web_server_is_read_and_followed(make, web):

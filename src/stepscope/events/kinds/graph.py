@@ -194,11 +194,11 @@ class NodeCost:
 
 def graph_def(nodes: Iterable[Node]) -> bytes:
     """Return a serialized GraphDef."""
-    found = [
+    made = [
         NodeDef(node.name, node.op or "Node", list(node.inputs), _device(node.device), _attributes(node))
         for node in nodes
     ]
-    return encode(GraphDef(found, Versions(PRODUCER)))
+    return encode(GraphDef(made, Versions(PRODUCER)))
 
 
 def run_metadata(costs: Iterable[NodeCost]) -> bytes:
@@ -212,8 +212,8 @@ def run_metadata(costs: Iterable[NodeCost]) -> bytes:
 
 def node_name(text: str) -> str:
     r"""Return a name that TensorBoard takes for a node: of letters, digits and ``_ . \ / > -``."""
-    found = _ODD.sub("_", text).strip("/") or "node"
-    return found if found[0].isalnum() or found[0] == "." else "n" + found
+    name = _ODD.sub("_", text).strip("/") or "node"
+    return name if name[0].isalnum() or name[0] == "." else "n" + name
 
 
 def _executed(cost: NodeCost) -> NodeExecStats:
@@ -237,11 +237,11 @@ def _device(device: str) -> str:
 
 
 def _attributes(node: Node) -> list[Attr]:
-    found = [Attr(name, _attribute(value)) for name, value in node.attributes.items()]
+    attributes = [Attr(name, _attribute(value)) for name, value in node.attributes.items()]
     if node.shapes:
         shapes = [Shape.of(*shape) for shape in node.shapes]
-        found.append(Attr("_output_shapes", AttrValue(list_value=ListValue(shape=shapes))))
-    return found
+        attributes.append(Attr("_output_shapes", AttrValue(list_value=ListValue(shape=shapes))))
+    return attributes
 
 
 def _attribute(value: object) -> AttrValue:

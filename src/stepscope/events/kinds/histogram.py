@@ -43,7 +43,7 @@ def summary(tags: Sequence[str], counts: NDArray[np.int64], edges: NDArray[np.fl
         edges: float64 [k + 1], rising.
     """
     named = [b"\x0a" + length_prefixed(tag.encode("utf-8", "surrogateescape")) for tag in tags]
-    ends = np.cumsum([len(each) for each in named], dtype=np.int32)
+    ends = np.cumsum([len(tag) for tag in named], dtype=np.int32)
     # Between two buckets that count there is at most one empty stretch.
     rows = 2 * int(np.count_nonzero(counts))
     out = bytearray(24 * rows + len(named) * (64 + len(_METADATA)) + int(ends[-1] if len(ends) else 0))

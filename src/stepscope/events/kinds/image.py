@@ -68,7 +68,7 @@ def value(
         video: They move.
         description: Markdown.
     """
-    shown = not video or all(mime(each).startswith("image/") for each in pictures)
+    shown = not video or all(mime(picture).startswith("image/") for picture in pictures)
     texts = [b"%d" % width, b"%d" % height, *pictures]
     return Value.of(
         tag,
@@ -100,5 +100,5 @@ def read(value: Value) -> Images:
 
 def blob(data: bytes, otherwise: str = OTHER) -> EncodedImage:
     """Return encoded bytes with the type that their first ones tell."""
-    found = mime(data)
-    return EncodedImage(otherwise if found == OTHER else found, data)
+    kind = mime(data)
+    return EncodedImage(otherwise if kind == OTHER else kind, data)

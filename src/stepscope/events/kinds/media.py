@@ -33,9 +33,9 @@ HEAD_BYTES = 256
 def mime(data: bytes) -> str:
     """Return the MIME type of encoded bytes, ``application/octet-stream`` if it is not known."""
     data = bytes(data[:HEAD_BYTES])
-    for start, found in _STARTS:
+    for start, kind in _STARTS:
         if data.startswith(start):
-            return found
+            return kind
     if data[:4] == b"RIFF":
         return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(data[8:12], OTHER)
     if data[4:8] == b"ftyp":

@@ -112,10 +112,10 @@ class Checks:
             self._last[plugin] = len(body), beginning
             return True
         tensor = _decoded(Tensor, body)
-        found = tensor is not None and _reads(kind, Value(tensor=tensor))
-        if found and beginning and len(self._known) < _LIMIT:
+        readable = tensor is not None and _reads(kind, Value(tensor=tensor))
+        if readable and beginning and len(self._known) < _LIMIT:
             self._known.add((kind, beginning))
-        return found
+        return readable
 
 
 def _reads(kind: Kind, value: Value) -> bool:

@@ -47,9 +47,9 @@ def read(value: Value) -> NDArray[Any]:
     texts = held_array(value.tensor)
     if texts.dtype != object:
         raise EventFileError(f"a text whose tensor holds {texts.dtype}", hint=UNUSUAL_SUMMARY)
-    found = np.empty(texts.shape, object)
-    found.reshape(-1)[:] = [text.decode("utf-8", "backslashreplace") for text in texts.reshape(-1).tolist()]
-    return found
+    rows = np.empty(texts.shape, object)
+    rows.reshape(-1)[:] = [text.decode("utf-8", "backslashreplace") for text in texts.reshape(-1).tolist()]
+    return rows
 
 
 def table_values(tag: str, table: TextTable, *, description: str = "") -> list[Value]:
@@ -70,8 +70,8 @@ def read_table(value: Value) -> TextTable:
     """
     text = value.tensor.string_val[:1] if value.tensor else []
     try:
-        found = json.loads(text[0])
-        return TextTable(tuple(found["columns"]), tuple(tuple(row) for row in found["rows"]))
+        table = json.loads(text[0])
+        return TextTable(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
     except (IndexError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise EventFileError(f"not a table: {error}", hint=UNUSUAL_SUMMARY) from error
 

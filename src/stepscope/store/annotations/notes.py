@@ -82,7 +82,7 @@ class Notes:
 
     def refresh(self) -> set[str]:
         """Read changed files and return the runs whose annotations have changed."""
-        before, found = self._said, {}
+        before, notes = self._said, {}
         for path in self._files():
             stat = path.stat()
             stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
@@ -92,9 +92,9 @@ class Notes:
                 if facts is None or not isinstance(facts.get("run"), str):
                     continue  # being removed, or not ours
                 known = stamp, facts["run"], note_of(facts)
-            found[path.name] = known
-        self._known = found
-        self._said = after = {name: note for _, name, note in found.values()}
+            notes[path.name] = known
+        self._known = notes
+        self._said = after = {name: note for _, name, note in notes.values()}
         names = before.keys() | after.keys()
         return {name for name in names if before.get(name, NOTHING) != after.get(name, NOTHING)}
 
@@ -126,7 +126,7 @@ class Notes:
         """
 
         def noted(note: RunNote) -> RunNote:
-            steps = [asdict(each) for each in note.steps if each.step != step]
+            steps = [asdict(noted_step) for noted_step in note.steps if noted_step.step != step]
             return replace(
                 note, steps=steps_of([*steps, {"step": step, "text": text}] if text.strip() else steps)
             )
@@ -153,9 +153,9 @@ class Notes:
 
 def note_of(facts: dict[str, Any]) -> RunNote:
     """Return the annotations in a file, ignoring anything invalid."""
-    found = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
+    values = {name: value for name in CHECKS if (value := said(name, facts)) is not None}
     changed = facts.get("changed")
-    return RunNote(**found, changed=float(changed) if isinstance(changed, int | float) else 0.0)
+    return RunNote(**values, changed=float(changed) if isinstance(changed, int | float) else 0.0)
 
 
 def said(name: str, facts: dict[str, Any]) -> Any:
@@ -215,19 +215,19 @@ def steps_of(value: object) -> tuple[StepNote, ...]:
     """Return notes on steps, in the order of the steps; for each step the last one."""
     if not isinstance(value, list | tuple):
         raise UsageError(f"steps {value!r}: expected a list", hint='[{"step": 200, "text": "rate halved"}]')
-    found: dict[int, StepNote] = {}
-    for each in value:
-        step, text = (each.get("step"), each.get("text")) if isinstance(each, dict) else (None, None)
+    notes: dict[int, StepNote] = {}
+    for entry in value:
+        step, text = (entry.get("step"), entry.get("text")) if isinstance(entry, dict) else (None, None)
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= LARGEST_STEP:
             raise UsageError(f"step {step!r}: expected a whole number from 0", hint="the step of the note")
         if not isinstance(text, str):
             raise UsageError(f"note of type {type(text).__name__}: expected text", hint="one sentence")
-        found[step] = StepNote(step, short(" ".join(text.split()), LONGEST_STEP_NOTE, "note"))
-    if len(found) > MOST_STEP_NOTES:
+        notes[step] = StepNote(step, short(" ".join(text.split()), LONGEST_STEP_NOTE, "note"))
+    if len(notes) > MOST_STEP_NOTES:
         raise UsageError(
-            f"notes on {len(found)} steps: expected at most {MOST_STEP_NOTES}", hint="remove some"
+            f"notes on {len(notes)} steps: expected at most {MOST_STEP_NOTES}", hint="remove some"
         )
-    return tuple(found[step] for step in sorted(found))
+    return tuple(notes[step] for step in sorted(notes))
 
 
 def short(text: str, most: int, what: str) -> str:

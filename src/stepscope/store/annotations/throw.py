@@ -23,10 +23,10 @@ def throw_run(log: Log, name: str) -> ThrownRun:
     run = log.run(name)
     if run.base != name and any(other.name == run.base for other in log.runs()):
         raise UsageError(f"{name!r} is a part of the run {run.base!r}", hint="delete that run")
-    family = [each for each in log.runs() if each is run or each.base == name]
-    writing = next((each.name for each in family if each.state == "running"), None)
+    family = [member for member in log.runs() if member is run or member.base == name]
+    writing = next((member.name for member in family if member.state == "running"), None)
     if writing is not None:
         raise UsageError(f"{writing!r} is still being written", hint="stop it first, or archive it")
-    kept = [each.name for each in log.runs() if each not in family]
-    files = [Path(file) for each in family for writer in each.writers for file in writer.files]
-    return Trash(log.path).throw(name, files, others=kept)
+    others = [other.name for other in log.runs() if other not in family]
+    files = [Path(file) for member in family for writer in member.writers for file in writer.files]
+    return Trash(log.path).throw(name, files, others=others)

@@ -85,8 +85,8 @@ class Trash:
 
     def all(self) -> list[ThrownRun]:
         """Return the deleted runs, newest first."""
-        found = [thrown_of(path) for path in self._places()]
-        return sorted((each for each in found if each), key=lambda each: -each.when)
+        removed = [thrown_of(path) for path in self._places()]
+        return sorted((thrown for thrown in removed if thrown), key=lambda thrown: -thrown.when)
 
     def restore(self, id: str) -> str:  # noqa: A002  as the attribute
         """Move a run back to where it was and return its name.
@@ -140,7 +140,7 @@ class Trash:
         place = next((path for path in self._places() if path.name == id), None)
         facts = read_json(place / "thrown.json") if place is not None else None
         if place is None or facts is None:
-            known = ", ".join(f"{each.id} ({each.run})" for each in self.all()) or "nothing"
+            known = ", ".join(f"{thrown.id} ({thrown.run})" for thrown in self.all()) or "nothing"
             raise UsageError(f"{id!r} is not in the trash", hint=f"there is: {known}")
         return place, facts
 
@@ -194,5 +194,5 @@ def hide(folder: Path, word: str, instead: str) -> None:
 
 def size_of(folder: Path) -> tuple[int, int]:
     """Return the bytes and the number of the files below a folder."""
-    found = [os.lstat(f"{parent}/{name}").st_size for parent, _, names in os.walk(folder) for name in names]
-    return sum(found), len(found)
+    sizes = [os.lstat(f"{parent}/{name}").st_size for parent, _, names in os.walk(folder) for name in names]
+    return sum(sizes), len(sizes)

@@ -45,8 +45,8 @@ class SavedViews:
             files = [path for path in self.folder.iterdir() if path.suffix == ".json"]
         except OSError:
             return []
-        found = [view for path in files if (view := view_of(path)) is not None]
-        return sorted(found, key=lambda view: view.name.lower())
+        views = [view for path in files if (view := view_of(path)) is not None]
+        return sorted(views, key=lambda view: view.name.lower())
 
     def save(self, name: str, hash: str) -> SavedView:  # noqa: A002  that is its name in an address
         """Save a view under a name, replacing one that already has it.
