@@ -9,9 +9,11 @@ from stepscope import lazy
 if TYPE_CHECKING:
     from stepscope.capture.hook import LambdaProfilerHook as LambdaProfilerHook
     from stepscope.capture.hook import ProfilerHook as ProfilerHook
+    from stepscope.capture.lines import LineHook as LineHook
 
 _HOMES = {
     "LambdaProfilerHook": "hook",
+    "LineHook": "lines",
     "ProfilerHook": "hook",
 }
 

@@ -140,13 +140,13 @@ def choose(name: str | Backend | None, modules: dict[str, Any] | None = None) ->
     """
     if name is not None and not isinstance(name, str):
         return name
-    found = framework(sys.modules if modules is None else modules) if name is None else name
-    if found not in _HOMES:
+    chosen = framework(sys.modules if modules is None else modules) if name is None else name
+    if chosen not in _HOMES:
         raise CaptureError(
-            f"no profiler backend {found!r}: expected {', '.join(NAMES)}",
+            f"no profiler backend {chosen!r}: expected {', '.join(NAMES)}",
             hint="ProfilerHook(backend='torch')",
         )
-    make: Callable[[], Backend] = import_module(_HOMES[found]).make_backend
+    make: Callable[[], Backend] = import_module(_HOMES[chosen]).make_backend
     return make()
 
 

@@ -138,7 +138,7 @@ class CaptureBudget:
         if len(self._normal) < FEWEST:
             return None
         most = LONG * median(self._normal)
-        return fmean(min(each, most) for each in self._normal)
+        return fmean(min(duration, most) for duration in self._normal)
 
     @property
     def stolen_s(self) -> float:

@@ -90,15 +90,17 @@ class RunningCapture:
         """
         begun = self._steady()
         self.warmup_left = wanted.warmup_steps
+        steps = self.order.num_steps + wanted.warmup_steps
+        # It reads the program's settings, which a recorder of calls changes.
+        sampler = StackSampler(None if usual_s is None else usual_s * steps)
         self.backend.start(wanted)
         use = getattr(self.backend, "use", None)  # of a backend whose events are the samples
         if wanted.sample_stacks or use is not None:
-            steps = self.order.num_steps + wanted.warmup_steps
-            self.sampler = StackSampler(None if usual_s is None else usual_s * steps)
+            self.sampler = sampler
             if use is not None:
-                use(self.sampler)
+                use(sampler)
             with suppress(RuntimeError):  # no thread to be had: a profile without lines is still one
-                self.sampler.start()
+                sampler.start()
         self.account.start_s = self._steady() - begun
         if between:
             self.account.calls_s += self.account.start_s

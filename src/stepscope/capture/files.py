@@ -187,7 +187,7 @@ def to_delete(profiles: Iterable[KeptProfile], max_profiles: int) -> list[KeptPr
 
 def unreferenced(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
     """Return the profiles that nothing refers to, newest first."""
-    newest_first = sorted(profiles, key=lambda each: (each.wall, each.name), reverse=True)
+    newest_first = sorted(profiles, key=lambda profile: (profile.wall, profile.name), reverse=True)
     seen: set[str] = set()
     free: list[KeptProfile] = []
     for profile in newest_first:
@@ -199,19 +199,21 @@ def unreferenced(profiles: Iterable[KeptProfile]) -> list[KeptProfile]:
 
 def find(folder: Path, log_dir: Path, rank: int) -> list[KeptProfile]:
     """Return the profiles of one rank in a folder; their paths count from the run's directory."""
-    found = []
+    profiles = []
     for path in folder.glob(f"*{ENDING}"):
         facts = read_json(path)
         if facts.get("rank") != rank or not facts.get("path"):
             continue
         name = path.name.removesuffix(ENDING)
         advice = read_json(folder / f"{name}{SUMMARY}").get("advice") or ()
-        rules = frozenset(str(each.get("rule")) for each in advice if isinstance(each, dict))
+        rules = frozenset(str(finding.get("rule")) for finding in advice if isinstance(finding, dict))
         wall = facts.get("wall")
         at = float(wall) if isinstance(wall, int | float) else 0.0
         asked_for = facts.get("cause") in ASKED_FOR
-        found.append(KeptProfile(name, at, asked_for, rules, _within(folder, log_dir / str(facts["path"]))))
-    return found
+        profiles.append(
+            KeptProfile(name, at, asked_for, rules, _within(folder, log_dir / str(facts["path"])))
+        )
+    return profiles
 
 
 def _within(folder: Path, path: Path) -> Path | None:

@@ -322,8 +322,8 @@ class ProfilerHook(Hook):
     def order(self, order: Order) -> bool:
         """Take an order; one may wait for each cause."""
         order.num_steps = order.num_steps or self.num_steps
-        waiting = [each for each in tuple(self._orders) if each.cause == order.cause]
-        if any(each.request == order.request for each in waiting):
+        waiting = [order_ for order_ in tuple(self._orders) if order_.cause == order.cause]
+        if any(waiter.request == order.request for waiter in waiting):
             return False
         self._orders.append(order)
         self._rest.on = False
@@ -417,11 +417,11 @@ class ProfilerHook(Hook):
     # --- what goes wrong ------------------------------------------------------------------------------
 
     def _failed(self, order: Order, step: int, error: Exception) -> None:
-        said = error.message if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
+        message = error.message if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
         hint = error.hint if isinstance(error, CaptureError) else ""
         self._budget.captures += 1  # a schedule that fails at once must not try at every step
         self._writing.failed(
-            order, step, said, hint, getattr(self._backend, "name", self._backend_name or "")
+            order, step, message, hint, getattr(self._backend, "name", self._backend_name or "")
         )
 
 

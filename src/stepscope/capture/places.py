@@ -6,6 +6,7 @@ are is then decided by where they lie here, while the process still runs.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -39,12 +40,18 @@ def places(modules: Mapping[str, ModuleType] | None = None) -> dict[str, Any]:
     return {"folders": list(folders), "installed": sorted(installed), "own": sorted(own)}
 
 
+@functools.cache
+def installed() -> tuple[str, ...]:
+    """Return the beginnings of paths whose lines are not the program's own: of packages, and of no file."""
+    return ("<", *_folders(), f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}")  # noqa: PTH100,PTH120
+
+
 def _folders() -> tuple[str, ...]:
     """Return the folders of the standard library, and those of the path in which packages are installed."""
-    found = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     for folder in sys.path:
         with suppress(OSError):  # a path may name what is not there, or an archive
             names = os.listdir(folder or ".")  # noqa: PTH208
             if any(name.endswith(".dist-info") for name in names):
-                found.add(folder)
-    return tuple(sorted({f"{os.path.abspath(folder)}{os.sep}" for folder in found}))  # noqa: PTH100
+                folders.add(folder)
+    return tuple(sorted({f"{os.path.abspath(folder)}{os.sep}" for folder in folders}))  # noqa: PTH100

@@ -159,13 +159,13 @@ def read_stacks(folder: Path, number: int, shift_ns: int = 0) -> list[dict[str, 
         number: Of the capture.
         shift_ns: Is added to their Unix times.
     """
-    found = []
+    stacks = []
     for path in sorted(folder.glob(f"*-{number}{_STACKS_ENDING}")):
         with contextlib.suppress(OSError, ValueError, TypeError):
             worker = _read(path, shift_ns)
             if worker["samples"]:
-                found.append({"pid": int(path.name.partition("-")[0]), **worker})
-    return found
+                stacks.append({"pid": int(path.name.partition("-")[0]), **worker})
+    return stacks
 
 
 def _read(path: Path, shift_ns: int) -> dict[str, list[object]]:
@@ -277,14 +277,14 @@ def read_ring(path: Path, since_ns: int, until_ns: int) -> ProcessSpans:
     if len(data) != _HEAD.size + SPANS * _SPAN.size:
         raise ValueError(f"{path.name}: {len(data)} bytes")
     count, name = _HEAD.unpack_from(data)
-    found = []
+    spans = []
     # A ring that is full may lose its oldest span while it is read.
     for number in range(max(count - SPANS + 1, 0), count):
         begun, ended, batch, what = _SPAN.unpack_from(data, _HEAD.size + number % SPANS * _SPAN.size)
         if begun < until_ns and ended > since_ns:
-            found.append(Span(what.rstrip(b"\0").decode("utf-8", "replace"), begun, ended, batch))
+            spans.append(Span(what.rstrip(b"\0").decode("utf-8", "replace"), begun, ended, batch))
     return ProcessSpans(
-        int(path.name.removesuffix(_ENDING)), name.rstrip(b"\0").decode("utf-8", "replace"), tuple(found)
+        int(path.name.removesuffix(_ENDING)), name.rstrip(b"\0").decode("utf-8", "replace"), tuple(spans)
     )
 
 
@@ -354,13 +354,13 @@ class Processes:
         folder, until = self.folder, time.time_ns() if until_ns is None else until_ns
         if folder is None or self._owner != os.getpid():
             return []
-        found = []
+        spans = []
         for path in sorted(folder.glob(f"*{_ENDING}")):
             with contextlib.suppress(OSError, ValueError):  # a worker that begins just now
                 process = read_ring(path, since_ns, until)
                 if process.spans:
-                    found.append(process)
-        return found
+                    spans.append(process)
+        return spans
 
 
 processes = Processes()

@@ -14,23 +14,21 @@ from __future__ import annotations
 import ast
 import contextlib
 import dis
-import functools
 import itertools
 import json
 import linecache
 import logging
 import os
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
-from stepscope.capture.places import places
+from stepscope.capture.places import installed, places
 from stepscope.capture.processes import frame_text, function_text, processes
-from stepscope.capture.settings import Setting, settings
+from stepscope.capture.settings import setters, settings
 from stepscope.files import replacing
 from stepscope.kernels.frames import Call, outward, stacks
 
@@ -115,15 +113,8 @@ class _Listener(logging.Filter):
 
 _LISTENER = _Listener()
 
+_CACHE = dis.opmap.get("CACHE", -1)
 _CALLS = frozenset(number for name, number in dis.opmap.items() if name.startswith(("CALL", "PRECALL")))
-
-
-@functools.cache
-def _installed() -> tuple[str, ...]:
-    """Return the beginnings of paths whose lines are not the program's own."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    folders = {*map(sysconfig.get_path, names), Path(__file__).resolve().parents[1]}
-    return ("<", *(f"{folder}{os.sep}" for folder in folders))
 
 
 def called_text(code: CodeType, instruction: int) -> str:
@@ -136,8 +127,11 @@ def called_text(code: CodeType, instruction: int) -> str:
         code: Of the frame.
         instruction: Offset in bytes of the instruction that the frame is at.
     """
-    if code.co_filename.startswith(_installed()) or not hasattr(code, "co_positions"):
+    if code.co_filename.startswith(installed()) or not hasattr(code, "co_positions"):
         return ""
+    # A frame that called a function in Python stands in the caches after its call.
+    while 0 < instruction < len(code.co_code) and code.co_code[instruction] == _CACHE:
+        instruction -= 2
     if not 0 <= instruction < len(code.co_code) or code.co_code[instruction] not in _CALLS:
         return ""
     line, last, begin, end = next(itertools.islice(code.co_positions(), instruction // 2, None))
@@ -169,6 +163,8 @@ SWITCH_SECS = 0.000_01
 """Switch interval while sampling; Python's own 5 ms would hide whatever is shorter."""
 MOST_SAMPLES = 50_000
 """Most samples of one capture; beyond it every second one is dropped, and the interval doubles."""
+END_SECS = 5.0
+"""How long saving waits for the last sample: a thread that starves must not hold up the profile."""
 ENDING = ".stacks"
 SCHEMA = 1
 
@@ -202,7 +198,7 @@ class StackSampler:
         """Number of this capture among those that want stacks of loader workers; 0: none has."""
         self._shift_ns = 0
         self._compiles = CompileLog(clock)
-        self._settings: dict[str, Setting] = {}
+        self._settings = settings()
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
@@ -220,7 +216,6 @@ class StackSampler:
         self._spent = ThreadTime()
         self._workers = processes.want_stacks()
         self._compiles.begin()
-        self._settings = settings()
         self._halt.acquire()
         self._note(self._clock(), [])
         if self._switch_s > SWITCH_SECS:
@@ -255,6 +250,8 @@ class StackSampler:
             self._note_called(threads)
             if len(self._times) >= MOST_SAMPLES:
                 self._thin()
+        # The kernel counts a wait for a processor when it is over: without this, the last one is missing.
+        self._note(self._clock(), [])
 
     def _note(self, taken_ns: int, calls: list[Call]) -> None:
         key = self._key(calls)
@@ -295,6 +292,8 @@ class StackSampler:
         Raises:
             OSError: It cannot be written.
         """
+        if self._thread is not None:
+            self._thread.join(END_SECS)
         told = self.document()
         if self._spent is not None:
             self._spent.close()
@@ -349,13 +348,15 @@ class StackSampler:
                 if called and not (inner and called.endswith(_last_of(self._codes[inner[0]].co_name))):
                     stack.append(frames.setdefault(called, len(frames)))
             stacks.append(stack)
+        where = places()
         return {
             "schema": SCHEMA, "interval_ns": round(1e9 * self._interval_s), "cwd": os.getcwd(),  # noqa: PTH109
             "steps": self._steps, "frames": list(frames), "stacks": stacks,
             "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
             "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
-            "compiled": self._compiles.found, "settings": self._settings, "places": places(),
+            "compiled": self._compiles.found, "settings": self._settings, "places": where,
+            "setters": setters(self._settings, where["own"]),
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

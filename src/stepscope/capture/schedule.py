@@ -297,11 +297,11 @@ class Due:
 
 def measured(hooks: Iterable[Hook], steps: range) -> list[int]:
     """Return which of the steps to come other hooks of the run measure: they take longer than usual."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for hook in hooks:
         if isinstance(hook, StatisticsHook):
-            found.update(hook.sampled(steps))
-    return sorted(found)
+            numbers.update(hook.sampled(steps))
+    return sorted(numbers)
 
 
 def measured_inside(steps: list[int], measured: list[int]) -> list[str]:
@@ -329,7 +329,7 @@ def undisturbed(hooks: Iterable[Hook], step: int, count: int, total: int | None)
     last = step + FURTHEST if total is None else min(step + FURTHEST, total - count)
     busy = measured(hooks, range(step, max(last, step) + count))
     for first in range(step, last + 1):
-        if not any(first <= each < first + count for each in busy):
+        if not any(first <= step < first + count for step in busy):
             return first
     return step
 
@@ -467,7 +467,7 @@ class Planner:
         if self._writing.full:
             self._due.skip(order, due, f"{self._many()}; delete some, or raise max_profiles")
             return BeginVerdict.SKIP
-        wanted = [each.at_step for each in tuple(self._orders) if each.at_step is not None]
+        wanted = [order.at_step for order in tuple(self._orders) if order.at_step is not None]
         ahead = self._limits.warmup_steps + self._limits.num_steps if self._limits.exact else AHEAD
         if any(0 <= at - step < ahead for at in wanted):
             self._due.wait(order, due, f"a profile of step {min(wanted)} was asked for")

@@ -80,23 +80,23 @@ class PendingCapture:
 
 def read_request(path: Path) -> PendingCapture | None:
     """Return the request in a file, None if it holds none that can be followed."""
-    found = read_json(path)
-    ranks = found.get("ranks", "chief")
+    request = read_json(path)
+    ranks = request.get("ranks", "chief")
     if isinstance(ranks, list) and all(isinstance(rank, int) and rank >= 0 for rank in ranks):
         ranks = tuple(ranks)
     elif ranks not in ("chief", "all"):
         return None
-    number, at_step = found.get("num_steps", 0), found.get("at_step")
+    number, at_step = request.get("num_steps", 0), request.get("at_step")
     name = path.name.removesuffix(REQUEST).removesuffix(PLAN)
     if not _ID.match(name) or not isinstance(number, int) or not 0 <= number <= MOST_STEPS:
         return None
     if at_step is not None and not isinstance(at_step, int):
         return None
-    wall = found.get("wall", 0.0)
+    wall = request.get("wall", 0.0)
     return PendingCapture(
-        name, ranks, number, at_step, found.get("memory") is True, str(found.get("by", ""))[:100],
+        name, ranks, number, at_step, request.get("memory") is True, str(request.get("by", ""))[:100],
         float(wall) if isinstance(wall, int | float) and abs(wall) < MOST_SECS else 0.0,
-        found.get("stacks") is True,
+        request.get("stacks") is True,
     )  # fmt: skip
 
 
@@ -193,12 +193,12 @@ class Triggers:
         try:
             self.look()
         except OSError as error:
-            told = CaptureError(
+            failure = CaptureError(
                 f"requests cannot be read: {error.strerror or error}",
                 path=self._folder,
                 hint="let this process read and write the folder of the run",
             )
-            self._run.report("profile", told, points=0, later=True)
+            self._run.report("profile", failure, points=0, later=True)
 
     def look(self) -> None:
         """Take new requests; without any, this costs one ``stat``.
@@ -267,12 +267,12 @@ class Triggers:
         try:
             answer(Path(self._run.log_dir), request_id, self._run.role.rank, facts)
         except OSError as error:
-            told = CaptureError(
+            failure = CaptureError(
                 f"a request cannot be answered: {error.strerror or error}",
                 path=self._folder,
                 hint="let this process write to the folder of the run, and check whether its disk is full",
             )
-            self._run.report("profile", told, points=0, later=True)
+            self._run.report("profile", failure, points=0, later=True)
 
     # --- the signal -----------------------------------------------------------------------------------
 

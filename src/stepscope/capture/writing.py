@@ -97,7 +97,7 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
         limit_secs: After this it is given up.
     """
     try:
-        _, said = process.communicate(timeout=limit_secs)
+        _, output = process.communicate(timeout=limit_secs)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
@@ -106,7 +106,7 @@ def wait(process: subprocess.Popen[bytes], *, limit_secs: float = LIMIT_SECS) ->
         return None
     if process.returncode < 0:
         return f"{signal_name(-process.returncode)} ended it; the system sends SIGKILL when memory runs out"
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+    lines = output.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][:300] if lines else f"exit code {process.returncode}"
 
 
@@ -117,10 +117,10 @@ def reap(process: subprocess.Popen[bytes]) -> None:
 
 def environment() -> dict[str, str]:
     """Return the environment for the side process: one thread, and none of the job's rank variables."""
-    kept = {
+    variables = {
         name: text for name, text in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     }
-    return {**kept, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "STEPSCOPE_STRICT": "0"}
+    return {**variables, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "STEPSCOPE_STRICT": "0"}
 
 
 @dataclass
@@ -324,8 +324,10 @@ class Writing:
 
     def has_room(self, steps: int) -> bool:
         """Return whether a capture of so many steps may begin while others wait to be written."""
-        waiting = [each for each in (*self._earlier, self.current) if each and not each.exported]
-        return not waiting or sum(len(each.record.steps) for each in waiting) + steps <= MAX_WAITING_STEPS
+        waiting = [writing for writing in (*self._earlier, self.current) if writing and not writing.exported]
+        return (
+            not waiting or sum(len(writing.record.steps) for writing in waiting) + steps <= MAX_WAITING_STEPS
+        )
 
     def take(self, capture: RunningCapture, export: Export) -> None:
         """Have a capture written."""
@@ -412,13 +414,13 @@ class Writing:
     def close(self, deadline: Deadline) -> None:
         """Wait for the profile that is being written, not for its analysis."""
         left_s = deadline.left()
-        waiting = [each for each in (*self._earlier, self.current) if each is not None]
+        waiting = [writing for writing in (*self._earlier, self.current) if writing is not None]
         if waiting:
             self._writer.wait(left_s)
-        for each in waiting:
-            if not each.exported:
-                self._late(each, left_s)
-            self._settle(each)
+        for writing in waiting:
+            if not writing.exported:
+                self._late(writing, left_s)
+            self._settle(writing)
         self._writer.wait(deadline.left(FACTS_SECS))
         self._writer.close()
         self._analyses.close()
@@ -510,20 +512,20 @@ class Writing:
 
     def _lost(self, written: Written, error: BaseException) -> None:
         if isinstance(error, CaptureError):
-            found, hint = error.message, error.hint
+            reason, hint = error.message, error.hint
         elif isinstance(error, OSError):
-            found = f"it could not be written: {error.strerror or error}"
+            reason = f"it could not be written: {error.strerror or error}"
             hint = "free space, or give output_dir= a place that can be written"
         else:
-            found, hint = f"{type(error).__name__}: {error}", ""
-        written.record.failure = found
-        self._tell_lost(written.record, f"{found}; training goes on", hint)
+            reason, hint = f"{type(error).__name__}: {error}", ""
+        written.record.failure = reason
+        self._tell_lost(written.record, f"{reason}; training goes on", hint)
 
     # --- in the run -----------------------------------------------------------------------------------
 
     def _settle_earlier(self) -> None:
-        for each in [each for each in self._earlier if each.exported]:
-            self._settle(each)
+        for writing in [writing for writing in self._earlier if writing.exported]:
+            self._settle(writing)
 
     def _settle(self, written: Written) -> None:
         """Book the cost and point to the profile."""

@@ -52,8 +52,8 @@ _TENSORS: dict[str, tuple[int, str]] = {
 def floats(array: NDArray[Any]) -> list[float]:
     """Return numbers as float32, infinite beyond its range."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found: list[float] = np.asarray(array).reshape(-1).astype(np.float32).tolist()
-    return found
+        numbers: list[float] = np.asarray(array).reshape(-1).astype(np.float32).tolist()
+    return numbers
 
 
 def float_tensor(array: NDArray[Any]) -> Tensor:
@@ -68,8 +68,8 @@ def scalar(number: Callable[[], float], *, double: bool) -> Prepared:
     """Return a number as a tensor, as ``new_style`` requests."""
 
     def make(tag: str) -> list[Value]:
-        found = number()
-        tensor = Tensor(DOUBLE, double_val=[found]) if double else Tensor(FLOAT, float_val=floats(found))  # type: ignore[arg-type]
+        plain = number()
+        tensor = Tensor(DOUBLE, double_val=[plain]) if double else Tensor(FLOAT, float_val=floats(plain))  # type: ignore[arg-type]
         return [Value(tag, tensor=tensor, metadata=Metadata.of("scalars"))]
 
     return Prepared(make, 256)
@@ -228,12 +228,12 @@ def mesh(vertices: Any, colors: Any, faces: Any, config: Any) -> Prepared:
     components = sum(1 << number for _, number, _ in held)
 
     def make(tag: str) -> list[Value]:
-        found = []
+        values = []
         for name, number, part in held:
             about = Content(0, tag, number, words, list(part.shape), components)
             metadata = Metadata.of("mesh", encode(about))
-            found.append(Value(f"{tag}_{name}", tensor=float_tensor(part.fetch()), metadata=metadata))
-        return found
+            values.append(Value(f"{tag}_{name}", tensor=float_tensor(part.fetch()), metadata=metadata))
+        return values
 
     return Prepared(make, sum(part.nbytes for _, _, part in held))
 
@@ -248,7 +248,7 @@ def layout(categories: Any) -> Prepared:
     except (AttributeError, TypeError, IndexError, KeyError):
         hint = "pass {category: {chart: ['Multiline', [tag, …]]}}, or ['Margin', [value, lower, upper]]"
         raise refused(f"a layout of {shown(categories)}", hint) from None
-    for chart in (chart for each in charts.values() for chart in each.values()):
+    for chart in (chart for group in charts.values() for chart in group.values()):
         if not all(isinstance(tag, str) for tag in chart[1]):
             raise refused("a chart whose tags are not text", "name the tags")
         if chart[0] == "Margin" and len(chart[1]) != 3:
@@ -269,7 +269,7 @@ def default_bins() -> list[float]:
     while edge < 1e20:
         edges.append(edge)
         edge *= 1.1
-    return [-each for each in edges[::-1]] + [0.0, *edges]
+    return [-bound for bound in edges[::-1]] + [0.0, *edges]
 
 
 # --- images -----------------------------------------------------------------------------------------
@@ -297,8 +297,8 @@ def grid(images: NDArray[Any]) -> NDArray[Any]:
 
 def picture(array: NDArray[Any], order: str) -> NDArray[Any]:
     """Return a user's image as one picture; grey ones become RGB, as with the originals."""
-    found = grid(ordered(array, order))
-    return np.repeat(found, 3, 2) if found.shape[2] == 1 else found
+    pixels = grid(ordered(array, order))
+    return np.repeat(pixels, 3, 2) if pixels.shape[2] == 1 else pixels
 
 
 def prepare_image(image: Any, dataformats: str) -> Prepared:
@@ -321,13 +321,13 @@ def _prepare_image(held: Snapshot, dataformats: str) -> Prepared:
 def prepare_images(images: Any, dataformats: str) -> Prepared:
     """Return several images as a grid; for a list, the order of dimensions is that of each image."""
     if isinstance(images, list | tuple) and str(dataformats).upper() in ("CHW", "HWC"):
-        parts = [snapshot(each, "an image") for each in images]
-        if not parts or len({each.shape for each in parts}) > 1:
-            raise refused(f"images of shapes {[each.shape for each in parts]}", "pass some of one size")
+        parts = [snapshot(image, "an image") for image in images]
+        if not parts or len({part.shape for part in parts}) > 1:
+            raise refused(f"images of shapes {[part.shape for part in parts]}", "pass some of one size")
         shape = (len(parts), *parts[0].shape)
-        nbytes = sum(each.nbytes for each in parts)
+        nbytes = sum(part.nbytes for part in parts)
         held = Snapshot(
-            lambda: np.stack([each.fetch() for each in parts]), shape, nbytes, floating=parts[0].floating
+            lambda: np.stack([part.fetch() for part in parts]), shape, nbytes, floating=parts[0].floating
         )
         return _prepare_image(held, "N" + dataformats)
     return prepare_image(images, dataformats)
@@ -411,7 +411,7 @@ def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> H
         raise refused("values that are all outside of the bins", "pass bins that hold them")
     start, end = (int(used[0]), int(used[-1]) + 1) if used.size else (1, 1)
     # Only right edges are written, so an empty bin is kept on the left, for the first one's left edge.
-    kept = counts[start - 1 : end] if start > 0 else np.concatenate([[0], counts[:end]])
+    inner = counts[start - 1 : end] if start > 0 else np.concatenate([[0], counts[:end]])
     return Histogram(
         float(values.min()),
         float(values.max()),
@@ -419,7 +419,7 @@ def histogram(values: NDArray[np.float64], bins: Any, max_bins: int | None) -> H
         float(values.sum()),
         float(values.dot(values)),
         limits[start : end + 1].astype(np.float64).tolist(),
-        kept.astype(np.float64).tolist(),
+        inner.astype(np.float64).tolist(),
     )
 
 
@@ -447,7 +447,7 @@ def prepare_raw_histogram(numbers: Sequence[Any], bucket_limits: Any, bucket_cou
     low, high, count, total, squares = (float(number) for number in numbers)
 
     def make(tag: str) -> list[Value]:
-        right, number = (each.fetch().reshape(-1).astype(np.float64).tolist() for each in (limits, counts))
+        right, number = (array.fetch().reshape(-1).astype(np.float64).tolist() for array in (limits, counts))
         return [Value(tag, histo=Histogram(low, high, count, total, squares, right, number))]
 
     return Prepared(make, limits.nbytes + counts.nbytes)
@@ -546,8 +546,8 @@ def prepare_embedding(
 
 def _colours(array: NDArray[Any]) -> NDArray[np.uint8]:
     """Return pixels as RGB, also from grey ones."""
-    found = clipped(array)
-    return np.repeat(found, 3, -1) if found.shape[-1] == 1 else found
+    pixels = clipped(array)
+    return np.repeat(pixels, 3, -1) if pixels.shape[-1] == 1 else pixels
 
 
 def escaped(tag: str) -> str:

@@ -29,8 +29,8 @@ class Added:
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
         """Add an Event message."""
-        found = decode_event(_bytes(event))
-        self._put(found, found.step if step is None else whole(step), walltime)
+        decoded = decode_event(_bytes(event))
+        self._put(decoded, decoded.step if step is None else whole(step), walltime)
 
     def add_summary(self, summary: Any, global_step: Any = None, walltime: float | None = None) -> None:
         """Add a Summary message, or a serialized one."""
@@ -138,14 +138,14 @@ class LeavingFiles(LogFiles):
         own = next((Path(path) for path in self.paths if is_own_name(Path(path).name)), None)
         if own is None or self._telling or not self._said:
             return
-        said = json.loads(self._said)
+        facts = json.loads(self._said)
         others = (path.name for path in own.parent.iterdir() if path.name != own.name)
         if (
-            said.get("status") == "finished"
-            and not said.get("problems")
+            facts.get("status") == "finished"
+            and not facts.get("problems")
             and not any(map(is_own_name, others))
         ):
-            note_finished(self.path, said.get("ended") or time.time())
+            note_finished(self.path, facts.get("ended") or time.time())
             with contextlib.suppress(OSError):
                 own.unlink()
 
@@ -226,10 +226,10 @@ class Branches:
 
     def get(self, directory: str, local: str) -> Branch:
         """Return the branch of a directory; if that is in a store, it is recorded in a local one."""
-        found = self._known.get(directory)
-        if found is None:
-            found = self._known[directory] = Branch(directory, self._suffix, local)
-        return found
+        branch = self._known.get(directory)
+        if branch is None:
+            branch = self._known[directory] = Branch(directory, self._suffix, local)
+        return branch
 
     def begin(self, directory: str, local: str) -> Branch:
         """Return a new branch, whatever else there is in its directory."""

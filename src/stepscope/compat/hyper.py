@@ -47,20 +47,20 @@ def records(given: Any, metrics: Any, domains: Any) -> list[Value]:
     Raises:
         RefusalError: They are not mappings, or a domain does not fit.
     """
-    for what, found in (
+    for what, given_facts in (
         ("hparam_dict", given),
         ("metric_dict", metrics),
         ("hparam_domain_discrete", domains),
     ):
-        if not isinstance(found, Mapping):
-            raise refused(f"{what} of {shown(found)}", "pass a dictionary")
+        if not isinstance(given_facts, Mapping):
+            raise refused(f"{what} of {shown(given_facts)}", "pass a dictionary")
     entries: list[HyperparameterEntry] = []
     infos: list[HParamInfo] = []
     for name, value in given.items():
-        found = _plain(value)
-        if found is None:
+        given_facts = _plain(value)
+        if given_facts is None:
             continue
-        kind, scalar = _scalar(found)
+        kind, scalar = _scalar(given_facts)
         entries.append(HyperparameterEntry(str(name), scalar))
         infos.append(HParamInfo(str(name), type=int(kind), domain_discrete=_domain(name, domains)))
     if unknown := [name for name in domains if name not in given]:
@@ -87,8 +87,8 @@ def _plain(value: Any) -> Any:
         return getattr(value, "__name__", str(value))
     shape = getattr(value, "shape", None)
     if shape is not None and math.prod(shape) == 1:
-        found = snapshot(value).fetch().reshape(-1)
-        return found.tolist()[0]
+        plain = snapshot(value).fetch().reshape(-1)
+        return plain.tolist()[0]
     if isinstance(value, np.generic):
         return value.item()
     return str(value)
@@ -104,9 +104,9 @@ def _scalar(value: Any) -> tuple[HyperparameterKind, Scalar]:
 
 
 def _domain(name: Any, domains: Mapping[Any, Any]) -> ValueList | None:
-    found = domains.get(name)
-    if found is None:
+    domain = domains.get(name)
+    if domain is None:
         return None
-    if not isinstance(found, list | tuple):
-        raise refused(f"a domain of {shown(found)}", "pass the list of values that it can have")
-    return ValueList([_scalar(_plain(value))[1] for value in found])
+    if not isinstance(domain, list | tuple):
+        raise refused(f"a domain of {shown(domain)}", "pass the list of values that it can have")
+    return ValueList([_scalar(_plain(value))[1] for value in domain])

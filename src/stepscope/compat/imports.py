@@ -39,10 +39,10 @@ class StandIns(MetaPathFinder, Loader):
         original = PathFinder.find_spec(fullname, path)
         if rest == ".summary" and original is not None and _there(_NEEDED[package]):
             return None
-        found = ModuleSpec(fullname, self, origin=__file__, is_package=not rest)
+        spec = ModuleSpec(fullname, self, origin=__file__, is_package=not rest)
         if not rest and original is not None:
-            found.submodule_search_locations = original.submodule_search_locations
-        return found
+            spec.submodule_search_locations = original.submodule_search_locations
+        return spec
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Leave it to Python."""
@@ -76,7 +76,7 @@ def install() -> None:
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
-    for name in [each for package in _WRITERS for each in (package, f"{package}.writer")]:
+    for name in [name for package in _WRITERS for name in (package, f"{package}.writer")]:
         if sys.modules.pop(name, None) is not None:
             import_module(name)  # also binds it in the package around it
 

@@ -184,10 +184,10 @@ class SummaryWriter(HotWriter):
 
     def _line(self, place: str) -> Any:
         """Return the file of a run beside this one."""
-        found = self._branches.get(place, self._local(place))
+        branch = self._branches.get(place, self._local(place))
         if self.all_writers is not None:
-            self.all_writers.setdefault(place, found)
-        return found
+            self.all_writers.setdefault(place, branch)
+        return branch
 
     def _local(self, place: str) -> str:
         """Return the directory of a run beside this one; for a run in a store, below its local directory."""
@@ -326,12 +326,12 @@ class SummaryWriter(HotWriter):
             self._prepared(main_tag, step, wall, partial(self._branch, place, value, step, wall))
 
     def _branch(self, place: str, value: Any, step: Any, wall: float | None) -> Prepared:
-        branch, found = self._line(place), encodings.number(value)
+        branch, plain = self._line(place), encodings.number(value)
         numbered = as_step(step)
-        told = self.scalar_dict.setdefault(place, [])
-        if isinstance(found, float) and isinstance(numbered, int):
-            told.append([self._run.clock.wall() if wall is None else wall, numbered, found])
-        return Prepared(lambda tag: branch.put(tag, found, numbered, wall), 256)
+        points = self.scalar_dict.setdefault(place, [])
+        if isinstance(plain, float) and isinstance(numbered, int):
+            points.append([self._run.clock.wall() if wall is None else wall, numbered, plain])
+        return Prepared(lambda tag: branch.put(tag, plain, numbered, wall), 256)
 
     def export_scalars_to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the numbers of ``add_scalars`` so far as JSON, ``{line: [[time, step, value], …]}``."""
@@ -469,8 +469,8 @@ class SummaryWriter(HotWriter):
         self._add(tag, global_step, walltime, lambda: _figures(figure))
         pyplot = sys.modules.get("matplotlib.pyplot")
         if close and pyplot is not None:
-            for each in figure if isinstance(figure, list) else [figure]:
-                pyplot.close(each)
+            for one_figure in figure if isinstance(figure, list) else [figure]:
+                pyplot.close(one_figure)
 
     def add_video(
         self,
@@ -582,8 +582,8 @@ class SummaryWriter(HotWriter):
         """
 
         def prepare() -> Prepared:
-            found = as_step(step)
-            number = found if isinstance(found, int) else int(found.read())
+            plain = as_step(step)
+            number = plain if isinstance(plain, int) else int(plain.read())
             return encodings.prepare_embedding(
                 os.fspath(self._run.log_dir), str(tag), number, mat, metadata, metadata_header, label_img
             )
@@ -844,8 +844,8 @@ class GlobalSummaryWriter:
 
 def _scalar(value: Any, about: tuple[str, str], new_style: bool, double: bool) -> Prepared:
     """Return a number as a tensor, or with its title and description."""
-    found = encodings.number(value)
-    later = found.read if not isinstance(found, float) else lambda: found
+    plain = encodings.number(value)
+    later = plain.read if not isinstance(plain, float) else lambda: plain
     if new_style:
         return encodings.scalar(later, double=double)
     return encodings.titled_scalar(later, *about)
@@ -854,10 +854,10 @@ def _scalar(value: Any, about: tuple[str, str], new_style: bool, double: bool) -
 def _figures(figure: Any) -> Prepared:
     """Draw figures immediately; without alpha, like the originals."""
     several = figure if isinstance(figure, list) else [figure]
-    if not several or not all(hasattr(each, "savefig") for each in several):
+    if not several or not all(hasattr(one_figure, "savefig") for one_figure in several):
         raise refused(f"{type(figure).__name__}, expected a matplotlib figure", "pass the figure itself")
-    drawn = [rendered(each)[:, :, :3] for each in several]
-    if len({each.shape for each in drawn}) > 1:
+    drawn = [rendered(one_figure)[:, :, :3] for one_figure in several]
+    if len({picture.shape for picture in drawn}) > 1:
         raise refused("figures of several sizes", "give them one figsize, or log them one by one")
     return encodings.prepare_image(np.stack(drawn), "NHWC")
 

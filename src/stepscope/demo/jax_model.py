@@ -45,8 +45,8 @@ class Classifier:
 
     def chances(self, images: Any) -> tuple[Any, Any]:
         """Return the probability of each number, [n, 10], and the last hidden layer, [n, 128]."""
-        found: tuple[Any, Any] = chances(self.weights, images)
-        return found
+        result: tuple[Any, Any] = chances(self.weights, images)
+        return result
 
     def watch(self, run: object) -> None:
         """Do nothing: the loop records ``tensors``."""

@@ -143,18 +143,18 @@ def hooks(framework: str, *, slow: bool = False) -> list[Hook]:
     """
     profiled = framework != "numpy"
     health = HealthHook(capture=slow and profiled)
-    found: list[Hook] = [StepCounterHook(every_n_steps=20), SystemHook(every_secs=1), health]
+    chosen: list[Hook] = [StepCounterHook(every_n_steps=20), SystemHook(every_secs=1), health]
     if profiled:
-        found.append(ProfilerHook(save_steps=400, max_profiles=2, with_stack=slow))
+        chosen.append(ProfilerHook(save_steps=400, max_profiles=2, with_stack=slow))
     if framework == "torch":
-        found.append(GradientHook(every_n_steps=10, histograms_every=20))
-    return found
+        chosen.append(GradientHook(every_n_steps=10, histograms_every=20))
+    return chosen
 
 
 def show_guesses(run: Run, trainer: Trainer, held_out: digits.Batch, *, last: bool) -> None:
     """Record its confidence in each digit, and at the end the images' places in its last hidden layer."""
     images, labels = held_out
-    chances, hidden = (np.asarray(each, np.float32) for each in trainer.chances(images))
+    chances, hidden = (np.asarray(array, np.float32) for array in trainer.chances(images))
     for number in range(10):
         run.pr_curve(f"eval/digit {number}", labels == number, np.clip(chances[:, number], 0, 1))
     guesses = chances.argmax(1)

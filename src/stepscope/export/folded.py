@@ -65,11 +65,11 @@ def folded_stacks(trace: Trace, *, time: str = "host", scrubbed: bool = True) ->
     work = trace.device_work()
     known = trace.launch[work] >= 0
     linked = work[known]
-    found = _sums(trace, linked, trace.launch[linked], trace.duration_ns[linked], names, leaf=True)
+    stacks = _sums(trace, linked, trace.launch[linked], trace.duration_ns[linked], names, leaf=True)
     for row in work[~known].tolist():
         stack = f"{_root(trace, int(trace.lane[row]))};{names[trace.name[row]]}"
-        found[stack] = found.get(stack, 0) + int(trace.duration_ns[row])
-    return found
+        stacks[stack] = stacks.get(stack, 0) + int(trace.duration_ns[row])
+    return stacks
 
 
 def _frame(name: str) -> str:
@@ -93,7 +93,7 @@ def _sums(
     key = path.astype(np.int64) << 32 | (trace.name[rows] if leaf else 0)
     keys, which = np.unique(key, return_inverse=True)
     total = np.bincount(which, weights=value, minlength=len(keys)).astype(np.int64)
-    found: dict[str, int] = {}
+    stacks: dict[str, int] = {}
     for one, time in zip(keys.tolist(), total.tolist(), strict=True):
         at, parts = one >> 32, [names[one & 0xFFFFFFFF]] if leaf else []
         while at >= 0:
@@ -101,5 +101,5 @@ def _sums(
             parts.append(names[name[at]] if at >= lanes else _root(trace, at))
             at = above
         stack = ";".join(reversed(parts))
-        found[stack] = found.get(stack, 0) + time
-    return found
+        stacks[stack] = stacks.get(stack, 0) + time
+    return stacks

@@ -110,10 +110,10 @@ def _samples(shown: Answer) -> tuple[list[tuple[str, str]], list[StackSample]]:
 def _place(name: str) -> StackEntry:
     """Split ``file.py:12:function``; other names are functions. Secrets are removed from both."""
     name = scrub_text(name)
-    found = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
-    if not found:
+    match = re.fullmatch(r"(.+\.py):(\d+):(.+)", name) or re.fullmatch(r"(.+\.py)\((\d+)\): (.+)", name)
+    if not match:
         return StackEntry(name)
-    return StackEntry(f"{Path(found[1]).stem}:{found[3]}", found[1], int(found[2]))
+    return StackEntry(f"{Path(match[1]).stem}:{match[3]}", match[1], int(match[2]))
 
 
 # --- the message --------------------------------------------------------------------------------------

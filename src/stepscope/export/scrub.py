@@ -33,14 +33,14 @@ def scrub_text(text: str) -> str:
 
 def _without_assigned(text: str) -> str:
     """Return a text without the values that follow a secret's name."""
-    kept, at = [], 0
+    parts, at = [], 0
     for name in _NAME.finditer(text):
         if name.start() < at or not is_secret(name[1]):
             continue
         if value := _VALUE.match(text, name.end()):
-            kept += [text[at : name.end()], SCRUBBED]
+            parts += [text[at : name.end()], SCRUBBED]
             at = value.end()
-    return "".join([*kept, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def scrub_texts(texts: list[str]) -> list[str]:

@@ -8,25 +8,29 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from stepscope.health.finding import SEVERITIES
 from stepscope.record import messages
-from stepscope.text import duration, number, printable, scrub_text
+from stepscope.text import duration, number, printable, scrub_text, share
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from stepscope.events.telemetry import TelemetryRow
+    from stepscope.health.coverage import Covered
     from stepscope.names.meanings import Meanings
 
 MAX_LINES = 20
 MAX_FINDINGS = 3
+MAX_PLACES, LEAST_PLACE = 2, 0.1
+"""Lines of the program that are named, and the share of the time that one takes at least."""
 WIDTH = 110
 """Columns of a line if the terminal does not say how many it has."""
 MAX_TIMES = 4096
@@ -96,6 +100,10 @@ class Card:
         best: The best values.
         unknown: Sentences on facts that could not be known.
         command: Shows more.
+        lines_s: Seconds of the duration by line of the program, the most first.
+        stack: Of the exception that ended it; empty if none did.
+        health: The verdict of the health rules; empty if nobody judged.
+        covered: The questions that it answers.
     """
 
     run: str
@@ -111,6 +119,10 @@ class Card:
     best: Sequence[Best]
     unknown: Sequence[str]
     command: str
+    lines_s: Mapping[str, float] = field(default_factory=dict)
+    stack: str = ""
+    health: str = ""
+    covered: Sequence[Covered] = ()
 
     def lines(self, width: int = WIDTH) -> list[str]:
         """Return the card as at most ``MAX_LINES`` lines.
@@ -123,12 +135,17 @@ class Card:
             ("run", printable(self.run)),
             ("state", f"{self.status} after {duration(self.duration_s)}{why}"),
         ]
+        if frames := _FRAMES.findall(self.stack):
+            rows.append(("", f"raised at {printable(':'.join(frames[-1]))}"))
         if self.median_s is None:
             rows.append(("steps", "none was counted"))
         else:
             rows.append(("steps", self._speed()))
         if self.steps:
             rows += _folded("time", _shares(self.parts_s, self.duration_s), width)
+            rows += self._places()
+        if self.health:
+            rows.append(("health", self.health))
         for at, found in enumerate(self.findings[:MAX_FINDINGS], 1):
             rows.append((f"{found.severity}", found.summary))
             remedy = " · ".join(
@@ -140,10 +157,18 @@ class Card:
         for each in self.best:
             rows.append(("best", f"{each.tag} {number(each.value)} at step {each.step:,}"))
         room = MAX_LINES - len(rows) - 1
-        rows += [("unknown", text) for text in self.unknown[:room]]
+        open_ = [f"{each.question}: {each.why}" for each in self.covered if each.answer == "not judged"]
+        rows += [("unknown", text) for text in [*self.unknown, *open_][:room]]
         rows.append(("more", self.command))
         head = max(len(name) for name, _ in rows)
         return [_cut(f"{name:<{head}}  {text}".rstrip(), width) for name, text in rows]
+
+    def _places(self) -> Iterator[tuple[str, str]]:
+        """Yield the lines of the program that took most of the time."""
+        for at, (line, seconds) in enumerate(itertools.islice(self.lines_s.items(), MAX_PLACES)):
+            ratio = seconds / self.duration_s if self.duration_s > 0 else 0.0
+            if ratio >= LEAST_PLACE:
+                yield "" if at else "lines", f"{share(ratio)} {line}"
 
     def _speed(self) -> str:
         within = sum(self.parts_s.values()) - self.parts_s.get(OUTSIDE, 0.0)
@@ -153,6 +178,9 @@ class Card:
             f"{self.steps:,} · {pace} · median {duration(self.median_s)} · "
             f"slowest {duration(self.slowest_s)} at step {self.slowest_step:,}"
         )
+
+
+_FRAMES = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
 
 
 def _cut(line: str, width: int) -> str:
@@ -345,9 +373,13 @@ def by_cost(findings: Iterable[Any]) -> list[Any]:
     )
 
 
+session_folder = ""
+"""The folder of the session, for a program that has changed its environment since it was started."""
+
+
 def announce(directory: str) -> None:
     """Note a run for ``stepscope run``, if that started the program."""
-    session = os.environ.get(SESSION)
+    session = session_folder or os.environ.get(SESSION)
     if session:
         with suppress(OSError):
             name = f"{RUN}{os.getpid()}-{next(_announced)}.json"

@@ -53,6 +53,40 @@ def _encodes(path: str) -> bool:
     return True
 
 
+def parent_from(place: str, parent: object) -> str | None:
+    """Return the parent of a run as the run records it, so that both can be moved together.
+
+    Args:
+        place: The run's directory or URL.
+        parent: A ``Run``, its directory or URL, or its name.
+
+    Returns:
+        A path from the run's directory, beginning with a dot; or the name as given; None for no parent.
+
+    Raises:
+        UsageError: None of these, or the run itself.
+    """
+    if parent is None:
+        return None
+    path = getattr(parent, "url", None) or getattr(parent, "log_dir", None) or parent
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise UsageError(
+            f"parent must be a Run, its directory or its name, got {shown(parent)}",
+            hint="pass the Run itself, or the directory that it records into",
+        )
+    text = os.fspath(path)
+    is_path = path is not parent or isinstance(path, os.PathLike) or is_url(text) or os.path.isdir(text)  # noqa: PTH112
+    if not is_path and not os.path.isabs(text) and not text.startswith("."):  # noqa: PTH117
+        return text
+    whole = directory(path)
+    if is_url(whole) != is_url(place):
+        return whole.rstrip("/").replace(os.sep, "/").rpartition("/")[2]
+    relative = os.path.relpath(whole, place).replace(os.sep, "/")
+    if relative == ".":
+        raise UsageError("a run cannot be its own parent", hint="give each run a directory of its own")
+    return relative if relative.startswith(".") else f"./{relative}"
+
+
 def labels(tags: object) -> list[str]:
     """Return the labels of a run."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
@@ -118,26 +152,26 @@ def plain(config: object) -> Plain:
 
     Values that JSON has no word for become their ``repr``; long texts and collections are cut, saying so.
     """
-    found = _plain(config, 0)
-    return found if isinstance(found, dict) else {"config": found}
+    settings = _plain(config, 0)
+    return settings if isinstance(settings, dict) else {"config": settings}
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | bool]:
     """Flatten nested configuration into ``a.b.c`` keys of the kinds that hparams know; None is left out."""
-    found: dict[str, str | float | bool] = {}
+    settings: dict[str, str | float | bool] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"
         if value is None:
             continue
         if isinstance(value, dict) and value:
-            found.update(flat(value, f"{name}."))
+            settings.update(flat(value, f"{name}."))
         elif isinstance(value, bool | str | float):
-            found[name] = value
+            settings[name] = value
         elif isinstance(value, int):
-            found[name] = float(value) if abs(value) <= 2**53 else str(value)
+            settings[name] = float(value) if abs(value) <= 2**53 else str(value)
         else:
-            found[name] = str(value)
-    return found
+            settings[name] = str(value)
+    return settings
 
 
 def _plain(value: object, depth: int) -> Any:
@@ -178,14 +212,14 @@ def _fields(value: object) -> Mapping[Any, Any] | None:
 
 
 def _mapping(value: Mapping[Any, Any], depth: int) -> Plain:
-    found: Plain = {}
+    items: Plain = {}
     for key, item in list(value.items())[:MAX_ITEMS]:
         name = _text(key if type(key) is str else _key(key))
         hide = isinstance(item, str | bytes) and item and is_secret(name)
-        found[name] = SCRUBBED if hide else _plain(item, depth + 1)
+        items[name] = SCRUBBED if hide else _plain(item, depth + 1)
     if len(value) > MAX_ITEMS:
-        found["…"] = f"{len(value) - MAX_ITEMS} more"
-    return found
+        items["…"] = f"{len(value) - MAX_ITEMS} more"
+    return items
 
 
 def _key(key: object) -> str:
@@ -196,10 +230,10 @@ def _key(key: object) -> str:
 
 
 def _sequence(value: Sequence[Any] | Set[Any], depth: int) -> list[Any]:
-    found = [_plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
+    items = [_plain(item, depth + 1) for item in list(value)[:MAX_ITEMS]]
     if len(value) > MAX_ITEMS:
-        found.append(f"… {len(value) - MAX_ITEMS} more")
-    return found
+        items.append(f"… {len(value) - MAX_ITEMS} more")
+    return items
 
 
 def _number(value: object) -> Any:

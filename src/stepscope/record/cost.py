@@ -6,7 +6,7 @@ readings of the clock take half as long as the call itself; the others, which do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from stepscope.kernels.points import Points
@@ -34,10 +34,14 @@ class Cost(Spent):
     Args:
         points: Account for the time of ordinary calls.
         clock: Gives the time.
+
+    Attributes:
+        readings: The newest values that were recorded about it, by tag.
     """
 
     def __init__(self, points: Points, clock: Clock) -> None:
         super().__init__()
+        self.readings: Mapping[str, float] = {}
         self._points, self._steady = points, clock.steady
         self._seconds_before, self._steps_before = 0.0, 0
         self._reported = False
@@ -91,13 +95,13 @@ class Cost(Spent):
         elapsed = now - self._since
         total = UNSEEN * self.spent
         seconds, steps = total - self._seconds_before, self.steps - self._steps_before
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         if elapsed <= 0 or (elapsed < SHORTEST_SECS and self._reported):
-            return found  # at the end of a run, right after a report: too short to say anything
+            return shares  # at the end of a run, right after a report: too short to say anything
         if steps:
-            found[OVERHEAD_US_PER_STEP] = 1e6 * seconds / steps
-        found[OVERHEAD_RATIO] = seconds / elapsed
-        found[WRITER_CPU_RATIO] = (cpu - self._cpu_since) / elapsed
+            shares[OVERHEAD_US_PER_STEP] = 1e6 * seconds / steps
+        shares[OVERHEAD_RATIO] = seconds / elapsed
+        shares[WRITER_CPU_RATIO] = (cpu - self._cpu_since) / elapsed
         self._since, self._cpu_since, self._reported = now, cpu, True
         self._seconds_before, self._steps_before = total, self.steps
-        return found
+        return shares

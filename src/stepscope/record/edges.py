@@ -45,9 +45,9 @@ def _edges() -> npt.NDArray[np.float64]:
 
 def _buckets() -> npt.NDArray[np.int64]:
     size = np.clip(np.arange(_SIGNED), _FIRST - 1, _LAST) - _FIRST + 1
-    found = np.concatenate([SIDE + size, SIDE - size])
-    found[_FINITE:_SIGNED] = found[_SIGNED + _FINITE :] = BUCKETS
-    return found
+    starts = np.concatenate([SIDE + size, SIDE - size])
+    starts[_FINITE:_SIGNED] = starts[_SIGNED + _FINITE :] = BUCKETS
+    return starts
 
 
 EDGES = _edges()
@@ -63,9 +63,9 @@ def fold(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     Args:
         keys: Counts [..., KEYS].
     """
-    found = np.zeros((*keys.shape[:-1], BUCKETS + 1), np.int64)
-    np.add.at(np.moveaxis(found, -1, 0), BUCKET_OF_KEY, np.moveaxis(keys, -1, 0))
-    return found[..., :BUCKETS]
+    folded = np.zeros((*keys.shape[:-1], BUCKETS + 1), np.int64)
+    np.add.at(np.moveaxis(folded, -1, 0), BUCKET_OF_KEY, np.moveaxis(keys, -1, 0))
+    return folded[..., :BUCKETS]
 
 
 def counts(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -80,12 +80,12 @@ def counts(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     given = np.ascontiguousarray(values).ravel()
     if given.dtype.kind != "f" or given.dtype.itemsize > 8 or not given.dtype.isnative:
         given = given.astype(np.float64)
-    found = np.zeros((1, BUCKETS + 1), np.int64)
+    numbers = np.zeros((1, BUCKETS + 1), np.int64)
     one = np.zeros(1, np.int64)
     room = np.zeros((1, len(moments.COLUMNS)))
     kind = moments.TYPES.index(f"f{given.dtype.itemsize}")
-    moments.add(one + given.ctypes.data, one + given.size, one + kind, one, room, found, BUCKET_OF_KEY)
-    return found[0, :BUCKETS]
+    moments.add(one + given.ctypes.data, one + given.size, one + kind, one, room, numbers, BUCKET_OF_KEY)
+    return numbers[0, :BUCKETS]
 
 
 def rows(found: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:

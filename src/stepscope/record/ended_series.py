@@ -47,8 +47,8 @@ class EndedSeries:
         known, size = len(self._counts), len(self._names)
         if known < size:
             self._first, self._last, self._counts = (
-                np.append(each, np.zeros(size - known, np.int64))
-                for each in (self._first, self._last, self._counts)
+                np.append(array, np.zeros(size - known, np.int64))
+                for array in (self._first, self._last, self._counts)
             )
             judged = [not name.startswith(SAMPLED) for name in self._names[known:size]]
             self._others = np.append(self._others, ~np.array(judged, bool))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 from collections.abc import Iterator
 from opcode import opmap
 from types import CodeType, FrameType, TracebackType
 
 from stepscope.record.info import Status
 from stepscope.record.problems import PACKAGE
+from stepscope.text import scrub_source
 
 Outcome = tuple[Status, "str | None"]
 """Status and reason."""
@@ -17,8 +19,45 @@ Outcome = tuple[Status, "str | None"]
 FINISHED: Outcome = ("finished", None)
 MAX_CAUSES = 16
 """Exceptions of a chain that are looked at: each was raised while the next was handled."""
+MAX_FRAMES = 64
+"""Frames of an exception's stack that are kept, of those nearest to where it was raised."""
+MAX_STACK = 16_000
+"""Characters of a stack that are kept, the last ones."""
+MAX_PART = 1_000
+"""Characters of each of its frames and messages."""
 UNKNOWN: Outcome = ("failed", "an exception left the code that held the run")
 """The end of which only this is known: the interpreter keeps no text of an exception that is gone."""
+
+
+class Failure(str):
+    """The text of an exception, with its stack.
+
+    Attributes:
+        stack: As the interpreter prints it, without secrets.
+    """
+
+    __slots__ = ("stack",)
+    stack: str
+
+    def __new__(cls, text: str, error: BaseException) -> Failure:
+        """Take the stack of an exception; the exception itself would keep all frames alive."""
+        failure = super().__new__(cls, text)
+        failure.stack = stack_of(error)
+        return failure
+
+
+def stack_of(error: BaseException) -> str:
+    """Return the stack of an exception, and of those that led to it; empty if nothing was raised in any."""
+    if error.__traceback__ is None:
+        return ""
+    try:
+        stack = traceback.TracebackException(
+            type(error), error, error.__traceback__, limit=-MAX_FRAMES, compact=True
+        )
+        parts = (part if len(part) <= MAX_PART else f"{part[:MAX_PART]} …\n" for part in stack.format())
+        return scrub_source("".join(parts))[-MAX_STACK:].strip()
+    except Exception:  # noqa: BLE001  classes of exceptions are the user's, and must not hide the error
+        return ""
 
 
 def outcome(error: BaseException | None) -> Outcome:
@@ -29,15 +68,17 @@ def outcome(error: BaseException | None) -> Outcome:
     if error is None:
         return FINISHED
     if not isinstance(error, SystemExit):
-        return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), described(error)
+        if isinstance(error, KeyboardInterrupt):
+            return "stopped", described(error)
+        return "failed", Failure(described(error), error)
     if error.code in (None, 0):
         return FINISHED
     for cause in _causes(error):
         if isinstance(cause, KeyboardInterrupt):
             return "stopped", described(cause)
-    causes = [each for each in _causes(error) if not isinstance(each, SystemExit | GeneratorExit)]
+    causes = [cause for cause in _causes(error) if not isinstance(cause, SystemExit | GeneratorExit)]
     before = f"{described(causes[0])}, then " if causes else ""
-    return "failed", f"{before}{described(error)}"
+    return "failed", Failure(f"{before}{described(error)}", causes[0] if causes else error)
 
 
 def described(error: BaseException) -> str:
@@ -91,9 +132,9 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
 def _trace_of(frame: FrameType) -> TracebackType | None:
     """Return the traceback of an exception that leaves the frame now."""
     for generation in (0, 1):  # a collection may have moved it since it was made
-        for found in gc.get_objects(generation):
-            if type(found) is TracebackType and found.tb_frame is frame and found.tb_lasti == frame.f_lasti:
-                return found
+        for thing in gc.get_objects(generation):
+            if type(thing) is TracebackType and thing.tb_frame is frame and thing.tb_lasti == frame.f_lasti:
+                return thing
     return None
 
 
@@ -110,14 +151,14 @@ def _error_of(trace: TracebackType) -> BaseException | None:
         part = part.tb_next
     fallback = None
     for generation in (0, 1):
-        for found in reversed(gc.get_objects(generation)):
-            if not isinstance(found, BaseException):
+        for thing in reversed(gc.get_objects(generation)):
+            if not isinstance(thing, BaseException):
                 continue
-            own = found.__traceback__
-            if own is not None and any(own is each for each in parts):
-                return found
+            own = thing.__traceback__
+            if own is not None and any(own is frame for frame in parts):
+                return thing
             if own is None and fallback is None and sys.version_info < (3, 12):
-                fallback = found
+                fallback = thing
     return fallback
 
 

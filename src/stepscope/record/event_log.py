@@ -344,6 +344,7 @@ class EventLog:
             costs.DROPPED_POINTS: float(self._problems.lost),
             **self.more_costs(),
         }
+        self._cost.readings = {**self._cost.readings, **readings}
         self._look_for_ended()
         self._info.changed = self._info.changed or self._facts() != self._facts_written
         writer = self._writer(now)
@@ -412,9 +413,9 @@ class EventLog:
         self._problems.post(reason, RecordError(f"not recorded: {what}", hint=hint))
 
     def _lost_on_device(self, point: Point, error: BaseException) -> None:
-        found = getattr(error, "found", f"{type(error).__name__}: {error}")
+        text = getattr(error, "found", f"{type(error).__name__}: {error}")
         reason = getattr(error, "reason", "device")
-        self._lost(reason, f"{point[0]!r} at step {point[2]}: {found}", hint=getattr(error, "hint", ""))
+        self._lost(reason, f"{point[0]!r} at step {point[2]}: {text}", hint=getattr(error, "hint", ""))
 
 
 # --- points as records, and for listeners ----------------------------------------------------------
@@ -549,11 +550,11 @@ class Listeners:
                 self._call(take, self._names[number], *values)
 
     def _takes(self, number: int) -> list[Take]:
-        found = self._by_tag.get(number)
-        if found is None:
+        takers = self._by_tag.get(number)
+        if takers is None:
             name = self._names[number]
-            found = self._by_tag[number] = [take for take, wanted in self._all if wanted(name)]
-        return found
+            takers = self._by_tag[number] = [take for take, wanted in self._all if wanted(name)]
+        return takers
 
     def _call(self, take: Take, *arguments: Any) -> None:
         try:

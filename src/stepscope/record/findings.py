@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -27,6 +25,7 @@ from stepscope.events.messages import Tensor, Value
 from stepscope.health import Finding
 from stepscope.health.finding import batch_line
 from stepscope.lru import Lru
+from stepscope.quiet import quiet
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, pass_on, shown
 from stepscope.text import number, scrub_text
@@ -34,6 +33,8 @@ from stepscope.text import number, scrub_text
 if TYPE_CHECKING:
     from stepscope.record.run import Run
 
+LOGGERS = "apprise", "urllib3.connectionpool"
+"""They name the services' addresses, which hold secrets."""
 MOST_POSTS = 64
 TRIES = 3
 PAUSE_S = 2.0
@@ -111,10 +112,8 @@ class Webhook:
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0) -> None:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            found = scrub_text(url) if isinstance(url, str) else shown(url)
-            raise UsageError(
-                f"a webhook needs an http or https address, got {found!r:.100}", hint="https://…"
-            )
+            got = scrub_text(url) if isinstance(url, str) else shown(url)
+            raise UsageError(f"a webhook needs an http or https address, got {got!r:.100}", hint="https://…")
         if not isinstance(timeout, int | float) or not 0 < timeout <= 60:
             raise UsageError(f"timeout must be 0 to 60 seconds, got {shown(timeout)}", hint="timeout=5")
         self.url, self.timeout = url, float(timeout)
@@ -145,33 +144,33 @@ class Webhook:
         self._outbox.end(timeout)
 
     def _post(self, body: bytes) -> None:
-        found = ""
+        failure = ""
         for attempt in range(TRIES):
             if attempt and self._outbox.ended.wait(PAUSE_S * attempt):
                 break
             try:
                 self._send(body)
             except urllib.error.HTTPError as error:
-                found = f"{self.host} answered {error.code}"
+                failure = f"{self.host} answered {error.code}"
                 error.close()
                 if 300 <= error.code < 500 and error.code not in (408, 429):
                     break  # it would answer the same again
             except BaseException as error:  # noqa: BLE001  sockets, TLS, names, proxies: all of it is the network
                 pass_on(error)
-                found = f"{self.host}: {type(error).__name__}"
+                failure = f"{self.host}: {type(error).__name__}"
             else:
                 return
-        self._lost(found)
+        self._lost(failure)
 
     def _send(self, body: bytes) -> None:
         request = urllib.request.Request(self.url, body, self._headers, method="POST")  # noqa: S310  checked above
         with _OPENER.open(request, timeout=self.timeout) as answer:
             answer.read(1024)
 
-    def _lost(self, found: str) -> None:
+    def _lost(self, failure: str) -> None:
         if self._reporter is not None:
             error = RecordError(
-                f"a finding was not posted: {found}",
+                f"a finding was not posted: {failure}",
                 hint="it is in the run all the same, see stepscope advise",
             )
             self._reporter.report("webhook", error, later=True)
@@ -288,9 +287,9 @@ class Notifier:
     ) -> None:
         self._services = services_of([services] if isinstance(services, str) else list(services))
         if not every_s >= 0 or not most_an_hour >= 1:
-            found = f"every_s={every_s:g}" if not every_s >= 0 else f"most_an_hour={most_an_hour:g}"
+            got = f"every_s={every_s:g}" if not every_s >= 0 else f"most_an_hour={most_an_hour:g}"
             raise UsageError(
-                f"{found}: expected every_s of 0 or more, most_an_hour of 1 or more",
+                f"{got}: expected every_s of 0 or more, most_an_hour of 1 or more",
                 hint="Notifier(services, every_s=300, most_an_hour=12)",
             )
         self._every_s, self._most, self._link = every_s, most_an_hour, link
@@ -355,7 +354,7 @@ class Notifier:
         image = None if points is None else chart(*points, mark=message.step, title=message.tag)
         for name, service in self._services:
             try:
-                with quiet():
+                with quiet(*LOGGERS):
                     done = self._notify(service, message, image)
             except BaseException as raised:  # noqa: BLE001  sockets, services, their libraries
                 pass_on(raised)
@@ -399,10 +398,10 @@ def services_of(addresses: list[str]) -> list[tuple[str, Any]]:
         import apprise
     except ImportError:
         raise UsageError("notify= needs apprise", hint="pip install 'stepscope[alerts]'") from None
-    found = []
+    services = []
     asset = apprise.AppriseAsset(async_mode=False)  # sends in the thread that asks
     for at, address in enumerate(addresses):
-        with quiet():
+        with quiet(*LOGGERS):
             service = apprise.Apprise.instantiate(address, asset=asset, suppress_exceptions=True)
         if service is None:
             scheme = str(address).partition("://")[0] if "://" in str(address) else "no scheme"
@@ -410,37 +409,10 @@ def services_of(addresses: list[str]) -> list[tuple[str, Any]]:
                 f"notify address {at + 1} ({scheme:.20}://…) is not one that apprise knows",
                 hint="as slack://TOKEN_A/TOKEN_B/TOKEN_C, mailto://USER:PASSWORD@HOST, ntfy://TOPIC, json://HOST",
             )
-        found.append((str(service.service_name), service))
-    if not found:
+        services.append((str(service.service_name), service))
+    if not services:
         raise UsageError("notify= without an address", hint='notify="ntfy://my-topic"')
-    return found
-
-
-_quiet = threading.local()
-
-
-class _Quiet(logging.Filter):
-    """Keeps lines out of the log that are written while we send: they may hold addresses with secrets."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line may pass."""
-        return not getattr(_quiet, "on", False)
-
-
-_FILTER = _Quiet()
-_LOGGERS = ("apprise", "urllib3.connectionpool")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep this thread's requests out of the log."""
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_FILTER)  # the same filter is added once
-    _quiet.on = True
-    try:
-        yield
-    finally:
-        _quiet.on = False
+    return services
 
 
 def chart(steps: NDArray[np.int64], values: NDArray[np.float64], *, mark: int, title: str) -> bytes | None:

@@ -179,8 +179,8 @@ def _readings(handle: Any) -> Iterator[tuple[str, float]]:
 
 
 def _text(question: str, handle: Any) -> str:
-    found = _ask(question, handle) or ""
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
+    answer = _ask(question, handle) or ""
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
 
 
 def _ask(question: str, handle: Any, *arguments: Any) -> Any:
@@ -217,13 +217,13 @@ def choose(visible: str | None, uuids: list[str]) -> list[int]:
     """
     if visible is None:
         return list(range(len(uuids)))
-    found: list[int] = []
+    numbers: list[int] = []
     for word in (word.strip() for word in visible.split(",")):
         if word.isdigit():
             matches = [int(word)] if int(word) < len(uuids) else []
         else:
             matches = [index for index, uuid in enumerate(uuids) if word and uuid.startswith(word)]
-        if len(matches) != 1 or matches[0] in found:
+        if len(matches) != 1 or matches[0] in numbers:
             break
-        found += matches
-    return found
+        numbers += matches
+    return numbers

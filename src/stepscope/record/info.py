@@ -23,12 +23,15 @@ from stepscope.events.framing import FOOTER_BYTES, HEADER_BYTES, frame, payload_
 from stepscope.events.messages import Event, Summary, Tensor, Value
 from stepscope.events.processes import own_start_ticks, pid_namespace, process_stat
 from stepscope.events.writer import EVENTS, is_own_name
+from stepscope.record.code import RunningCode
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
 from stepscope.text import scrub_text, utf8
 from stepscope.version import __version__
 
 TAG = "stepscope/run"
+CHECKPOINTS = "checkpoint/saved"
+"""Texts about the checkpoints that were saved."""
 SCHEMA = 1
 MAX_REASON = 1_000
 MAX_UNMEASURED = 64
@@ -53,6 +56,8 @@ class AttemptInfo:
     """The facts of one attempt of a run.
 
     Attributes:
+        parent: The run that it belongs to: a path from its directory, beginning with a dot; or a name.
+        stack: Of the exception that ended it; empty if none did.
         changed: The facts have to be written again.
         log_bytes: Length of each completed event file, by name.
         unmeasured: Intended measurements that are missing, each with its first step, the cause, and the step
@@ -60,6 +65,7 @@ class AttemptInfo:
         unmeasured_more: Number of further such statements.
         ended_series: The last step of each series that ended while the training went on.
         hooks: Names of the classes of the hooks that took part.
+        code: The user's own code, as it runs.
     """
 
     role: Role
@@ -70,6 +76,8 @@ class AttemptInfo:
     started: float
     status: Status = "running"
     reason: str | None = None
+    stack: str = ""
+    parent: str | None = None
     ended: float | None = None
     problems: Mapping[str, int] = field(default_factory=dict)
     command: str = field(default_factory=lambda: scrub_command(command_line()))
@@ -80,6 +88,7 @@ class AttemptInfo:
     unmeasured_more: int = 0
     ended_series: dict[str, int] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
+    code: RunningCode = field(default_factory=RunningCode)
 
     def hooked(self, hook: object) -> None:
         """Note that a hook takes part, by the name of its class."""
@@ -119,7 +128,12 @@ class AttemptInfo:
 
     def interrupt(self, status: Status, reason: str | None) -> None:
         """Note how the run ends if the process does, which may be at any moment."""
-        self.status, self.reason, self.changed = status, reason, True
+        self._became(status, reason)
+        self.changed = True
+
+    def _became(self, status: Status, reason: str | None) -> None:
+        self.status, self.stack = status, getattr(reason, "stack", "")
+        self.reason = None if reason is None else scrub_text(reason)[:MAX_REASON]
 
     def resume(self) -> None:
         """Mark the run as running again; the interruption stays its reason."""
@@ -139,6 +153,7 @@ class AttemptInfo:
                 "role": self.role.name,
                 "config": self.config,
                 "tags": self.tags,
+                "parent": self.parent,
                 "total_steps": self.total_steps,
                 "host": self.host,
                 "pid": os.getpid(),
@@ -155,6 +170,8 @@ class AttemptInfo:
                 "unmeasured_more": self.unmeasured_more,
                 "ended_series": self.ended_series,
                 "hooks": self.hooks,
+                "code": self.code.facts(),
+                "stack": self.stack,
             },
             ensure_ascii=False,
             allow_nan=False,
@@ -163,8 +180,8 @@ class AttemptInfo:
 
     def end(self, status: Status, reason: str | None, ended: float) -> None:
         """Say how it ended."""
-        self.status, self.ended = status, ended
-        self.reason = None if reason is None else scrub_text(reason)[:MAX_REASON]
+        self._became(status, reason)
+        self.ended = ended
 
     def event(self, step: int, wall_time: float) -> Event:
         """Return the event that holds the facts."""
@@ -182,12 +199,12 @@ class AttemptInfo:
 
 def frameworks() -> dict[str, str]:
     """Return the version of each framework that the process has imported by itself."""
-    found = {}
+    versions = {}
     for name in _FRAMEWORKS:
         version = getattr(sys.modules.get(name), "__version__", None)
         if isinstance(version, str):
-            found[name] = version
-    return found
+            versions[name] = version
+    return versions
 
 
 def command_line() -> list[str]:
@@ -286,8 +303,8 @@ def _last_facts(path: str) -> dict[str, Any] | None:
 
 def attempt_in(head: bytes) -> int:
     """Return the attempt that the beginning of an event file names, 0 if it names none."""
-    found = _ATTEMPT.search(head, max(head.find(TAG.encode()), 0)) if TAG.encode() in head else None
-    return int(found[1]) if found else 0
+    match = _ATTEMPT.search(head, max(head.find(TAG.encode()), 0)) if TAG.encode() in head else None
+    return int(match[1]) if match else 0
 
 
 def _event(values: list[Value], step: int, wall_time: float) -> Event:
@@ -337,7 +354,9 @@ class Rewind:
         After ``done`` steps the step of that number comes next: good if before the first bad one.
         """
         return max(
-            (each for each in list(self._checkpoints) if each.done < first_bad), default=None, key=_done
+            (checkpoint for checkpoint in list(self._checkpoints) if checkpoint.done < first_bad),
+            default=None,
+            key=_done,
         )
 
     def batches(self, steps: Iterable[int]) -> tuple[dict[str, Any], ...]:
@@ -376,18 +395,18 @@ def _done(checkpoint: Checkpoint) -> int:
 
 def readable(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts of a batch as JSON types; for long lists the first items and their number."""
-    found: dict[str, Any] = {}
+    facts_: dict[str, Any] = {}
     for name, value in facts.items():
         try:
             items = value.tolist() if hasattr(value, "tolist") else value
         except Exception as error:  # noqa: BLE001  a tensor of any kind, on a device that may be broken
             items = f"not readable: {type(error).__name__}"
         if isinstance(items, list | tuple | range):
-            found[name] = [
+            facts_[name] = [
                 one if isinstance(one, int | float | str) else str(one) for one in items[:MOST_INDICES]
             ]
             if len(items) > MOST_INDICES:
-                found[f"{name}_in_all"] = len(items)
+                facts_[f"{name}_in_all"] = len(items)
         else:
-            found[name] = plain({name: items})[name]
-    return found
+            facts_[name] = plain({name: items})[name]
+    return facts_

@@ -13,7 +13,7 @@ import inspect
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar, Token
 from functools import partial
 from itertools import count
@@ -26,7 +26,8 @@ from stepscope.kernels.steps import Steps
 from stepscope.record.clock import Clock
 from stepscope.record.cost import Cost
 from stepscope.record.info import AttemptInfo
-from stepscope.record.problems import Problems, RefusalError, user_site
+from stepscope.record.problems import Problems, RefusalError, shown, user_site
+from stepscope.record.rank_values import OWN
 from stepscope.record.summaries.encoder import Made, SummaryEncoder, SummaryTask
 from stepscope.record.values import Delayed, Pending, Point, as_step, as_tag, read, reader_now
 
@@ -96,6 +97,10 @@ class Intake:
         self._tag_bytes, self._max_tag_bytes = 0, max(max_queue_bytes, 1 << 20)
         self.points.mark = self._limit // 2
         self.forked, self.last_step = False, -1
+        self.tags_of_user: set[str] = set()
+        """Tags that the user has logged, not a hook or an integration."""
+        self.own_tags: set[str] = set()
+        """Tags whose values every rank keeps."""
         self.queued = 0
         """Points that have taken the queue of devices so far."""
 
@@ -119,7 +124,9 @@ class Intake:
 
     # --- numbers ------------------------------------------------------------------------------------
 
-    def log(self, tag: Any, value: Any, step: Any = None, wall: float = -1.0) -> None:
+    def log(
+        self, tag: Any, value: Any, step: Any = None, wall: float = -1.0, rank: str | None = None
+    ) -> None:
         """Record a value that ``Points.put`` refused: a new tag, a value on a device, or an invalid value.
 
         Args:
@@ -127,24 +134,45 @@ class Intake:
             value: The value.
             step: Its step; None for the running one.
             wall: Its time in seconds since the epoch; below 0 for now.
+            rank: "own" if every rank keeps its value.
         """
         begun = self._steady()
+        if rank is not None and not self._keep_own((tag,), rank):
+            return
         if not self.points.gated or self.gates.wanted(step):
             self._try_record(tag, value, step, wall)
         self._cost.charge(begun)
+
+    def _keep_own(self, tags: Iterable[Any], rank: object) -> bool:
+        """Note that every rank keeps the values of tags; return False if that was not asked for."""
+        if rank != OWN:
+            self.refuse("rank", f"rank must be {OWN!r}, got {shown(rank)}", "run.scalar(…, rank='own')")
+            return False
+        self.own_tags.update(tag for tag in tags if isinstance(tag, str))
+        return True
 
     def put(self, tag: Any, value: Any, step: Any, wall: float) -> None:
         """Record one number of a given time, as ``log`` takes it."""
         if not self._put(tag, value, step, wall):
             self.log(tag, value, step, wall)
 
-    def log_many(self, numbers: Mapping[str, Any], step: Any, wall: float | None = None) -> None:
+    def log_many(
+        self,
+        numbers: Mapping[str, Any],
+        step: Any,
+        wall: float | None = None,
+        *,
+        rank: str | None = None,
+        by_user: bool = True,
+    ) -> None:
         """Record several numbers of one step.
 
         Args:
             numbers: Values by tag.
             step: Their step; None for the running one.
             wall: Their time in seconds since the epoch; by default now.
+            rank: "own" if every rank keeps its values.
+            by_user: Whether the user logs them, not a hook or an integration.
         """
         # One reading, by which the encoder knows that they belong together.
         wall = self._wall() if wall is None else wall
@@ -155,13 +183,17 @@ class Intake:
             message = f"scalars() takes a mapping of tags to numbers, got {type(numbers).__name__}"
             self.refuse("tag", message, "run.scalars({'train/loss': loss})")
             return
+        if rank is not None and not self._keep_own(numbers, rank):
+            return
         if not self.points.gated or self.gates.wanted(step):
             for tag, value in items:
                 if not self._put(tag, value, step, wall):
-                    self._try_record(tag, value, step, wall)
+                    self._try_record(tag, value, step, wall, by_user=by_user)
         self._cost.charge(begun, spent)
 
-    def _try_record(self, tag: Any, value: Any, step: Any, wall: float) -> None:
+    def _try_record(self, tag: Any, value: Any, step: Any, wall: float, *, by_user: bool = True) -> None:
+        if by_user and isinstance(tag, str):
+            self.tags_of_user.add(tag)
         try:
             self._record(tag, value, step, wall)
         except MemoryError:
@@ -348,13 +380,13 @@ class Intake:
     def refuse_ended(self) -> None:
         """Tell the user why nothing is recorded any more."""
         if self.forked:
-            found, hint = "this is a forked child, and the run is its parent's", "create a Run in the child"
-            self.refuse("forked", found, hint)
+            reason, hint = "this is a forked child, and the run is its parent's", "create a Run in the child"
+            self.refuse("forked", reason, hint)
         elif self._info.ended:
             self.refuse("closed", "the run is closed", "log before close() or inside the with block")
         else:
-            found, hint = "the run has no thread to write with", "see the earlier warning of this run"
-            self.refuse("thread", found, hint)
+            reason, hint = "the run has no thread to write with", "see the earlier warning of this run"
+            self.refuse("thread", reason, hint)
 
     # --- for the writer's thread --------------------------------------------------------------------
 
@@ -506,7 +538,7 @@ class Gates:
 
     def wanted(self, step: Any) -> bool:
         """Return whether points of a step are recorded; a condition that raises is reported, and records."""
-        gate = next((each for each in reversed(_gates.get()) if each.belongs_to(self)), None)
+        gate = next((gate for gate in reversed(_gates.get()) if gate.belongs_to(self)), None)
         if gate is None:
             return True
         try:
@@ -537,7 +569,7 @@ def decision(
         UsageError: Not exactly one is given, or one that cannot be right.
     """
     given = [condition, every_n_steps, every_secs, probability]
-    if sum(each is not None for each in given) != 1:
+    if sum(rule is not None for rule in given) != 1:
         raise UsageError("record_if() takes one condition", hint=_HINT)
     if every_n_steps is not None:
         return _every_steps(_checked("every_n_steps", every_n_steps, whole=True))

@@ -171,10 +171,10 @@ class Disk:
 
 def _disks() -> dict[str, Any]:
     try:
-        found: dict[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False)
+        counters: dict[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False)
     except NotImplementedError:  # the system counts nothing
         return {}
-    return found
+    return counters
 
 
 class Network:
@@ -240,12 +240,12 @@ def file_integer(path: str) -> int | None:
 
 def file_table(path: str, *, separator: str = " ") -> dict[str, int]:
     """Return a file of lines of a name and a number, as ``memory.stat`` and ``meminfo`` are."""
-    found = {}
+    table = {}
     for line in (file_text(path) or "").splitlines():
         name, _, value = line.partition(separator)
         with suppress(ValueError, IndexError):
-            found[name.strip()] = int(value.split()[0])
-    return found
+            table[name.strip()] = int(value.split()[0])
+    return table
 
 
 def file_names(path: str) -> list[str]:

@@ -50,15 +50,15 @@ def _takes(number: int) -> bool:
 
 def logger_ready(logger: logging.Logger) -> bool:
     """Return whether the streams of a logger take a text without waiting."""
-    found: logging.Logger | None = logger
-    while found is not None:
-        for handler in found.handlers:
+    current: logging.Logger | None = logger
+    while current is not None:
+        for handler in current.handlers:
             # absl's handler has the one that writes as an attribute.
             inner = getattr(handler, "python_handler", handler)
             stream = getattr(inner, "stream", None)
             if stream is not None and not ready(stream):
                 return False
-        found = found.parent if found.propagate else None
+        current = current.parent if current.propagate else None
     return logger.hasHandlers() or ready()
 
 

@@ -75,7 +75,7 @@ def mounts(table: str) -> list[Mount]:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), text)
+    return re.sub(r"\\(\d{3})", lambda escape: chr(int(escape[1], 8)), text)
 
 
 def mount_of(path: str) -> Mount | None:
@@ -115,8 +115,8 @@ def manner_at(path: str) -> Manner:
     if wanted == "always":
         return "pieces"
     mount = mount_of(path)
-    found: Manner = "in place" if mount is None else mount.manner
-    return "synchronized" if found == "pieces" and wanted == "never" else found
+    manner: Manner = "in place" if mount is None else mount.manner
+    return "synchronized" if manner == "pieces" and wanted == "never" else manner
 
 
 def is_synchronized(path: str) -> bool:

@@ -10,6 +10,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from stepscope.errors import RecordError, StepscopeError
+from stepscope.health.coverage import coverage
+from stepscope.health.coverage import outcome as verdict_of
 from stepscope.kernels.points import Points
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.record import exits
@@ -31,12 +33,13 @@ from stepscope.record.event_log import EventLog
 from stepscope.record.info import AttemptInfo, Status, attempt_number
 from stepscope.record.intake import Gates, Intake
 from stepscope.record.problems import Problems, strict, user_site
+from stepscope.record.rank_values import RankValues, unrecorded_beside
 from stepscope.record.roles import Role
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.sink import LogWriter, Sink, no_answer
 from stepscope.record.steps import Hooks, TrainingLoop
 from stepscope.record.summaries.encoder import SummaryEncoder
-from stepscope.record.telemetry import Telemetry, attempt_of
+from stepscope.record.telemetry import Telemetry, attempt_of, folder_of
 from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks
 
@@ -63,6 +66,7 @@ class RunParts:
         cost: The account of the cost of recording.
         summaries: Makes images, histograms and all that is not a number.
         intake: Takes logged values.
+        values: Those that this rank keeps of its own.
         gates: Which of it is recorded.
         log: The event file.
         writer: The thread that writes.
@@ -75,6 +79,7 @@ class RunParts:
     cost: Cost
     summaries: SummaryEncoder
     intake: Intake
+    values: RankValues
     gates: Gates
     log: EventLog
     writer: WriterLoop
@@ -103,7 +108,9 @@ class RunParts:
         self.directory = self.uploader.directory if self.uploader else place
         self.url = self.uploader.url if self.uploader else None
 
-    def describe(self, role: Role, config: object, tags: Sequence[str], total_steps: int | None) -> None:
+    def describe(
+        self, role: Role, config: object, tags: Sequence[str], total_steps: int | None, parent: str | None
+    ) -> None:
         """Collect the facts of this attempt; the arguments are those of ``Run``."""
         self.info = AttemptInfo(
             role=role,
@@ -112,6 +119,7 @@ class RunParts:
             attempt=0,
             total_steps=total_steps,
             started=self._clock.wall(),
+            parent=parent,
         )
 
     def make_intake(self, max_queue_bytes: int, max_summary_bytes: int) -> None:
@@ -136,15 +144,24 @@ class RunParts:
         self.gates = self.intake.gates = Gates(self.points, steps, info, problems, clock)
 
     def make_writer(
-        self, open_files: Callable[[str], LogWriter], watch: RuntimeWatch, flush_secs: float
+        self,
+        open_files: Callable[[str], LogWriter],
+        watch: RuntimeWatch,
+        flush_secs: float,
+        *,
+        every_value: bool,
     ) -> None:
         """Make the parts that the writer's thread runs: the event file, and this rank's own file."""
         steps, info, problems, role = self._steps, self.info, self.problems, self.info.role
         for problem in role.problems:
             problems.tell("role", problem)
         telemetry = None
+        self.values = RankValues(
+            everything=every_value, by_user=self.intake.tags_of_user, asked=self.intake.own_tags
+        )
         if role.telemetry:
-            telemetry = Telemetry(self.directory, role, info.attempt, info.started, steps, problems)
+            place = self.directory, role, info.attempt, info.started
+            telemetry = Telemetry(*place, steps, problems, self.values)
         sink = Sink(self.directory, open_files, problems)
         self.log = EventLog(sink, self.intake, steps, info, self.cost, problems, self._clock)
         if self.uploader is not None:
@@ -200,7 +217,9 @@ class RunParts:
         tally = Tally()
         self.log.listeners.add(tally.take, None)
         self.writer.writer.tally(tally)
-        self.writer.on_end = partial(_show_card, self.info, self.hooks, tally, self.url or self.directory)
+        self.writer.on_end = partial(
+            _show_card, self.info, self.hooks, tally, self.url or self.directory, self.directory
+        )
 
     def start(self, *, handle_sigterm: bool) -> None:
         """Begin to write, and wait a moment until the file is there."""
@@ -246,31 +265,40 @@ class RunParts:
         exits.release(writer)
 
 
-def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str) -> None:
+def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, directory: str) -> None:
     """Print the card of a run that has ended, if this process turned out to be the chief."""
     if not info.role.chief:
         return
     steps = tally.steps
     lasted = max((info.ended or info.started) - info.started, steps.seconds)
-    judges = [hook for hook in hooks.last if hasattr(hook, "findings")]
+    judges = [hook for hook in hooks.last if hasattr(hook, "verdict")]
+    verdicts = [hook.verdict for hook in judges]
     unknown = steps.unknown
+    findings = [finding for verdict in verdicts for finding in verdict.findings]
+    passed = [rule for verdict in verdicts for rule in verdict.passed]
+    covered = coverage(findings, passed, [each for verdict in verdicts for each in verdict.abstained])
     if not judges:
         unknown.append("the health of the training: Run(…, hooks=[HealthHook()])")
+    if not info.role.alone and (lost := unrecorded_beside(folder_of(directory), info.attempt)):
+        unknown.append(lost)
     show(
         Card(
             run=place,
             status=info.status,
             reason=info.reason,
+            stack=info.stack,
             duration_s=lasted,
             steps=steps.steps,
             median_s=steps.median_s,
             slowest_s=steps.slowest_s,
             slowest_step=steps.slowest_step,
             parts_s=steps.parts_of(lasted),
-            findings=by_cost(finding for hook in judges for finding in hook.findings),
+            findings=by_cost(findings),
             best=tally.best(place),
             unknown=unknown,
             command=command_for(place),
+            health=verdict_of(covered, state=info.status) if judges else "",
+            covered=covered if judges else (),
         )
     )
 

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stepscope.errors import HaltError, StepscopeError, UsageError
 from stepscope.kernels.steps import HotCalls, Steps
 from stepscope.record import exits
 from stepscope.record.clock import SYSTEM, Clock, Deadline
-from stepscope.record.config import directory, integer, plain, positive, seconds
+from stepscope.record.config import directory, integer, parent_from, plain, positive, seconds
 from stepscope.record.endings import outcome
-from stepscope.record.info import Rewind, Status
+from stepscope.record.info import CHECKPOINTS, Rewind, Status
 from stepscope.record.intake import Condition, Gate
 from stepscope.record.parts import RunParts, unwritten
 from stepscope.record.protocol import Hook, StepFacts, StopRequest, Take, Wanted
+from stepscope.record.rank_values import Values, check_values
 from stepscope.record.roles import Chief, Role, detect
 from stepscope.record.roles.detect import RuntimeWatch
 from stepscope.record.roles.role import EVALUATOR, check_chief, evaluator_directory
@@ -65,6 +66,8 @@ class Run(HotCalls, SummaryMethods):
             that training never waits for.
         config: The run's configuration: a mapping, dataclass or namespace. Secrets are taken out.
         tags: Labels.
+        parent: The run that this one belongs to, such as the sweep of a trial: a ``Run``, its directory, or
+            its name in the log directory. Lists of runs show the two as a tree.
         hooks: Called at the run's steps, in this order.
         alerts: Rules of your own, as for ``alert``.
         total_steps: How many steps it is meant to take; by default the ``len()`` of the data that ``steps``
@@ -82,6 +85,8 @@ class Run(HotCalls, SummaryMethods):
         chief: Which rank writes: "first", "last", a rank, or a function of the world size that returns one.
             Every rank must be given the same.
         eval_name: An evaluator's own name; it writes into ``eval_<name>`` instead of ``eval``.
+        values: Whose logged values are recorded in a job of several ranks: "chief", or "all": then every
+            rank keeps what it logs in its own file, as with ``scalar(…, rank="own")`` everywhere.
         handle_sigterm: Whether to write everything out when the process is told to end. An earlier handler
             runs next.
         own_file: Whether the run's own facts (state, cost, findings) go into a separate file
@@ -113,6 +118,7 @@ class Run(HotCalls, SummaryMethods):
         *,
         config: object = None,
         tags: Sequence[str] = (),
+        parent: Run | str | os.PathLike[str] | None = None,
         hooks: Iterable[Hook] = (),
         alerts: Iterable[str | Alert] = (),
         total_steps: int | None = None,
@@ -126,6 +132,7 @@ class Run(HotCalls, SummaryMethods):
         role: str | None = None,
         chief: Chief = "first",
         eval_name: str | None = None,
+        values: Values = "chief",
         handle_sigterm: bool = True,
         own_file: bool = True,
         card: bool | None = None,
@@ -138,6 +145,7 @@ class Run(HotCalls, SummaryMethods):
         place = find(environ=os.environ, modules=sys.modules)
         if place.name == EVALUATOR:
             place_given = evaluator_directory(place_given, eval_name)
+        every_value = check_values(values)
         every = positive("flush_every_n_steps", flush_every_n_steps)
         total_given = positive("total_steps", total_steps) is not None
         self.clock, self.examples, self.tokens, self.rewind = _clock, 0, 0, Rewind()
@@ -150,9 +158,9 @@ class Run(HotCalls, SummaryMethods):
         parts = RunParts(self.step_counter, _clock)
         try:
             parts.find_place(place_given, storage_options or {})
-            parts.describe(place, config, tags, total_steps)
+            parts.describe(place, config, tags, total_steps, parent_from(place_given, parent))
             parts.make_intake(*bounds)
-            parts.make_writer(open_files, watch, flush_s)
+            parts.make_writer(open_files, watch, flush_s, every_value=every_value)
             parts.make_loop(weakref.ref(self), every or 0, total_given=total_given)
             parts.make_card(card)
             self.log_dir, self.url, self.cost = parts.directory, parts.url, parts.cost
@@ -165,13 +173,13 @@ class Run(HotCalls, SummaryMethods):
                 parts.hooks,
                 parts.loop,
             )
-            self._summaries, self._uploader = parts.summaries, parts.uploader
+            self._summaries, self._uploader, self._values = parts.summaries, parts.uploader, parts.values
             super().__init__(parts.points, self.step_counter, self._intake.log)
             parts.start(handle_sigterm=handle_sigterm)
             for hook in hooks:
                 self.add_hook(hook)
-            for each in alerts:
-                self.alert(each)
+            for alert in alerts:
+                self.alert(alert)
         except BaseException as error:  # no caller will ever hold this run
             parts.cancel(error)
             raise
@@ -180,17 +188,22 @@ class Run(HotCalls, SummaryMethods):
 
     if TYPE_CHECKING:  # compiled, with wider types: a wrong one is reported, not raised
 
-        def scalar(self, tag: str, value: Any, step: int | None = None) -> None:  # type: ignore[override]
+        def scalar(  # type: ignore[override]
+            self, tag: str, value: Any, step: int | None = None, rank: Literal["own"] | None = None
+        ) -> None:
             """Record one number."""
 
-    def scalars(self, numbers: Mapping[str, Any], step: int | None = None) -> None:
+    def scalars(
+        self, numbers: Mapping[str, Any], step: int | None = None, rank: Literal["own"] | None = None
+    ) -> None:
         """Record several numbers of one step, each as by ``scalar``.
 
         Args:
             numbers: Values by tag.
             step: As for ``scalar``.
+            rank: As for ``scalar``.
         """
-        self._intake.log_many(numbers, step)
+        self._intake.log_many(numbers, step, rank=rank)
 
     def event(
         self,
@@ -251,7 +264,7 @@ class Run(HotCalls, SummaryMethods):
         if background:
             self._intake.record_readings(numbers, step, wall)
         else:
-            self._intake.log_many(numbers, step, wall)
+            self._intake.log_many(numbers, step, wall, by_user=False)
 
     def note_loss(self, loss: float, step: int) -> None:
         """Give the loss of a step to this rank's telemetry only, for an integration.
@@ -264,6 +277,15 @@ class Run(HotCalls, SummaryMethods):
             step: The step that it belongs to.
         """
         self._writer.writer.note_loss(step, loss)
+
+    def rank_facts(self, source: Callable[[], dict[str, Any]]) -> None:
+        """Have facts written to this rank's own file, for a hook.
+
+        Args:
+            source: Returns JSON types by name, some kB together; it is called on the writer's thread, now and
+                then and at the end, and what it returned last counts.
+        """
+        self._writer.writer.rank_facts(source)
 
     def listen(self, take: Take, tags: Wanted = None) -> None:
         """Register a function to be called with every recorded number once its value is known.
@@ -368,7 +390,7 @@ class Run(HotCalls, SummaryMethods):
         Raises:
             ExpressionError: The text is not a condition; it names the column.
         """
-        hook = next((each for each in self.hooks if hasattr(each, "alert")), None)
+        hook = next((hook for hook in self.hooks if hasattr(hook, "alert")), None)
         if hook is None:  # by its name: hooks are built on runs, not runs on hooks
             made = import_module("stepscope.record.hooks.health").HealthHook.of_alerts([when])
             self.add_hook(made)
@@ -456,7 +478,7 @@ class Run(HotCalls, SummaryMethods):
         self.step_counter.stages.group = name
 
     def checkpoint_saved(self, path: str | os.PathLike[str] | None, steps_done: int | None = None) -> None:
-        """Say that a checkpoint was saved, so that a finding can name the last good one.
+        """Say that a checkpoint was saved: a finding names the last good one, and the change log has all.
 
         ``CheckpointHook`` does this for its own.
 
@@ -468,6 +490,8 @@ class Run(HotCalls, SummaryMethods):
         running = counter.running and counter.current is not None
         done = (counter.current if running else counter.next) if steps_done is None else steps_done
         self.rewind.saved(done or 0, path)
+        where = "saved" if path is None else os.fsdecode(os.fspath(path))
+        self.text(CHECKPOINTS, f"{done or 0} steps done: {where}", max((done or 0) - 1, 0))
 
     # --- stopping -----------------------------------------------------------------------------------
 
@@ -689,7 +713,9 @@ class Run(HotCalls, SummaryMethods):
         if self.recording:
             role = self.role
             chief = f"; rank {role.chief_rank} writes what is logged"
-            return "recording" if role.writes else f"recording telemetry only: {role}{chief}"
+            lost = self._values.unrecorded
+            more = f"; {lost:,} values that were logged here are not recorded" if lost else ""
+            return "recording" if role.writes else f"recording telemetry only: {role}{chief}{more}"
         return self._info.status if self._info.ended else "not recording: no thread"
 
     @property

@@ -212,7 +212,7 @@ class SpoolEntry:
         entry = cls(path, facts["url"], options if isinstance(options, dict) else {})
         sent = _read(path / SENT) or {}
         try:
-            entry.files = {name: SentFile.parse(each) for name, each in sent["files"].items()}
+            entry.files = {name: SentFile.parse(sent_file) for name, sent_file in sent["files"].items()}
             pending = sent["pending"]
             entry.pending = pending if isinstance(pending, dict) else None
         except (
@@ -249,8 +249,8 @@ class SpoolEntry:
     def save(self) -> None:
         """Save the list of objects in the store. Raises OSError."""
         files = {
-            name: {"pieces": each.pieces, "whole": each.whole, "stamp": each.stamp}
-            for name, each in self.files.items()
+            name: {"pieces": sent_file.pieces, "whole": sent_file.whole, "stamp": sent_file.stamp}
+            for name, sent_file in self.files.items()
         }
         _replace(self.path / SENT, {"files": files, "pending": self.pending})
 
@@ -286,15 +286,15 @@ def keep_attempt(url: str, number: int) -> None:
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a driver that are not secrets: all that may be written to a disk."""
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name, value in options.items():
         if is_secret(name) or name in ("key", "secret", "token", "connection_string", "account_key"):
             continue
         if isinstance(value, Mapping):
-            found[name] = plain_options(value)
+            plain[name] = plain_options(value)
         elif isinstance(value, str | int | float | bool) or value is None:
-            found[name] = value
-    return found
+            plain[name] = value
+    return plain
 
 
 def _replace(path: Path, content: Any) -> None:
@@ -303,7 +303,7 @@ def _replace(path: Path, content: Any) -> None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

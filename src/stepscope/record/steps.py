@@ -203,9 +203,9 @@ class StepFollower:
 
     def take(self) -> list[tuple[int, float, float | None]]:
         """Return number, seconds and wait of each step that ended since the last call."""
-        found = self._steps.since(self._seen)
+        durations = self._steps.since(self._seen)
         self._seen = self._steps.done
-        return found
+        return durations
 
 
 class TrainingLoop:
@@ -383,6 +383,21 @@ class Stage:
     ) -> None:
         self._stages.held -= 1
         self._stages.mark(self._before.pop())
+
+
+def spend(stages: Stages, number: int, seconds: float) -> None:
+    """Give the last seconds of the running stage to another one.
+
+    Args:
+        stages: Of a step that runs on this thread.
+        number: Of the other stage.
+        seconds: No more than the running stage has lasted.
+    """
+    before = stages.mark(number)
+    if before != number:
+        stages.since -= seconds
+        stages.mark(before)
+        stages.since += seconds
 
 
 class Pause(Stage):

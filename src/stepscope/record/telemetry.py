@@ -12,7 +12,7 @@ import math
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
@@ -22,6 +22,7 @@ from stepscope.events.processes import own_start_ticks, pid_namespace
 from stepscope.events.telemetry import (
     END,
     FACTS,
+    KEEPS,
     LATE,
     ROWS,
     TIMED,
@@ -34,6 +35,7 @@ from stepscope.events.writer import EventWriter
 from stepscope.kernels.steps import Steps
 from stepscope.record.memory import device_bytes, device_names, resident_bytes
 from stepscope.record.problems import Problems
+from stepscope.record.rank_values import RankValues, is_first_to_say
 from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import LogWriter, Sink, append
 from stepscope.record.spool import SpoolRoom
@@ -53,6 +55,8 @@ MAX_WAITING = 100_000
 """Steps that wait while the disk refuses them; beyond it the oldest are dropped and counted."""
 HELD_SECS = 3.0
 """How long a step waits for a device to finish it; after that it is written by the host's clock."""
+ASK_SECS, ASK_RATIO = 10.0, 0.1
+"""Facts of hooks are written again after ten seconds, and then each time the training is a tenth longer."""
 REMEMBERED = 4096
 """Steps that were written and may still get a late value."""
 OWN = ("stepscope/", "speed/", "system/")
@@ -71,11 +75,13 @@ class Telemetry:
         started: When the run began, seconds since the epoch.
         steps: The step that runs.
         problems: Receives the failures to write.
+        values: Those that this rank keeps of its own.
 
     Attributes:
         names: Tags in the order in which they were logged first.
         loss_tag: The series whose values are taken for the loss; None before one was seen.
         tally: Sums up the steps for the run's card; None for none.
+        sources: Give facts of hooks.
         room: Bounds the spool of a run that goes to a store; None if there is none.
     """
 
@@ -87,7 +93,12 @@ class Telemetry:
         started: float,
         steps: Steps,
         problems: Problems,
+        values: RankValues | None = None,
     ) -> None:
+        self.values = values or RankValues(everything=False, by_user=set(), asked=set())
+        self._counted = 0
+        self.sources: list[Callable[[], dict[str, Any]]] = []
+        self._asked_at = self._ask_again_at = math.inf
         self.role, self.attempt, self.started = role, attempt, started
         self.loss_tag: str | None = None
         self.names: Sequence[str] = ()
@@ -102,7 +113,7 @@ class Telemetry:
         self._kinds: dict[str, str] = {}
         self._noted: deque[tuple[int, float, float]] = deque(maxlen=MAX_WAITING)
         self._horizon: tuple[bool, int | None] = (False, None)
-        self._stages = 0
+        self._stages = self._rests_after = 0
         self._group: str | None = None
         self._flushed_at = -math.inf
         self._news = self._ended = self._begun = False
@@ -141,6 +152,19 @@ class Telemetry:
                 fill(row, value, wall)
         if kind in ("loss", "other"):
             self._count_nonfinite(steps, values, walls)
+            self._keep(tag, steps, values, walls)
+
+    def _keep(self, tag: str, *columns: NDArray[Any]) -> None:
+        """Keep values of this rank's own; say once in a job that values of ranks are not recorded."""
+        before, own = self.values.unrecorded, self.values
+        own.take(self.role, tag, *columns)
+        if own.unrecorded and not before and is_first_to_say(self.role):
+            self._problems.post_warning(
+                f"values that {self.role.label} logs are not recorded, {tag!r} first: "
+                f"rank {self.role.chief_rank} writes what is logged; {KEEPS}"
+            )
+        if own.unrecorded >= 2 * self._counted and own.unrecorded:  # often at first, and then less
+            self._counted, self._news = own.unrecorded, True
 
     def note_loss(self, step: int, value: float, wall: float) -> None:
         """Take the loss of a step that is not recorded here; from any thread."""
@@ -194,8 +218,21 @@ class Telemetry:
 
     def turn(self, now: float) -> None:
         """Write the rows that are due."""
-        if now - self._flushed_at >= FLUSH_SECS and (self._rows or self._news or self._sink.buffered_bytes):
+        self._ask(now)
+        if now - self._flushed_at >= FLUSH_SECS and (
+            self._rows or self._news or self.values.size or self._sink.buffered_bytes
+        ):
             self.flush(now)
+
+    def _ask(self, now: float) -> None:
+        """Write the facts of hooks again: after some seconds, and then ever more rarely."""
+        if not self.sources:
+            return
+        if self._asked_at == math.inf:
+            self._asked_at, self._ask_again_at = now, now + ASK_SECS
+        elif now >= self._ask_again_at:
+            self._news = True
+            self._ask_again_at = now + max(ASK_SECS, ASK_RATIO * (now - self._asked_at))
 
     def flush(self, now: float, *, sync: bool = False) -> bool:
         """Hand every step that has ended to the operating system; False if that failed."""
@@ -213,11 +250,13 @@ class Telemetry:
             self._add_facts(file)
             self._news = False
             if self._sink.fresh:
+                self.values.renamed()
                 self._sink.begun(file)
         self._encode(file, now)
         done = self._sink.flush(now, sync=sync)
         while not done and self._sink.moved and (file := self._sink.writer(now)) is not None:
             self._add_facts(file)
+            self.values.renamed()
             self._sink.begun(file)
             done = self._sink.flush(now, sync=sync)
         return done
@@ -236,8 +275,10 @@ class Telemetry:
         stages = self._steps.stages
         if stages is None:
             return
-        if (len(stages.order), stages.group) != (self._stages, self._group):
-            self._stages, self._group, self._news = len(stages.order), stages.group, True
+        rested = stages.rested_s
+        known = len(stages.order), stages.group, rested.index(max(rested))
+        if known != (self._stages, self._group, self._rests_after):
+            (self._stages, self._group, self._rests_after), self._news = known, True
         if not self._stages:
             stages.take()
             return
@@ -266,6 +307,8 @@ class Telemetry:
         self._take_stages()
         if file is not None:
             self._encode(file, now)
+            if self.values.unrecorded > self._counted or self.sources:
+                self._add_facts(file)
             file.put([frame(encoded_facts(END, status=status, reason=reason, ended=wall))])
         return self.flush(now)
 
@@ -295,7 +338,7 @@ class Telemetry:
     @property
     def unwritten(self) -> int:
         """Steps that are not in the file."""
-        return len(self._rows) + self._sink.unflushed
+        return len(self._rows) + self.values.size + self._sink.unflushed
 
     def _add_facts(self, file: LogWriter) -> None:
         role = self.role
@@ -320,19 +363,26 @@ class Telemetry:
             loss=self.loss_tag,
             devices=device_names(),
             **self._stage_facts(),
+            **self.values.facts(),
+            **{name: value for source in self.sources for name, value in source().items()},
         )
         file.put([frame(facts)])
 
     def _stage_facts(self) -> dict[str, Any]:
-        """Name the stages by number, their numbers in the order in which they run, and the rank's group."""
+        """Name the stages by number, their order, the rest's time by the stage before it, and the group."""
         stages = self._steps.stages
         group = {} if self._group is None else {"group": self._group}
         if stages is None or not self._stages:
             return group
-        return {"stages": stages.names[1:], "stage_order": stages.order[: self._stages], **group}
+        order = stages.order[: self._stages]
+        rest = {"rested_s": stages.rested_s, "stages_s": stages.took_s}
+        return {"stages": stages.names[1:], "stage_order": order, **rest, **group}
 
     def _encode(self, file: LogWriter, now: float) -> None:
         """Make records of the steps that have ended, and of values that came after their step was written."""
+        for event, count in self.values.events():
+            file.put([frame(event)])
+            self._sink.unflushed += count
         rows, late = self._due(now)
         if not rows and not late:
             return
@@ -383,17 +433,18 @@ class Telemetry:
 
     def _bound(self) -> None:
         """Drop the oldest steps if too many wait for the disk."""
-        surplus = len(self._rows) - MAX_WAITING
-        if surplus > 0:
-            for step in list(itertools.islice(self._rows, surplus)):
-                del self._rows[step]
+        surplus = max(len(self._rows) - MAX_WAITING, 0)
+        for step in list(itertools.islice(self._rows, surplus)):
+            del self._rows[step]
+        values = self.values.drop(self.values.size - MAX_WAITING)
+        if surplus or values:
+            lost = f"{surplus} steps and {values} values" if values else f"{surplus} steps"
             error = RecordError(
-                f"{surplus} steps of this rank's telemetry were dropped: the disk or the "
-                "spool's bound refuses them",
+                f"{lost} of this rank's telemetry were dropped: the disk or the spool's bound refuses them",
                 hint="free space, make the directory writable, or restore the connection to the store",
                 path=self._sink.directory,
             )
-            self._problems.post("overflow", error, points=surplus)
+            self._problems.post("overflow", error, points=surplus + values)
 
 
 def _fill_time(row: TelemetryRow, value: float, wall: float) -> None:
@@ -436,8 +487,8 @@ def attempt_of(log_dir: str, role: Role, elsewhere: Sequence[str] = ()) -> int:
         here = os.listdir(folder_of(log_dir))  # noqa: PTH208  names only
     except OSError:
         here = []
-    found = [layout.parse_name(name) for name in (*here, *elsewhere)]
-    names = [name for name in found if name is not None]
+    parsed = [layout.parse_name(name) for name in (*here, *elsewhere)]
+    names = [name for name in parsed if name is not None]
     newest = max((name.attempt for name in names), default=0)
     ours = file_name(role, 0)
     peers = [name for name in names if name.attempt == newest]

@@ -181,15 +181,15 @@ class Transfer:
                 file.seek(start)
                 data = head + file.read(end - start)
             self._put(piece_name(name, start, end), data)
-        for each in drop:
-            if each != (start, end) or operation["whole"]:
-                self._delete(piece_name(name, *each))
+        for part in drop:
+            if part != (start, end) or operation["whole"]:
+                self._delete(piece_name(name, *part))
         sent = self._sent(name)
-        kept = [piece for piece in sent.pieces if piece not in drop]
+        remaining = [piece for piece in sent.pieces if piece not in drop]
         if operation["whole"]:
-            sent.whole, sent.pieces = end, kept
+            sent.whole, sent.pieces = end, remaining
         else:
-            sent.pieces = sorted({*kept, (start, end)})
+            sent.pieces = sorted({*remaining, (start, end)})
         entry.pending = None
         entry.save()
 
@@ -233,10 +233,10 @@ class Transfer:
     def _check(self, name: str, size: int) -> None:
         """Make sure that an object is complete before anything that it replaces is deleted."""
         self._system.invalidate_cache()
-        found = self._system.info(self._path(name)).get("size")
+        stored = self._system.info(self._path(name)).get("size")
         self._count(0)
-        if found != size:
-            raise OSError(f"the store holds {found} bytes of {name}, and {size} were sent")
+        if stored != size:
+            raise OSError(f"the store holds {stored} bytes of {name}, and {size} were sent")
 
     def _delete(self, name: str) -> None:
         with suppress(FileNotFoundError):  # it was deleted before a crash

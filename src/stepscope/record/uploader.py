@@ -347,7 +347,7 @@ def _begins(name: str) -> bool:
 def _names(system: Any, folder: str) -> list[str]:
     try:
         system.invalidate_cache()
-        return [Path(each).name for each in system.ls(folder, detail=False)]
+        return [Path(entry).name for entry in system.ls(folder, detail=False)]
     except FileNotFoundError:
         return []
 

@@ -218,8 +218,8 @@ def _whole(number: float) -> int:
     return int(number)
 
 
-def _no_step(found: str) -> RefusalError:
-    return RefusalError("step", f"a step must be an integer, got {found}", _STEP_HINT)
+def _no_step(got: str) -> RefusalError:
+    return RefusalError("step", f"a step must be an integer, got {got}", _STEP_HINT)
 
 
 # --- values on devices ------------------------------------------------------------------------------
@@ -268,13 +268,13 @@ class DevicePoints:
 
     def ready(self) -> list[Point]:
         """Release the points whose devices have finished, with their values read."""
-        found: list[Point] = []
+        points_: list[Point] = []
         for tag, points in list(self._points.items()):
-            while points and self._read_first(points, found):
+            while points and self._read_first(points, points_):
                 points.popleft()
             if not points:
                 del self._points[tag]
-        return found
+        return points_
 
     def put_back(self, points: list[Point]) -> None:
         """Take points again that ``ready`` gave."""
@@ -287,17 +287,17 @@ class DevicePoints:
         self._points.clear()
         return points
 
-    def _read_first(self, points: deque[Point], found: list[Point]) -> bool:
+    def _read_first(self, points: deque[Point], ready: list[Point]) -> bool:
         """Read a tag's first point; return True once it is dealt with, even if it was lost."""
         tag, value, step, wall = points[0]
         if isinstance(value, float):
-            found.append(points[0])
+            ready.append(points[0])
             return True
         try:
             if not value.ready():
                 return False
             number = value.read()
-            found.append((tag, number, getattr(value, "step", step), wall))
+            ready.append((tag, number, getattr(value, "step", step), wall))
         except BaseException as error:  # noqa: BLE001  whatever a framework raises must not end the thread
             pass_on(error)
             self._lost(points[0], error)

@@ -108,9 +108,9 @@ def _user_code(frame: FrameType | None) -> FrameType | None:
 
     Waiting for a lock or a disk is code of the standard library, and nobody's function.
     """
-    found = None
+    code = None
     while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
         if str(frame.f_globals.get("__name__")).partition(".")[0] not in sys.stdlib_module_names:
-            found = frame
+            code = frame
         frame = frame.f_back
-    return found
+    return code

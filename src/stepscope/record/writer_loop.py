@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import RecordError
 from stepscope.kernels.steps import Steps
@@ -25,6 +25,7 @@ from stepscope.record.intake import Intake
 from stepscope.record.problems import Problems
 from stepscope.record.roles.detect import RuntimeWatch, new_chief
 from stepscope.record.telemetry import Telemetry, attempt_of
+from stepscope.record.waits import ProcessorWaits
 
 if TYPE_CHECKING:
     from stepscope.record.card import Tally
@@ -109,6 +110,7 @@ class WriterTasks:
     ) -> None:
         self._log, self._intake, self._steps, self._info = log, intake, steps, info
         self._cost, self._problems, self.clock = cost, problems, clock
+        self._waits = ProcessorWaits()
         self.flush_secs, self._flushed_at = flush_secs, clock.steady()
         self._find_attempt, self._uploader = find_attempt, uploader
         self._telemetry, self._watch = telemetry, watch
@@ -130,6 +132,11 @@ class WriterTasks:
         """Give the loss of a step to this rank's own file alone; from any thread."""
         if self._telemetry is not None:
             self._telemetry.note_loss(step, value, self.clock.wall())
+
+    def rank_facts(self, source: Callable[[], dict[str, Any]]) -> None:
+        """Have facts of a hook written to this rank's own file."""
+        if self._telemetry is not None:
+            self._telemetry.sources.append(source)
 
     def tally(self, tally: Tally) -> None:
         """Have the steps summed up for the card of the run."""
@@ -188,6 +195,8 @@ class WriterTasks:
         self._write_waiting(now)
         if self._cost.due(now):
             self._log.write_cost(now)
+        if self._log.writes and not self._log.is_stuck and (waits := self._waits.read(now)):
+            self._intake.record_readings(waits)
         if self._info.changed:
             self._log.write_info(now)
         sink = self._log.sink
@@ -484,12 +493,16 @@ class WriterLoop:
             self.writer.amend()
 
     def ask_to_end(self, status: Status, reason: str | None, deadline: Deadline) -> None:
-        """Have everything written and the thread ended, without waiting: for an object's destructor."""
+        """Have everything written and the thread ended, for an object's destructor: it waits shortly.
+
+        Whoever waits for the function that held the run may end the process once it is left, as Ray does to
+        its workers, without a signal and without the interpreter's end.
+        """
         if self.uploader is not None:
             self.uploader.ask_no_longer(deadline)
         if self._intake.taking:
             self.close_books(status, reason)
-            self.requests.put(FlushRequest(deadline.at, last=True))
+            self._ask(FlushRequest(deadline.at, last=True), min(GRACE_SECS, deadline.left()))
 
     def interrupt(self, reason: str, deadline: Deadline) -> None:
         """Mark the run stopped and write everything, as the process may end at any moment.
@@ -533,10 +546,12 @@ class WriterLoop:
         self._info.end(status, reason, self.clock.wall())
 
     def _ask(self, request: FlushRequest, timeout: float) -> bool | None:
-        """Put a request and wait for its answer; None if none comes."""
-        if not self.alive or self._thread is threading.current_thread():
+        """Put a request and wait for its answer; None if none comes, as to the thread that would give it."""
+        if not self.alive:
             return None
         self.requests.put(request)
+        if self._thread is threading.current_thread():
+            return None
         try:
             return request.reply.get(timeout=timeout)
         except Empty:
@@ -585,12 +600,12 @@ class WriterLoop:
 
     def next_requests(self) -> list[FlushRequest]:
         """Wait for the next turn; return the requests that came meanwhile."""
-        found: list[FlushRequest] = []
+        requests: list[FlushRequest] = []
         try:
             request = self.requests.get(timeout=min(TURN_SECS, self.writer.flush_secs / 2))
             while True:
                 if request is not None:
-                    found.append(request)
+                    requests.append(request)
                 request = self.requests.get_nowait()
         except Empty:
-            return found
+            return requests

@@ -850,6 +850,23 @@ def test_stacks_of_the_captured_steps_lie_beside_the_profile(tmp_path, fake):
     assert [number for number, *_ in told["steps"]] == [5, 6]
 
 
+def test_what_a_recorder_sets_is_no_setting_of_the_program(tmp_path, fake):
+    class Recorder(fake.Backend):
+        def start(self, wanted):
+            super().start(wanted)
+            self.before = sys.getprofile()
+            sys.setprofile(lambda frame, event, argument: None)
+
+        def stop(self):
+            sys.setprofile(self.before)
+            return super().stop()
+
+    train(tmp_path, hook_of(Recorder(), num_steps=2))
+    (pointer,) = fake.pointers(tmp_path)
+    told = json.loads(gzip.decompress((tmp_path / f"{pointer['path']}.stacks").read_bytes()))
+    assert told["settings"]["python.profile"] == ""
+
+
 def test_no_stacks_are_sampled_where_none_are_wanted(tmp_path, fake):
     train(tmp_path, hook_of(fake.Backend(), sample_stacks=False))
     assert len(list(tmp_path.rglob("*.profile.json"))) == 1

@@ -105,6 +105,29 @@ def test_a_thread_is_sampled_until_it_is_stopped(tmp_path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["profile.stacks"]
 
 
+def test_the_last_wait_for_a_processor_is_counted(tmp_path) -> None:
+    """The kernel counts a wait when it is over, which may be after the last look at the thread."""
+
+    class Account:
+        queued_ns = 0
+
+        def runnable_ns(self) -> int:
+            return self.queued_ns
+
+        def close(self) -> None:
+            pass
+
+    sampler = StackSampler()
+    sampler._interval_s = 60
+    sampler.start()
+    account = sampler._spent = Account()  # type: ignore[assignment]
+    account.queued_ns = 8_000_000
+    sampler.stop()
+    sampler.save(tmp_path / "profile.stacks")
+    with gzip.open(tmp_path / "profile.stacks") as file:
+        assert json.load(file)["queued_ns"][-1] == 8_000_000
+
+
 def test_a_thread_that_has_ended_is_sampled_no_more() -> None:
     sampler = StackSampler()
     started = threading.Thread(target=sampler.start)

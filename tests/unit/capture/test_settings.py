@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from stepscope.capture.settings import settings
+from stepscope.capture.settings import setters, settings
 
 
 @pytest.mark.parametrize("on", [False, True])
@@ -35,3 +35,28 @@ def test_nothing_is_imported_for_it_and_what_has_gone_is_unknown(monkeypatch) ->
     for name in ("torch", "jax", "tensorflow"):
         monkeypatch.setitem(sys.modules, name, object() if name == "jax" else None)
     assert {name.partition(".")[0] for name in settings()} == {"python", "processors"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"torch.detect_anomaly": True}, "(4): train"),
+        ({"torch.detect_anomaly": False}, None),
+        ({"jax_enable_x64": True}, "(1): <module>"),
+        ({"torch.num_threads": 16, "processors": 2}, "(5): train"),
+    ],
+)
+def test_the_line_that_changed_a_setting(tmp_path, settings, said) -> None:
+    """Neither a comment nor a file that has gone tells; what is as usual has no line."""
+    source = (
+        "jax.config.update('jax_enable_x64', True)\n"
+        "def train(loader):\n"
+        "    # detect_anomaly finds nan\n"
+        "    torch.autograd.set_detect_anomaly(True)\n"
+        "    torch.set_num_threads(16)\n"
+    )
+    file = tmp_path / "train.py"
+    file.write_text(source)
+    assert setters(settings, [str(tmp_path / "gone.py"), str(file)]) == (
+        {next(iter(settings)): f"{file}{said}"} if said else {}
+    )

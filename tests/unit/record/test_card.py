@@ -75,7 +75,7 @@ def test_who_prints_it(tmp_path, terminal, monkeypatch, options, environ, is_one
     if environ:
         monkeypatch.setenv(OWNER, environ)
     train(tmp_path / "a", **options)
-    assert bool(stream.getvalue()) == printed
+    assert ("state" in stream.getvalue()) == printed
 
 
 def test_the_state_is_that_of_the_run(tmp_path, terminal):
@@ -153,6 +153,20 @@ def test_what_is_best(tmp_path):
     take("eval/accuracy", 0.5)
     take("learning_rate", 1, 2)
     assert tally.best(str(tmp_path)) == [Best("eval/accuracy", 0.7, 2), Best("train/loss", 1.0, 1)]
+
+
+def test_lines_of_the_program_that_take_the_time():
+    places = {"a.py:1": 5.0, "a.py:2": 1.5, "a.py:3": 1.2, "a.py:4": 0.5}
+
+    def rows(places):
+        card = Card("a", "finished", None, 10.0, 1, 1.0, 1.0, 0, {"data": 10.0}, [], [], [], "x", places)
+        lines = card.lines()
+        begin = next((at for at, line in enumerate(lines) if line.startswith("lines")), len(lines))
+        return [" ".join(line.split()) for line in lines[begin:-1]]
+
+    assert rows(places) == ["lines 50.0 % a.py:1", "15.0 % a.py:2"]
+    assert rows({"a.py:4": 0.5}) == []
+    assert rows({}) == []
 
 
 def test_a_long_card_is_cut():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from support.records import decoded
 
+import stepscope as ss
+from stepscope import store
 from stepscope.errors import RecordError
 from stepscope.events import EventWriter
 from stepscope.record import endings, writer_loop
@@ -179,3 +182,71 @@ def test_an_object_that_its_function_or_its_name_held_knows_it():
     except ValueError:
         returns()
     assert said == [False] * 4
+
+
+class _Odd(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def _raised(error, cause=None):
+    try:
+        raise error from cause
+    except BaseException as caught:  # noqa: BLE001  each kind is a case
+        return caught
+
+
+def _deep(left):
+    if left:
+        _deep(left - 1)
+    {"password": "hunter2"}.pop("passwor")
+
+
+@pytest.mark.parametrize(
+    ("error", "within", "without"),
+    [
+        (lambda: _raised(ValueError("diverged")), ["in _raised", "ValueError: diverged"], []),
+        (
+            lambda: _raised(RuntimeError("no data"), _raised(OSError("gone"))),
+            ["OSError: gone", "direct cause", "no data"],
+            [],
+        ),
+        (lambda: _raised(ValueError("x" * 10**6)), ["in _raised", "x …"], ["x" * 2000]),
+        (lambda: _raised(_Odd()), ["in _raised"], []),
+        (lambda: _raised(SystemExit(3)), ["in _raised", "SystemExit: 3"], []),
+        (lambda: _recursed(), ["in _deep", "KeyError"], ["hunter2"]),
+        (lambda: _raised(ValueError("token sk-ant-api03-" + "a" * 40)), ["ValueError"], ["a" * 40]),
+    ],
+)
+def test_the_stack_of_a_failure_is_kept(error, within, without):
+    status, reason = endings.outcome(error())
+    assert status == "failed"
+    assert all(text in reason.stack for text in within), reason.stack
+    assert not any(text in reason.stack for text in without), reason.stack
+    assert len(reason.stack) <= endings.MAX_STACK
+
+
+def _recursed():
+    try:
+        _deep(300)
+    except KeyError as error:
+        return error
+
+
+@pytest.mark.parametrize("error", [None, ValueError("never raised"), KeyboardInterrupt(), SystemExit(0)])
+def test_what_was_not_raised_has_no_stack(error):
+    assert getattr(endings.outcome(error)[1], "stack", "") == ""
+
+
+def test_a_run_records_the_stack_that_its_readers_show(tmp_path):
+    with suppress(ValueError), Run(tmp_path / "logs" / "a") as run:
+        run.scalar("loss", 1.0, 0)
+        raise ValueError("diverged")
+    with Run(tmp_path / "logs" / "b") as run:
+        run.scalar("loss", 1.0, 0)
+    log = store.open(tmp_path / "logs")
+    assert 'raise ValueError("diverged")' in log.run("a").info.stack
+    assert log.run("b").info.stack == ""
+    [quote] = ss.ask("run", tmp_path / "logs", run="a").quotes
+    assert quote.text == log.run("a").info.stack
+    assert ss.ask("run", tmp_path / "logs", run="b").quotes == ()

@@ -8,12 +8,12 @@ import io
 import json
 import logging
 import sys
-import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
+from support.servers import serving
 
 import stepscope as ss
 from stepscope.errors import UsageError
@@ -41,15 +41,10 @@ class Service(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    server.seen, server.code = [], 200
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    server.address_text = f"json://user:{SECRET}@127.0.0.1:{server.server_port}/hook"
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Service) as server:
+        server.seen, server.code = [], 200
+        server.address_text = f"json://user:{SECRET}@127.0.0.1:{server.server_port}/hook"
+        yield server
 
 
 class Time:

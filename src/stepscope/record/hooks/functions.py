@@ -11,13 +11,13 @@ from stepscope.events.messages import Event, SessionLog, SessionStatus, Tensor, 
 from stepscope.kernels.steps import Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
+from stepscope.record.info import CHECKPOINTS
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
 
-TAG = "checkpoint/saved"
 SAVE_TIME = "checkpoint/save_time_s"
 
 
@@ -105,10 +105,10 @@ class CheckpointHook(Hook):
         self._write(step, f"{done} steps done: {where or 'saved'} in {seconds:.3g} s", where)
 
     def _write(self, step: int, text: str, path: str | None) -> None:
-        self._run.event(lambda: [text_value(TAG, text)], step, nbytes=len(text), tag=TAG)
+        self._run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
         if path is not None:
             log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
-            self._run.event(lambda: Event(session_log=log), step, tag=TAG)
+            self._run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
 
 
 def text_value(tag: str, text: str) -> Value:

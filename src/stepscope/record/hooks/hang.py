@@ -67,7 +67,7 @@ class HangHook(Hook):
             self._thread.join(min(deadline.left(), 1.0))
 
     def _watch(self, steps: Any, folder: Path, run: Run) -> None:
-        done, since, written, told = steps.done, run.clock.steady(), None, 0.0
+        done, since, written, written_s = steps.done, run.clock.steady(), None, 0.0
         while not self._over.wait(self.timeout_s / LOOKS):
             now = run.clock.steady()
             if steps.done != done:
@@ -75,8 +75,8 @@ class HangHook(Hook):
                 if written is not None:
                     written.unlink(missing_ok=True)
                     written = None
-            elif done and now - (since if written is None else told) >= self.timeout_s:
-                told = now  # and again later: others may have gone on since
+            elif done and now - (since if written is None else written_s) >= self.timeout_s:
+                written_s = now  # and again later: others may have gone on since
                 try:
                     written = self._tell(steps, folder, run, now - since)
                 except Exception as error:  # noqa: BLE001  a full disk, a foreign frame: training goes on
@@ -126,16 +126,16 @@ def stacks(trains: int) -> list[dict[str, Any]]:
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
-    found = []
+    threads = []
     for ident, calls in frames.stacks(most=MOST_FRAMES)[1].items():
         if ident == own:
             continue
-        told = [
+        lines = [
             {"file": code.co_filename, "line": frames.line_of(code, instruction), "function": code.co_name}
             for code, instruction in reversed(calls)
         ]
-        found.append({"name": names.get(ident, str(ident)), "trains": ident == trains, "frames": told})
-    return sorted(found, key=lambda thread: not thread["trains"])
+        threads.append({"name": names.get(ident, str(ident)), "trains": ident == trains, "frames": lines})
+    return sorted(threads, key=lambda thread: not thread["trains"])
 
 
 def flight_recorder() -> bytes:

@@ -242,8 +242,8 @@ class HealthHook(Hook):
         self._tell(run)
 
     def _tell(self, run: Run) -> None:
-        for found in self._monitor.news():
-            finding = self._located(run, found)
+        for finding_ in self._monitor.news():
+            finding = self._located(run, finding_)
             write(run, finding)
             name = finding.rule, finding.number
             if not finding.is_open or name in self._acted:
@@ -274,7 +274,7 @@ class HealthHook(Hook):
                 steps = range(max(finding.step - LOOK_BACK, finding.first_step), finding.step + 1)
             batches = run.rewind.batches(steps) if ours else ()
             first_bad = finding.first_step if finding.rule in SPIKES else finding.step
-            saves = any(isinstance(each, CheckpointHook) for each in run.hooks)
+            saves = any(isinstance(hook, CheckpointHook) for hook in run.hooks)
             recipe = run.rewind.recipe(first_bad, saves=saves)
             self._own[finding.rule, finding.number] = batches, recipe
         return self._with_own(finding)

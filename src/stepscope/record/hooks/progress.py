@@ -306,19 +306,19 @@ class StepCounterHook(Hook):
 
     def _readings(self, elapsed: float) -> dict[str, float]:
         rate = self._steps / elapsed
-        found = {STEPS_RATE: rate}
+        values = {STEPS_RATE: rate}
         if self._tensorflow_tag:
-            found[TENSORFLOW_RATE] = rate
+            values[TENSORFLOW_RATE] = rate
         totals = (self._run.examples, self._run.tokens)
         for tag, total, before in zip((EXAMPLES_RATE, TOKENS_RATE), totals, self._counted, strict=True):
             if total:  # what nobody counted is not 0
-                found[tag] = (total - before) / elapsed
+                values[tag] = (total - before) / elapsed
         times = sorted(self._times)
-        found |= {tag: 1e3 * percentile(times, percent) for percent, tag in PERCENTILES.items()}
-        found[STEP_TIME_MAX] = 1e3 * self._longest
+        values |= {tag: 1e3 * percentile(times, percent) for percent, tag in PERCENTILES.items()}
+        values[STEP_TIME_MAX] = 1e3 * self._longest
         if self._waited is not None and self._seconds > 0:
-            found[DATA_WAIT_RATIO] = self._waited / self._seconds
-        return found
+            values[DATA_WAIT_RATIO] = self._waited / self._seconds
+        return values
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

@@ -35,8 +35,8 @@ class StopAtStepHook(Hook):
 
     def __init__(self, last_step: int | None = None, *, num_steps: int | None = None) -> None:
         if (last_step is None) == (num_steps is None):
-            found = "both" if num_steps is not None else "neither"
-            raise UsageError(f"give either last_step or num_steps, got {found}", hint="last_step=10_000")
+            given = "both" if num_steps is not None else "neither"
+            raise UsageError(f"give either last_step or num_steps, got {given}", hint="last_step=10_000")
         self._last = positive("last_step", last_step) or 0
         self._steps = positive("num_steps", num_steps)
         self._rest: Rest = Rest()
@@ -136,8 +136,8 @@ class EarlyStoppingHook(Hook):
         if not isinstance(metric, str) or not metric:
             raise UsageError(f"metric must be a tag, got {shown(metric)}", hint="metric='eval/loss'")
         if (patience is None) == (patience_steps is None):
-            found = "both" if patience is not None else "neither"
-            raise UsageError(f"give either patience or patience_steps, got {found}", hint="patience=5")
+            given = "both" if patience is not None else "neither"
+            raise UsageError(f"give either patience or patience_steps, got {given}", hint="patience=5")
         if mode not in ("min", "max"):
             raise UsageError(
                 f"mode must be 'min' or 'max', got {shown(mode)}", hint="mode='max' for accuracy"
@@ -257,15 +257,15 @@ class NanHook(Hook):
         at = int(finite.argmin())
         self._act(f"{tag} is {_spoken(float(values[at]))} at step {int(steps[at])}")
 
-    def _act(self, found: str) -> None:
+    def _act(self, value: str) -> None:
         run = self._run
         if self._action == "warn":
-            error = DivergedError(found, hint=_HINT, path=run.log_dir)
+            error = DivergedError(value, hint=_HINT, path=run.log_dir)
             run.warn(str(error), later=True)
         elif self._action == "stop":
-            run.request_stop(found, alone=True)
+            run.request_stop(value, alone=True)
         else:
-            run.request_stop(found, error=DivergedError(found, hint=_HINT, path=run.log_dir))
+            run.request_stop(value, error=DivergedError(value, hint=_HINT, path=run.log_dir))
 
 
 def losses_of(log_dir: str) -> Callable[[str], bool]:

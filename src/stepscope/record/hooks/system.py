@@ -86,10 +86,10 @@ def watch(
     run = reference()
     if run is None:
         return
-    found, names = sources(directory, all_gpus=all_gpus)
+    readers, names = sources(directory, all_gpus=all_gpus)
     if names:
         describe(run, names)
-    sampler, now = Sampler(found), run.clock.steady()
+    sampler, now = Sampler(readers), run.clock.steady()
     sampler.sample(run)
     last = False
     while not last:
@@ -129,15 +129,22 @@ def sources(directory: str, *, all_gpus: bool = False) -> tuple[list[ReadingSour
     def cpus() -> float:
         return min(_cpus(), (container and container.cpus) or float("inf"))
 
-    found: list[ReadingSource] = [Process(cpus), Children(), Cpu(), HostMemory(), Disk(directory), Network()]
+    sources_: list[ReadingSource] = [
+        Process(cpus),
+        Children(),
+        Cpu(),
+        HostMemory(),
+        Disk(directory),
+        Network(),
+    ]
     if container is not None:
-        found.append(container)
+        sources_.append(container)
     names: dict[str, str] = {}
     for gpus in (nvidia(every=all_gpus), amd(every=all_gpus)):
         if gpus is not None:
-            found.append(gpus)
+            sources_.append(gpus)
             names |= gpus.names()
-    return found, names
+    return sources_, names
 
 
 def _cpus() -> float:
@@ -160,7 +167,7 @@ class Sampler:
 
     def sample(self, run: Run) -> None:
         """Read every source and record its readings."""
-        kept: list[tuple[ReadingSource, int]] = []
+        working: list[tuple[ReadingSource, int]] = []
         for source, failures in self._sources:
             try:
                 run.record(source.read(run.clock.steady()), background=True)
@@ -172,8 +179,8 @@ class Sampler:
                     continue
             else:
                 failures = 0
-            kept.append((source, failures))
-        self._sources = kept
+            working.append((source, failures))
+        self._sources = working
 
 
 def give_up(run: Run, source: ReadingSource, error: BaseException) -> None:

@@ -41,9 +41,9 @@ class Timer:
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         if (every_n_steps is None) == (every_secs is None):
-            found = "both" if every_secs is not None else "neither"
+            given = "both" if every_secs is not None else "neither"
             raise UsageError(
-                f"give either every_n_steps or every_secs, got {found}", hint=f"every_n_steps={EVERY_STEPS}"
+                f"give either every_n_steps or every_secs, got {given}", hint=f"every_n_steps={EVERY_STEPS}"
             )
         self.every_n_steps = positive("every_n_steps", every_n_steps)
         self.every_secs = None if every_secs is None else seconds("every_secs", every_secs)

@@ -85,7 +85,7 @@ def detect(
         node=best.node,
         restarts=restarts_of(environ),
         evidence=best.evidence + unknown,
-        overruled=tuple(str(each) for each in others[1:] if not agree(best, each)),
+        overruled=tuple(str(claim) for claim in others[1:] if not agree(best, claim)),
         problems=tuple(reader.problems) + quarrels,
         settled=rank is not None or running is not None,
     )
@@ -134,14 +134,14 @@ def filled(best: Claim, others: list[Claim]) -> Claim:
 
 def contradictions(best: Claim, others: list[Claim]) -> tuple[RoleError, ...]:
     """Return the contradictions between launchers, as from a variable left behind in a shell."""
-    found = [other for other in others if not other.outer and not agree(best, other)]
-    found = [other for other in found if not (nested(best, other) or nested(other, best))]
+    contrary = [other for other in others if not other.outer and not agree(best, other)]
+    contrary = [other for other in contrary if not (nested(best, other) or nested(other, best))]
     return tuple(
         RoleError(
             f"{best} contradicts {other}; the first is believed",
             hint="unset the variables of the launcher that is not used, or pass rank= and world_size= to Run",
         )
-        for other in found
+        for other in contrary
     )
 
 
@@ -182,11 +182,11 @@ class RuntimeWatch:
             return None
         self._settled = True
         try:
-            found = self._again()
+            role = self._again()
         except UsageError:  # the arguments do not fit what the runtime says; they were believed before
             return None
-        before, self.role = self.role, found
-        return None if found.same_place(before) else found
+        before, self.role = self.role, role
+        return None if role.same_place(before) else role
 
 
 def lost_chief(role: Role, points: int) -> RoleError:
@@ -219,8 +219,8 @@ def runtime_claim(modules: Modules) -> Claim | None:
     Args:
         modules: ``sys.modules``.
     """
-    claims = [each for runtime in RUNTIMES if (each := ask(runtime, modules)) is not None]
-    return next((each for each in claims if (each.world_size or 0) > 1), claims[0] if claims else None)
+    claims = [claim for runtime in RUNTIMES if (claim := ask(runtime, modules)) is not None]
+    return next((claim for claim in claims if (claim.world_size or 0) > 1), claims[0] if claims else None)
 
 
 def ask(runtime: Callable[[Modules], Claim | None], modules: Modules) -> Claim | None:

@@ -20,8 +20,8 @@ INTERACTIVE = ("bash", "interactive", "sh", "zsh")
 def claims(environ: Environ) -> tuple[list[Claim], EnvironmentReader]:
     """Return the claims of the environment, the most trusted first, and their errors."""
     reader = EnvironmentReader(environ)
-    found = [claim for source in SOURCES if (claim := source(reader)) is not None]
-    return found, reader
+    made = [claim for source in SOURCES if (claim := source(reader)) is not None]
+    return made, reader
 
 
 def rank_variables(reader: EnvironmentReader) -> Claim | None:
@@ -309,12 +309,12 @@ def part(config: dict[str, Any], name: str) -> dict[str, Any]:
     Raises:
         ConfigError: It is something else.
     """
-    found = config.get(name)
-    if found is None:
+    value = config.get(name)
+    if value is None:
         return {}
-    if not isinstance(found, dict):
-        raise ConfigError(f"must have an object as {name}, got {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise ConfigError(f"must have an object as {name}, got {type(value).__name__}")
+    return value
 
 
 def host_count(name: str, hosts: Any) -> int:

@@ -78,7 +78,7 @@ class Role:
 
     def same_place(self, other: Role) -> bool:
         """Return whether another role is the same process of the same job."""
-        mine, theirs = ((each.rank, each.world_size, each.name, each.chief_rank) for each in (self, other))
+        mine, theirs = ((role.rank, role.world_size, role.name, role.chief_rank) for role in (self, other))
         return mine == theirs
 
     def __str__(self) -> str:
@@ -201,14 +201,14 @@ def chief_rank(chief: Chief, world_size: int) -> tuple[int, RoleError | None]:
     if isinstance(chief, int):
         return in_world(chief, world_size, f"chief={chief}")
     try:
-        found = chief(world_size)
+        rank = chief(world_size)
     except Exception as error:  # noqa: BLE001  the user's own function
         text = f"the function passed as chief raised {type(error).__name__}: {error}; the first rank writes"
         return 0, RoleError(text, hint=_HINT)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        text = f"the function passed as chief returned {found!r:.60} and no rank; the first rank writes"
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 0:
+        text = f"the function passed as chief returned {rank!r:.60} and no rank; the first rank writes"
         return 0, RoleError(text, hint=_HINT)
-    return in_world(found, world_size, f"chief({world_size}) = {found}")
+    return in_world(rank, world_size, f"chief({world_size}) = {rank}")
 
 
 def in_world(rank: int, world_size: int, wish: str) -> tuple[int, RoleError | None]:

@@ -58,8 +58,8 @@ ATTACH = {
 
 def how_to_attach(imported: Container[str]) -> str:
     """Return the instructions for the frameworks that are imported, or for PyTorch if none is."""
-    found = [text for name, text in ATTACH.items() if name in imported]
-    return "; or ".join(found or [ATTACH["torch"]])
+    hints = [text for name, text in ATTACH.items() if name in imported]
+    return "; or ".join(hints or [ATTACH["torch"]])
 
 
 class AttachedPart(Protocol):
@@ -143,7 +143,7 @@ class StatisticsHook(Hook):
 
     def sampled(self, steps: range) -> list[int]:
         """Return which of the steps to come will be measured, in order."""
-        return sorted({step for each in tuple(self._samplings) for step in each.sampled(steps)})
+        return sorted({step for sampling in tuple(self._samplings) for step in sampling.sampled(steps)})
 
     def wants(self, name: str, layer: Any) -> bool:
         """Return whether a layer is measured."""
@@ -157,13 +157,13 @@ class StatisticsHook(Hook):
         """Say so if there is still nothing to measure after some steps whose turn it was."""
         if self.run is None or not self.run.role.writes:
             return
-        told = len(self._missed) == SILENT_TURNS
+        is_silent = len(self._missed) == SILENT_TURNS
         if self.parts:
-            if told:
+            if is_silent:
                 self.run.measured_again(self.kind, step)
             if type(self).before_step is Hook.before_step:  # a resting hook is not called before steps either
                 self._rest.until(MOST)
-        elif not told and self._turns.due(step):
+        elif not is_silent and self._turns.due(step):
             self._missed.append(step)
             if len(self._missed) == SILENT_TURNS:
                 why = f"{type(self).__name__} has nothing to measure; {how_to_attach(sys.modules)}"
@@ -204,7 +204,8 @@ class GradientHook(StatisticsHook):
         of: Any of ``gradients weights updates``.
         histograms_every: Distance in steps between samples with histograms; None for ten times
             ``every_n_steps``, 0 for none.
-        norm_every_step: Whether to record the norm of the whole gradient in every step.
+        norm_every_step: Whether to record the norm of the whole gradient in every step; None for as many
+            steps as ``max_overhead`` allows, if one process trains a model of PyTorch, and else in samples.
         noise_scale: Whether to estimate the gradient noise scale if the gradients of single ranks can be seen
             before they are reduced, as in DistributedDataParallel.
         dense_steps: The number of steps at the beginning that are all measured, before the distance grows to
@@ -227,7 +228,7 @@ class GradientHook(StatisticsHook):
         stats: Iterable[str] | None = None,
         of: Iterable[str] = OF,
         histograms_every: int | None = None,
-        norm_every_step: bool = True,
+        norm_every_step: bool | None = True,
         noise_scale: bool = True,
         dense_steps: int = DENSE_STEPS,
         probability: float = 1.0,
@@ -249,7 +250,8 @@ class GradientHook(StatisticsHook):
         )
         self.kind = "gradients"
         self.of = chosen("of", of, OF)
-        self.norm_every_step, self.noise_scale = bool(norm_every_step), bool(noise_scale)
+        self.norm_every_step = None if norm_every_step is None else bool(norm_every_step)
+        self.noise_scale = bool(noise_scale)
 
 
 class ActivationHook(StatisticsHook):
@@ -322,8 +324,10 @@ def chosen(name: str, wanted: Iterable[str] | None, known: tuple[str, ...]) -> t
     words = [wanted] if isinstance(wanted, str) else list(wanted)
     wrong = [word for word in words if word not in known]
     if wrong or not words:
-        found = f"{name} must be of {', '.join(known)}; got {wrong[0]!r:.40}" if wrong else f"{name} is empty"
-        raise UsageError(found, hint=f"{name}={known[:2]!r}")
+        problem = (
+            f"{name} must be of {', '.join(known)}; got {wrong[0]!r:.40}" if wrong else f"{name} is empty"
+        )
+        raise UsageError(problem, hint=f"{name}={known[:2]!r}")
     return tuple(word for word in known if word in words)
 
 
@@ -383,13 +387,13 @@ class ActivationReport:
             saturated: Share of saturated outputs, of layers that can saturate.
             active: Which units put out anything but zeros, of layers whose units can be dead.
         """
-        found = dict(finish(table.moments))
-        found["fraction_of_zero_values"] = found["zero_ratio"]
+        values = dict(finish(table.moments))
+        values["fraction_of_zero_values"] = values["zero_ratio"]
         numbers = {
-            f"activations/{names[row]}/{stat}": float(found[stat][row])
+            f"activations/{names[row]}/{stat}": float(values[stat][row])
             for row in np.flatnonzero(table.moments[:, COUNT]).tolist()
             for stat in self._writer.stats
-            if stat in found
+            if stat in values
         }
         dead = {}
         for name, units in active.items():
@@ -437,10 +441,10 @@ def record(
     """
     writer = StatisticsWriter(run, hook.stats)
     writer.numbers({**norms(tables, norm, clipped, whole), **(totals(tables) if whole else {})}, step)
-    for kind, found in tables.items():
+    for kind, table in tables.items():
         if kind in hook.of:
-            writer.rows(kind, names, found.moments, step)
-            writer.histograms(kind, names, found.counts, step)
+            writer.rows(kind, names, table.moments, step)
+            writer.histograms(kind, names, table.counts, step)
     writer.numbers(ratios(tables, names), step)
 
 
@@ -463,10 +467,10 @@ def norms(
 def totals(tables: Mapping[str, StatisticsTable]) -> dict[str, float]:
     """Return the norms of all weights and updates, and their ratio."""
     kinds = [kind for kind in ("weights", "updates") if kind in tables]
-    found = {f"{kind}/norm": total_norm(tables[kind].moments) for kind in kinds}
-    if found.get("weights/norm", 0) > 0 and "updates/norm" in found:
-        found["updates/weight_ratio"] = found["updates/norm"] / found["weights/norm"]
-    return {tag: value for tag, value in found.items() if not np.isnan(value) or "weights/norm" in found}
+    norms = {f"{kind}/norm": total_norm(tables[kind].moments) for kind in kinds}
+    if norms.get("weights/norm", 0) > 0 and "updates/norm" in norms:
+        norms["updates/weight_ratio"] = norms["updates/norm"] / norms["weights/norm"]
+    return {tag: value for tag, value in norms.items() if not np.isnan(value) or "weights/norm" in norms}
 
 
 def ratios(tables: Mapping[str, StatisticsTable], names: Sequence[str]) -> dict[str, float]:

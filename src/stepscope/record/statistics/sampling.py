@@ -82,14 +82,14 @@ class Sampling:
         """
         if self._last < 0:
             return []
-        found, last = [], self._last
+        chosen, last = [], self._last
         for step in steps:
             point = self.point(step)
             new = (point > last or step < last) and self._chosen(point)
             if new or (self.wanted is not None and self.wanted(step)):
-                found.append(step)
+                chosen.append(step)
             last = point if step < last else max(point, last)
-        return found
+        return chosen
 
     def histogram_due(self, step: int) -> bool:
         """Return whether a measured step has histograms; asking marks it."""
@@ -104,6 +104,13 @@ class Sampling:
         distance = self.every_n_steps * self.stretch(step)
         at = bisect.bisect_right(self._early, step)
         return max(self._early[at - 1] if at else -1, step // distance * distance)
+
+    def next(self, step: int) -> int:
+        """Return the first grid point after a step, as a step number."""
+        distance = self.every_n_steps * self.stretch(step)
+        at = bisect.bisect_right(self._early, step)
+        regular = (step // distance + 1) * distance
+        return min(self._early[at], regular) if at < len(self._early) else regular
 
     def stretch(self, step: int) -> int:
         """Return the factor on the distances at a step."""
@@ -260,8 +267,8 @@ class ReadyPace:
         return max(full - plain, 0.0) if plain and full else 0.0
 
     def _median(self, kind: str) -> float:
-        found = self._kinds.get(kind, ())
-        return median(found) if len(found) >= ENOUGH else 0.0
+        times = self._kinds.get(kind, ())
+        return median(times) if len(times) >= ENOUGH else 0.0
 
 
 # --- a budget of the whole job ----------------------------------------------------------------------
@@ -398,7 +405,7 @@ class SharedBudget(SamplingBudget):
                 what(decision)
 
         thread = threading.Thread(target=run, name="stepscope-budget", daemon=True)
-        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        self._threads = [thread for thread in self._threads if thread.is_alive()] + [thread]
         thread.start()
 
     def _settle(self, decision: Decision) -> None:

@@ -38,7 +38,7 @@ Counts = npt.NDArray[np.int64]
 
 SUMS = ("count", "sum", "squares", "zeros", "nonfinite")
 MAXIMA = ("most", "negated_least")
-COUNT, SUM, SQUARES, ZEROS, NONFINITE, LEAST, MOST = range(7)
+COUNT, SUM, SQUARES, ZEROS, NONFINITE, LEAST, LARGEST = range(7)
 """Columns of a table's ``moments``, which are those of the kernel."""
 
 
@@ -56,7 +56,7 @@ class StatisticsTable:
 
     def __init__(self, rows: int, *, histograms: bool = False) -> None:
         self.moments: Array = np.zeros((rows, len(moments.COLUMNS)))
-        self.moments[:, LEAST], self.moments[:, MOST] = np.inf, -np.inf
+        self.moments[:, LEAST], self.moments[:, LARGEST] = np.inf, -np.inf
         self.counts: Counts = np.zeros((rows, BUCKETS + 1) if histograms else (0, 0), np.int64)
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class StatisticsTable:
         if number:
             self.moments[row, [COUNT, ZEROS]] += number
             self.moments[row, LEAST] = min(self.moments[row, LEAST], 0.0)
-            self.moments[row, MOST] = max(self.moments[row, MOST], 0.0)
+            self.moments[row, LARGEST] = max(self.moments[row, LARGEST], 0.0)
             if len(self.counts):
                 self.counts[row, BUCKETS // 2] += number
 
@@ -98,20 +98,20 @@ class StatisticsTable:
         """Add moments, and counts unless there are none, to rows, each named once."""
         self.moments[rows, :LEAST] += moments[:, :LEAST]
         self.moments[rows, LEAST] = np.minimum(self.moments[rows, LEAST], moments[:, LEAST])
-        self.moments[rows, MOST] = np.maximum(self.moments[rows, MOST], moments[:, MOST])
+        self.moments[rows, LARGEST] = np.maximum(self.moments[rows, LARGEST], moments[:, LARGEST])
         if len(self.counts) and len(counts):
             self.counts[rows] += counts
 
     def packed(self) -> tuple[Array, Array]:
         """Return the arrays that ranks exchange: sums [rows * 5] and maxima [rows * 2]."""
-        maxima = np.stack([self.moments[:, MOST], -self.moments[:, LEAST]], 1)
+        maxima = np.stack([self.moments[:, LARGEST], -self.moments[:, LEAST]], 1)
         return self.moments[:, :LEAST].ravel(), maxima.ravel()
 
     def unpack(self, sums: Array, maxima: Array) -> None:
         """Replace the rows by the result over all ranks."""
         self.moments[:, :LEAST] = sums.reshape(-1, len(SUMS))
         pairs = maxima.reshape(-1, len(MAXIMA))
-        self.moments[:, MOST], self.moments[:, LEAST] = pairs[:, 0], -pairs[:, 1]
+        self.moments[:, LARGEST], self.moments[:, LEAST] = pairs[:, 0], -pairs[:, 1]
 
 
 def table(sizes: Sequence[int], floats: Array, integers: Counts, counts: Counts | None) -> StatisticsTable:
@@ -196,7 +196,9 @@ def finish(moments: Array) -> Mapping[str, Array]:
             "mean": mean,
             "std": np.sqrt(np.maximum(variance, 0.0)),
             "min": np.where(np.isinf(moments[:, LEAST]) & (moments[:, LEAST] > 0), np.nan, moments[:, LEAST]),
-            "max": np.where(np.isinf(moments[:, MOST]) & (moments[:, MOST] < 0), np.nan, moments[:, MOST]),
+            "max": np.where(
+                np.isinf(moments[:, LARGEST]) & (moments[:, LARGEST] < 0), np.nan, moments[:, LARGEST]
+            ),
             "zero_ratio": moments[:, ZEROS] / count,
             "nonfinite_count": np.where(empty, np.nan, moments[:, NONFINITE]),
         }
@@ -244,13 +246,13 @@ class StatisticsWriter:
         Returns:
             All statistics, by name.
         """
-        found = finish(moments)
-        stats = [found[stat] for stat in self.stats if stat in found]
+        values = finish(moments)
+        stats = [values[stat] for stat in self.stats if stat in values]
         if stats:
             tags, there = self._tags_of(prefix, tuple(names)), np.flatnonzero(moments[:, COUNT])
             wanted = chain.from_iterable(tags[row] for row in there.tolist())
             self.numbers(dict(zip(wanted, np.stack(stats, 1)[there].ravel().tolist(), strict=True)), step)
-        return found
+        return values
 
     def _tags_of(self, prefix: str, names: tuple[str, ...]) -> list[list[str]]:
         """Return the tags of each row, made once: they are the same at each sample."""
@@ -274,8 +276,8 @@ class StatisticsWriter:
             return
 
         def make() -> Event | None:
-            found = summary([f"{prefix}/{name}/histogram" for name in names], counts, EDGES)
-            return Event(summary=found) if found.unknown else None
+            message = summary([f"{prefix}/{name}/histogram" for name in names], counts, EDGES)
+            return Event(summary=message) if message.unknown else None
 
         self.run.event(make, step, nbytes=counts.nbytes, tag=f"{prefix}/histogram")
 

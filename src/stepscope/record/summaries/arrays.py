@@ -60,8 +60,8 @@ def prepare_histogram(values: Any, buckets: Buckets, description: str = "") -> P
     def make(tag: str) -> list[Value]:
         finite, nonfinite = split_finite(held)
         rows = rows_of(finite, buckets)
-        found = [histogram.value(tag, rows, description=description)]
-        return found if not nonfinite else [*found, Value(tag + NONFINITE, simple_value=float(nonfinite))]
+        records = [histogram.value(tag, rows, description=description)]
+        return records if not nonfinite else [*records, Value(tag + NONFINITE, simple_value=float(nonfinite))]
 
     return Prepared(make, held.nbytes)
 
@@ -212,7 +212,7 @@ def prepare_mesh(
         RefusalError: They do not fit.
     """
     given = {"vertices": vertices, "faces": faces, "colors": colors}
-    parts = {name: _part(name, each) for name, each in given.items() if each is not None}
+    parts = {name: _part(name, array) for name, array in given.items() if array is not None}
     if "vertices" not in parts:
         raise refused("no vertices", "pass positions [n, 3]")
     if "colors" in parts and parts["colors"].shape != parts["vertices"].shape:
@@ -308,15 +308,15 @@ def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, point
     """Return a function that makes the lines of the label file; the first line names several columns."""
     if labels is None:
         return None
-    found = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    if len(found) != points:
-        raise refused(f"{len(found)} labels for {points} points", "pass one per point")
+    names = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    if len(names) != points:
+        raise refused(f"{len(names)} labels for {points} points", "pass one per point")
     if not columns:
-        fixed = found if _UNCHANGING.issuperset(map(type, found)) else [str(label) for label in found]
+        fixed = names if _UNCHANGING.issuperset(map(type, names)) else [str(label) for label in names]
         return lambda: _label_lines(_cell(label) for label in fixed)
-    if any(isinstance(row, str) or len(row) != len(columns) for row in found):
+    if any(isinstance(row, str) or len(row) != len(columns) for row in names):
         raise refused("labels that do not have one part per column", f"pass {len(columns)} parts each")
-    rows = [tuple(row) for row in [columns, *found]]
+    rows = [tuple(row) for row in [columns, *names]]
     if not all(_UNCHANGING.issuperset(map(type, row)) for row in rows):
         rows = [tuple(map(str, row)) for row in rows]
     return lambda: _label_lines("\t".join(map(_cell, row)) for row in rows)
@@ -369,9 +369,9 @@ def _put(directory: Path, folder: str, name: str, data: bytes) -> str:
 def _add_to_config(path: Path, block: str, name: str) -> None:
     """Add a block to the config; it replaces one of the same name from an earlier attempt."""
     known = path.read_text(encoding="utf-8") if path.exists() else ""
-    blocks = [each for each in re.split(r"(?m)^(?=embeddings \{)", known) if each.strip()]
-    kept = [each for each in blocks if f"tensor_name: {_quoted(name)}" not in each]
-    path.write_text("".join([*kept, block]), encoding="utf-8")
+    blocks = [block for block in re.split(r"(?m)^(?=embeddings \{)", known) if block.strip()]
+    others = [block for block in blocks if f"tensor_name: {_quoted(name)}" not in block]
+    path.write_text("".join([*others, block]), encoding="utf-8")
 
 
 def _quoted(text: str) -> str:

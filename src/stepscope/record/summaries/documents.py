@@ -80,13 +80,13 @@ def table_of(rows: Any, columns: Sequence[str] | None) -> tuple[tuple[str, ...],
         columns, rows = columns or [str(name) for name in rows.columns], _frame_rows(rows)
     if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__iter__"):
         raise refused(f"{shown(rows)}, expected the rows of a table", _ROWS)
-    found = list(rows)
+    table = list(rows)
     if columns is None:
-        columns = _names(found)
+        columns = _names(table)
     if not columns:
         raise refused("a table without columns", _ROWS)
     names = tuple(str(name) for name in columns)
-    return names, _held(found, names)
+    return names, _held(table, names)
 
 
 def _names(rows: list[Any]) -> list[str]:
@@ -152,8 +152,8 @@ def _cell(value: Any) -> Cell:
         return value.encode("utf-8", "replace").decode()
     item = getattr(value, "item", None)
     if item is not None and math.prod(getattr(value, "shape", ())) == 1:
-        found = item()
-        return found if isinstance(found, bool | int | float) else str(found)
+        number = item()
+        return number if isinstance(number, bool | int | float) else str(number)
     return str(value)
 
 
@@ -205,12 +205,12 @@ def prepare_layout(categories: Any) -> Prepared:
         RefusalError: It is not one.
     """
     try:
-        found = layout.layout_of(categories)
+        made = layout.layout_of(categories)
     except (TypeError, ValueError, AttributeError) as error:
         raise refused(f"not a layout ({error})", _HINT) from None
-    for category in found.category:
+    for category in made.category:
         for chart in category.chart:
             if chart.margin is not None and any(not band.upper for band in chart.margin.series):
                 raise refused(f"a margin chart {chart.title!r} without three tags", _HINT)
-    value = layout.value(found)
+    value = layout.value(made)
     return Prepared(lambda tag: [value], 0)

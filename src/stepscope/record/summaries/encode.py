@@ -45,8 +45,8 @@ LINES = 256
 
 def png(pixels: Pixels) -> bytes:
     """Return a picture as PNG; no pixel is changed."""
-    found = OFFLOAD.run("png", pixels)
-    return png_here(pixels) if found is None else found
+    data = OFFLOAD.run("png", pixels)
+    return png_here(pixels) if data is None else data
 
 
 def png_here(pixels: Pixels) -> bytes:
@@ -67,15 +67,15 @@ def gif(frames: Pixels, fps: float) -> bytes:
         fps: Frames per second; GIF counts in hundredths of a second, and viewers take 50 at most. All
             frames together are shown for 11 minutes at most.
     """
-    found = OFFLOAD.run("gif", frames, fps=fps)
-    return gif_here(frames, fps) if found is None else found
+    data = OFFLOAD.run("gif", frames, fps=fps)
+    return gif_here(frames, fps) if data is None else data
 
 
 def gif_here(frames: Pixels, fps: float) -> bytes:
     """Return frames as a GIF, made in this process."""
     count, height, width, _ = frames.shape
     colors, indices = _palette(_opaque(frames).reshape(count * height, width, 3))
-    images = [_image(each[..., np.newaxis]) for each in indices.reshape(count, height, width)]
+    images = [_image(frame[..., np.newaxis]) for frame in indices.reshape(count, height, width)]
     for image in images:
         image.putpalette(colors)
     shown_ms = 10 * min(max(round(100 / fps), 2), _LONGEST // count)
@@ -93,8 +93,8 @@ def wav(samples: NDArray[np.int16], rate: int) -> bytes:
         samples: int16 [frames, channels].
         rate: Frames per second.
     """
-    found = OFFLOAD.run("wav", samples, rate=rate)
-    return wav_here(samples, rate) if found is None else found
+    data = OFFLOAD.run("wav", samples, rate=rate)
+    return wav_here(samples, rate) if data is None else data
 
 
 def wav_here(samples: NDArray[np.int16], rate: int) -> bytes:
@@ -179,8 +179,8 @@ def apart(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     memory = mmap.mmap(-1, max(math.prod(shape) * kind.itemsize, 1), **flags)
     with contextlib.suppress(AttributeError, OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
-    found: NDArray[Any] = np.ndarray(shape, kind, memory)
-    return found
+    array: NDArray[Any] = np.ndarray(shape, kind, memory)
+    return array
 
 
 # --- the process for what is large -----------------------------------------------------------------
@@ -261,14 +261,14 @@ class Offload:
         head = {"name": name, "shape": array.shape, "dtype": array.dtype.str, "facts": facts}
         _write(stdin.fileno(), json.dumps(head).encode() + b"\n")
         _write(stdin.fileno(), array.reshape(-1).view(np.uint8).data)
-        told = json.loads(stdout.readline() or b"null")
-        if not isinstance(told, dict):
+        header = json.loads(stdout.readline() or b"null")
+        if not isinstance(header, dict):
             raise EOFError
-        if "errno" in told:
-            raise OSError(told["errno"], told["strerror"])
-        if "error" in told:
+        if "errno" in header:
+            raise OSError(header["errno"], header["strerror"])
+        if "error" in header:
             return None  # done here it fails again, with its reason
-        size = int(told["size"])
+        size = int(header["size"])
         data = _read(stdout, size)
         if len(data) != size:
             raise EOFError
@@ -336,12 +336,12 @@ def answer(head: dict[str, Any], data: BinaryIO, answers: BinaryIO) -> None:
     body = b""
     try:
         body = FUNCTIONS[head["name"]](array, **head["facts"]) or b""
-        told: dict[str, Any] = {"size": len(body)}
+        header: dict[str, Any] = {"size": len(body)}
     except OSError as error:
-        told = {"errno": error.errno, "strerror": error.strerror}
+        header = {"errno": error.errno, "strerror": error.strerror}
     except Exception as error:  # noqa: BLE001  the training's process finds out and says so
-        told = {"error": f"{type(error).__name__}: {error}"}
-    answers.write(json.dumps(told).encode() + b"\n")
+        header = {"error": f"{type(error).__name__}: {error}"}
+    answers.write(json.dumps(header).encode() + b"\n")
     answers.write(body)
     answers.flush()
 

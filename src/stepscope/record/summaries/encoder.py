@@ -169,9 +169,9 @@ class SummaryEncoder:
                 self.ready.append((event, task.nbytes))
         self._wake()
 
-    def _lost(self, task: SummaryTask, reason: str, found: str, hint: str) -> None:
+    def _lost(self, task: SummaryTask, reason: str, reason_: str, hint: str) -> None:
         hint = hint or "the other summaries of this run are not affected"
-        error = RecordError(f"not recorded: {task.name}: {found}", hint=hint)
+        error = RecordError(f"not recorded: {task.name}: {reason_}", hint=hint)
         self._problems.post(reason, error, site=task.site)
 
 

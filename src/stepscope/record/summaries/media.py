@@ -46,7 +46,7 @@ class Held(NamedTuple):
         if self.encoded is not None:
             return [self.encoded], media.size(self.encoded)
         pixels = self.pixels()
-        return [encode.png(each) for each in pixels], media.Size(pixels.shape[2], pixels.shape[1])
+        return [encode.png(image) for image in pixels], media.Size(pixels.shape[2], pixels.shape[1])
 
 
 def hold(image: Any, dataformats: str | None, *, batch: bool = False, convert: Convert | None = None) -> Held:
@@ -130,7 +130,7 @@ def layout_of(held: Snapshot, dataformats: str | None, *, batch: bool) -> str:
         return inferred(held, batch=batch)
     order = dataformats.upper()
     wanted = {"NHWC", "NHW"} if batch or rank == 4 else {"HWC", "HW"}
-    if len(order) != rank or not any(sorted(order) == sorted(each) for each in wanted):
+    if len(order) != rank or not any(sorted(order) == sorted(axes) for axes in wanted):
         hint = f"one letter per dimension, as in {' or '.join(sorted(wanted))}"
         raise refused(f"an image of shape {held.shape} with dataformats={dataformats!r}", hint)
     return order
@@ -241,7 +241,7 @@ def prepare_images(
     if isinstance(pictures, list | tuple):
         if not pictures:
             raise refused("no image", "log nothing where there are none")
-        held = [hold(each, dataformats, convert=convert) for each in pictures[:max_images]]
+        held = [hold(image, dataformats, convert=convert) for image in pictures[:max_images]]
     else:
         if (
             max_images is not None
@@ -257,12 +257,12 @@ def of_held(held: Sequence[Held], description: str) -> Prepared:
     """Return images that were taken."""
 
     def make(tag: str) -> list[Value]:
-        found = [each.pictures() for each in held]
-        size = found[0][1] if found else Size(0, 0)
-        pictures = [picture for several, _ in found for picture in several]
+        drawn = [item.pictures() for item in held]
+        size = drawn[0][1] if drawn else Size(0, 0)
+        pictures = [picture for several, _ in drawn for picture in several]
         return [image.value(tag, pictures, size.width, size.height, description=description)]
 
-    return Prepared(make, bounded(sum(each.nbytes for each in held)))
+    return Prepared(make, bounded(sum(item.nbytes for item in held)))
 
 
 # --- sounds and films ------------------------------------------------------------------------------
@@ -298,7 +298,8 @@ def prepare_audio(sound: Any, sample_rate: int, label: str = "", description: st
 
     def make(tag: str) -> list[Value]:
         clips = [
-            encode.wav(encode.as_int16(each), sample_rate) for each in channels_last(held.fetch(), order)
+            encode.wav(encode.as_int16(channel), sample_rate)
+            for channel in channels_last(held.fetch(), order)
         ]
         return [audio.value(tag, clips, labels, description=description)]
 
@@ -369,7 +370,7 @@ def prepare_video(
     def make(tag: str) -> list[Value]:
         array = held.fetch().reshape(held.shape if "N" in order else (1, *held.shape))
         array = array.transpose([names.index(name) for name in "NTHWC" if name in names])
-        films = [(convert or as_uint8)(ordered(each, "NHWC"[: each.ndim])) for each in array]
+        films = [(convert or as_uint8)(ordered(film, "NHWC"[: film.ndim])) for film in array]
         size = Size(films[0].shape[2], films[0].shape[1])
         encoded = [encode.gif(film, fps) for film in films]
         return [image.value(tag, encoded, *size, video=True, description=description)]

@@ -294,8 +294,8 @@ class SummaryMethods:
         if not self._info.role.writes:
             return
         try:
-            found = self._intake.event_step(step, tag)
-            number = found if isinstance(found, int) else int(found.read())
+            position = self._intake.event_step(step, tag)
+            number = position if isinstance(position, int) else int(position.read())
         except RefusalError as refusal:
             self._intake.refuse(refusal.reason, refusal.found, refusal.hint)
             return

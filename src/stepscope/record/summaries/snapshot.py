@@ -101,7 +101,7 @@ def _copy(array: NDArray[Any]) -> NDArray[Any]:
 def _of_parts(value: Any, array: NDArray[Any]) -> NDArray[Any]:
     """Return a list of framework tensors as one array; these are read at once."""
     try:
-        return np.stack([snapshot(each).fetch() for each in value])
+        return np.stack([snapshot(part).fetch() for part in value])
     except (TypeError, ValueError) as error:
         raise _refused(f"{shown(value)} of unlike parts: {error}") from error
 
@@ -199,8 +199,8 @@ def _is_foreign(torch: Any, tensor: Any) -> bool:
 def _as_numpy(torch: Any, tensor: Any) -> NDArray[Any]:
     if _is_foreign(torch, tensor):
         tensor = tensor.float()
-    found: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
-    return found
+    array: NDArray[Any] = tensor.resolve_conj().resolve_neg().numpy()
+    return array
 
 
 # --- JAX, TensorFlow, Keras -------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def _numpy(value: Any) -> Snapshot:
 _FILL = "log its compressed() elements, or its filled(nan)"
 
 
-def _refused(found: str, hint: str = "") -> RefusalError:
-    return RefusalError("value", found, hint or "pass a numpy, torch, JAX or TensorFlow array of numbers")
+def _refused(got: str, hint: str = "") -> RefusalError:
+    return RefusalError("value", got, hint or "pass a numpy, torch, JAX or TensorFlow array of numbers")
 
 
 _TAKERS: dict[str, Callable[[Any], Snapshot]] = {

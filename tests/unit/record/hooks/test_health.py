@@ -9,6 +9,7 @@ from dataclasses import replace
 from time import monotonic
 
 import pytest
+from support.servers import serving
 
 import stepscope as ss
 from stepscope import store
@@ -336,14 +337,10 @@ class Listener(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def listener():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener) as server:
+    with serving(Listener) as server:
         server.heard, server.answer = [], 200
         server.url = f"http://127.0.0.1:{server.server_port}/hook"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_a_webhook_gets_the_finding(tmp_path, listener):

@@ -73,3 +73,12 @@ def test_the_stretch_keeps_the_share_of_the_time():
     assert stretch_for(0.0, 0.1, 50, 0.01) == stretch_for(1.0, 0.0, 50, 0.01) == 1
     for cost in (0.01, 0.3, 7.0):
         assert cost / (0.1 * 50 * stretch_for(cost, 0.1, 50, 0.01)) <= 0.01
+
+
+@pytest.mark.parametrize("options", [{}, {"dense_steps": 0}, {"dense_steps": 3}])
+def test_the_next_grid_point_is_the_first_step_with_a_point_of_its_own(options):
+    sampling = Sampling(20, **options)
+    sampling.stretch_from(200, 4)
+    for step in (*range(180), *range(200, 400)):  # a change of the distance is known at its own step
+        first = next(later for later in range(step + 1, 1000) if sampling.point(later) == later)
+        assert sampling.next(step) == first, step
