@@ -76,10 +76,10 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
             step: As for ``Run.scalar``.
         """
         flat = _flat(values)
-        self.run.scalars({tag: each for tag, each in flat.items() if not isinstance(each, str)}, step)
-        for tag, each in flat.items():
-            if isinstance(each, str):
-                self.run.text(tag, each, step)
+        self.run.scalars({tag: value for tag, value in flat.items() if not isinstance(value, str)}, step)
+        for tag, value in flat.items():
+            if isinstance(value, str):
+                self.run.text(tag, value, step)
 
     @guarded
     def log_images(self, values: Mapping[str, Any], step: int | None = None, **options: Any) -> None:
@@ -100,10 +100,10 @@ class StepscopeTracker(GeneralTracker):  # type: ignore[misc]
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{key}/"))
+            plain.update(_flat(value, f"{prefix}{key}/"))
         else:
-            found[f"{prefix}{key}"] = value
-    return found
+            plain[f"{prefix}{key}"] = value
+    return plain

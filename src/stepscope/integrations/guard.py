@@ -96,6 +96,6 @@ class SelfEnding:
 
     def _post(self, reason: str, words: str, hint: str, over: bool) -> None:
         """Report a failure of another thread."""
-        found = f"{self.what}: {words}" + ("; they are switched off" if over else "")
-        error = RecordError(found, hint=hint or "the training is not affected", path=self._run.log_dir)
+        problem = f"{self.what}: {words}" + ("; they are switched off" if over else "")
+        error = RecordError(problem, hint=hint or "the training is not affected", path=self._run.log_dir)
         self._run.report(reason, error, later=True)

@@ -19,6 +19,7 @@ class Stepper:
         self._run = run
         self._asked: float | None = None
         self._waited: float | None = None
+        self._fetched: float | None = None
         self._number: int | None = None
 
     @property
@@ -28,7 +29,16 @@ class Stepper:
 
     def asking(self) -> None:
         """Note that the trainer asks for data from now on."""
-        self._asked = self._run.clock.steady()
+        self._asked, self._fetched = self._run.clock.steady(), None
+
+    def fetched(self, seconds: float) -> None:
+        """Note how long a batch took to come, by a clock around the loader alone; those of a step add up.
+
+        Args:
+            seconds: The wait.
+        """
+        if self._asked is not None:
+            self._fetched = (self._fetched or 0.0) + seconds
 
     def got(self) -> None:
         """Note that the data is there: for trainers that do more before they begin the step.
@@ -56,13 +66,13 @@ class Stepper:
         run.step_counter.led = True
         if number is not None and number >= 0:
             run.step_counter.next = number
-        now, asked, waited = run.clock.steady(), self._asked, self._waited
-        self._asked = self._waited = None
+        now, asked, waited, fetched = run.clock.steady(), self._asked, self._waited, self._fetched
+        self._asked = self._waited = self._fetched = None
         if asked is None:
             self._number = run.step_counter.begin(now)
             return
         waited = now - asked if waited is None else waited
-        self._number = run.step_counter.begin(now - waited, waited)
+        self._number = run.step_counter.begin(now - waited, waited if fetched is None else fetched)
         run.step_counter.asked = asked
 
     def renumber(self, number: int) -> None:

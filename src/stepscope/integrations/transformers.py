@@ -98,6 +98,15 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             # DeepSpeed and others step by themselves; what the Trainer logs is recorded all the same.
             self._watch = watch(None, None, run)
 
+    def fetched(self, seconds: float) -> None:
+        """Take the wait for a batch from whoever times the loader; else it is the time between two steps.
+
+        Args:
+            seconds: The wait.
+        """
+        if self._stepper is not None and not self._stepper.running:
+            self._stepper.fetched(seconds)
+
     @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Begin a step; all its batches have arrived."""
@@ -211,8 +220,8 @@ def _facts(args: Any, model: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"args": args.to_dict()}
     config = getattr(model, "config", None)
     if config is not None and hasattr(config, "to_diff_dict"):
-        found = config.to_diff_dict()
-        if len(found.get("id2label") or ()) > MAX_LABELS:
-            found = {key: value for key, value in found.items() if key not in ("id2label", "label2id")}
-        facts["model_config"] = found
+        settings = config.to_diff_dict()
+        if len(settings.get("id2label") or ()) > MAX_LABELS:
+            settings = {key: value for key, value in settings.items() if key not in ("id2label", "label2id")}
+        facts["model_config"] = settings
     return facts

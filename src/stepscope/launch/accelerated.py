@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import wraps
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -40,7 +41,10 @@ def _timed(original: Any, loop: Loop) -> Any:
                 return
             finally:
                 loop.fetching = False
-            loop.fetched(asked)
+            if process.led:
+                process.fetched(perf_counter() - asked)
+            else:
+                loop.fetched(asked)
             yield batch
 
     return __iter__

@@ -9,7 +9,8 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-from stepscope.launch import printed
+from stepscope.integrations.compiling import compilations
+from stepscope.launch import compiling, printed
 from stepscope.launch.loop import NO_LOADER, Loop
 from stepscope.launch.process import process
 
@@ -54,6 +55,7 @@ class Compiled:
         self._candidates = candidates
         self._returned: list[weakref.ref[Any]] = []
         self._ended = self._first = -1.0
+        self._compiled_s = 0.0
         self.differentiates = False
         self._counted = False
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -83,23 +85,23 @@ class Compiled:
             if not self._counted:
                 self._counted = True
                 process.say(NO_LOADER)
-                candidates.loop.step(self._first, self._ended)
-            candidates.loop.step(self._ended, ended)
+                candidates.loop.step(self._first, self._ended, self._compiled_s)
+            candidates.loop.step(self._ended, ended, compilations.take())
         if not comes_back:
-            self._first = begun
+            self._first, self._compiled_s = begun, compilations.take()
         self._ended = ended
         self._remember(result)
         return result
 
     def _comes_back(self, arguments: Any, options: Any) -> bool:
-        returned = {id(each) for ref in self._returned if (each := ref()) is not None}
-        return any(id(each) in returned for each in self._candidates.leaves((arguments, options)))
+        returned = {id(array) for ref in self._returned if (array := ref()) is not None}
+        return any(id(leaf) in returned for leaf in self._candidates.leaves((arguments, options)))
 
     def _remember(self, result: Any) -> None:
         self._returned = []
         with suppress(TypeError):  # a Python number after the arrays
-            for each in self._candidates.leaves(result)[:MAX_LEAVES]:
-                self._returned.append(weakref.ref(each))
+            for leaf in self._candidates.leaves(result)[:MAX_LEAVES]:
+                self._returned.append(weakref.ref(leaf))
 
 
 class _Bound:
@@ -118,6 +120,7 @@ class _Bound:
 def install(jax: ModuleType) -> None:
     """Observe functions that are compiled from now on."""
     printed.install()
+    compiling.install(jax)
     candidates = Candidates(jax)
     compiled = jax.jit
 

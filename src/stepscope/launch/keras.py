@@ -9,14 +9,21 @@ from typing import Any
 from stepscope.launch import printed
 from stepscope.launch.process import process
 
+CALLBACKS = 5
+"""Arguments of ``fit`` before the callbacks: x, y, batch size, epochs, verbosity."""
+
 
 def install(module: ModuleType) -> None:
-    """Add the callback to every ``fit``.
+    """Add the callback to every ``fit``, and see the updates of loops of the user's own in TensorFlow.
 
     Args:
         module: ``keras`` or ``tf_keras``.
     """
     printed.install()
+    if module.backend.backend() == "tensorflow":
+        from stepscope.launch.tensorflow import updates
+
+        updates.of(module.optimizers.Optimizer)
     model = module.Model
     original = model.fit
 
@@ -25,17 +32,34 @@ def install(module: ModuleType) -> None:
         run = None if process.led else process.run()
         if run is None:
             return original(self, *arguments, **options)
-        from stepscope.integrations.keras import StepscopeCallback
+        with process.apart():
+            from stepscope.integrations.keras import StepscopeCallback
 
-        callbacks = options.get("callbacks")
-        given = [] if callbacks is None else callbacks if isinstance(callbacks, list | tuple) else [callbacks]
-        if not any(isinstance(each, StepscopeCallback) for each in given) and len(arguments) < MAX_POSITIONAL:
-            options["callbacks"] = [*given, StepscopeCallback(run)]
+            positional = len(arguments) > CALLBACKS
+            callbacks = arguments[CALLBACKS] if positional else options.get("callbacks")
+            given = (
+                list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks else []
+            )
+            if not any(isinstance(each, StepscopeCallback) for each in given):
+                given.append(StepscopeCallback(run))
+            if positional:
+                arguments = (*arguments[:CALLBACKS], given, *arguments[CALLBACKS + 1 :])
+            else:
+                options["callbacks"] = given
         with process.leading():
             return original(self, *arguments, **options)
 
     model.fit = fit
+    for name in ("evaluate", "predict"):
+        setattr(model, name, _led(getattr(model, name)))
 
 
-MAX_POSITIONAL = 6
-"""Arguments of ``fit`` before the callbacks: x, y, batch size, epochs, verbosity, callbacks."""
+def _led(original: Any) -> Any:
+    """Return a method whose compiled functions and batches are no steps."""
+
+    @wraps(original)
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        with process.leading():
+            return original(self, *arguments, **options)
+
+    return call

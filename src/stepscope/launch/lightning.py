@@ -21,7 +21,8 @@ def install(module: ModuleType) -> None:
     @wraps(original)
     def fit(self: Any, *arguments: Any, **options: Any) -> Any:
         if not process.off:
-            _add(self)
+            with process.apart():
+                _add(self)
         with process.leading():
             return original(self, *arguments, **options)
 
@@ -32,7 +33,7 @@ def _add(trainer: Any) -> None:
     from stepscope.integrations.lightning import StepscopeCallback
     from stepscope.integrations.lightning.package import Callback
 
-    if any(isinstance(each, StepscopeCallback) for each in trainer.callbacks):
+    if any(isinstance(callback, StepscopeCallback) for callback in trainer.callbacks):
         return
 
     class Logged(Callback):  # type: ignore[misc]
@@ -41,12 +42,13 @@ def _add(trainer: Any) -> None:
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
             if stage != "fit" or self.added:
                 return
-            run = process.measured()
-            if run is not None:
-                self.added = True
-                counts = StepscopeCallback(run)
-                trainer.callbacks.insert(0, counts)
-                counts.setup(trainer, pl_module, stage)
+            with process.apart():
+                run = process.measured()
+                if run is not None:
+                    self.added = True
+                    counts = StepscopeCallback(run)
+                    trainer.callbacks.insert(0, counts)
+                    counts.setup(trainer, pl_module, stage)
 
         added = False
 
@@ -60,7 +62,8 @@ def _add(trainer: Any) -> None:
 
         def _record(self, trainer: Any) -> None:
             run = process.opened
-            if run is not None and run.recording:
-                run.scalars(dict(trainer.callback_metrics), max(trainer.global_step - 1, 0))
+            if run is not None and run.recording and not process.off:
+                with process.apart():
+                    run.scalars(dict(trainer.callback_metrics), max(trainer.global_step - 1, 0))
 
     trainer.callbacks.append(Logged())

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
+from stepscope.integrations.compiling import compilations
 from stepscope.launch.process import Process
 from stepscope.record import Run
 from stepscope.record.clock import Deadline
@@ -56,7 +58,7 @@ class Loop:
     ) -> None:
         self._process, self._starts, self._learns = process, starts, learns
         self._run: Run | None = None
-        self._thread = 0
+        self._thread = self._noted = 0
         self._asked = self._begun = -1.0
         self._waited = 0.0
         self._backward = self._fetched = False
@@ -72,12 +74,24 @@ class Loop:
         """Whether a batch is being fetched: loaders may fetch through others."""
 
     def _mine(self) -> bool:
-        """Return whether this thread trains and no framework counts the steps."""
-        if self._process.off or self._process.led:
+        """Return whether this thread trains, as far as is known, and no framework counts the steps."""
+        process = self._process
+        if process.off or process.led:
             return False
-        if not self._thread:
-            return threading.current_thread() is threading.main_thread()
-        return self._thread == threading.get_ident()
+        return self._thread == get_ident() if self._thread else self._notes(threading.main_thread().ident)
+
+    def _notes(self, trains: int | None) -> bool:
+        """Return whether what this thread does is noted before the first update.
+
+        Args:
+            trains: The thread that trains if it does anything at all; what others did is forgotten then.
+        """
+        thread = get_ident()
+        if thread != self._noted and (thread == trains or not self._noted):
+            self._noted, self._backward, self._fetched = thread, False, False
+            self._asked = self._begun = -1.0
+            self._waited = 0.0
+        return thread == self._noted
 
     def before_fetch(self) -> float:
         """Note that a batch is asked for; return the time."""
@@ -126,6 +140,8 @@ class Loop:
 
     def update_begins(self, updater: Any) -> None:
         """Note that an optimizer begins to step, or what else changes the parameters."""
+        if self._run is None:
+            self._notes(get_ident())  # the thread that updates is the one that trains
         if not self._mine():
             return
         run = self._run
@@ -147,16 +163,34 @@ class Loop:
             self._eager = True
             self._begin(run, self._ended or perf_counter(), None)
 
+    def first_update(self, updater: Any, begun: float) -> None:
+        """Take an update that is known as one only after its end, such as that of a function just traced.
+
+        Args:
+            updater: What made it.
+            begun: When it began.
+        """
+        if self._run is None:
+            self._notes(get_ident())
+        if self._mine():
+            if self._run is None:
+                self._begun = begun
+            self.update_begins(updater)
+            self.update_ended(updater)
+
     def _first(self, updater: Any) -> Run | None:
         begun = perf_counter()
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         run = self._run = self._process.run()
         if run is None:
             return None
-        self._process.step_of_values = self.step_of_values
+        self._process.step_of_values, self._process.end_step = self.step_of_values, self.close
         run.add_hook(LastStep(self))
         backward, fetched = self._backward, self._fetched
-        self._starts(run, updater)
+        try:
+            self._starts(run, updater)
+        except Exception as error:  # noqa: BLE001  the model is not watched then
+            self._process.say(f"the stages of the steps: {type(error).__name__}: {error}")
         if fetched:
             self._begin(run, self._asked, self._waited)
         else:
@@ -217,14 +251,22 @@ class Loop:
         steps.end(self._ended)
         return divided
 
-    def step(self, begun: float, ended: float) -> None:
-        """Take a step that is known only afterwards, as of compiled functions."""
+    def step(self, begun: float, ended: float, compiled_s: float = 0.0) -> None:
+        """Take a step that is known only afterwards, as of compiled functions.
+
+        Args:
+            begun: When it began ...
+            ended: ... and ended.
+            compiled_s: Its seconds of compilation.
+        """
         run = self._run or self._process.run()
         if run is None or self._process.led:
             return
-        self._run, self._thread = run, threading.get_ident()
+        self._run, self._thread = run, get_ident()
         steps = run.step_counter
         steps.begin(begun)
+        if compiled_s > 0:
+            compilations.took(compiled_s)
         steps.end(ended)
 
     def _begin(self, run: Run, asked: float, waited: float | None) -> None:

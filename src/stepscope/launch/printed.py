@@ -25,15 +25,15 @@ _installed = False
 
 def values_of(line: str) -> dict[str, float]:
     """Return the values of the metrics that a line names; nothing else in it is a value."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if len(line) > MAX_LINE or not any(sign.isdigit() for sign in line):
-        return found
+        return values
     for match in _PAIR.finditer(line):
         name = match["name"].strip().replace(" ", "_")
         meaning = meaning_of(name)
         if meaning is not None and meaning.role in ROLES:
-            found[name] = float(match["value"]) / (100.0 if match["end"] else 1.0)
-    return found
+            values[name] = float(match["value"]) / (100.0 if match["end"] else 1.0)
+    return values
 
 
 def install() -> None:
@@ -48,7 +48,7 @@ def install() -> None:
     def print(*values: Any, **options: Any) -> None:  # noqa: A001  replaces the function of this name
         original(*values, **options)
         if process.opened is not None and not process.led:
-            _take(" ".join(each if isinstance(each, str) else str(each) for each in values))
+            _take(" ".join(value if isinstance(value, str) else str(value) for value in values))
 
     builtins.print = print
     handle = logging.Logger.handle

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from stepscope.record import Run, exits, problems
+from stepscope.record import Run, card, exits, problems
 from stepscope.record.card import SESSION
 from stepscope.record.hooks import Hook
 from stepscope.record.roles import detect
@@ -18,6 +18,10 @@ DIRECTORY, PROFILE = "STEPSCOPE_RUN_DIR", "STEPSCOPE_RUN_PROFILE"
 """Variables by which the command gives the run's directory, and whether to take profiles."""
 SAID = "said"
 """File in the session's folder with sentences for the card."""
+PROFILE_SECS, PROFILE_SHARE = 60.0, 0.01
+"""How often steps are profiled after the first ones, and the largest share of the time that this may take."""
+GRADIENT_SHARE = 0.003
+"""Share of the time for gradients: a third of the percent that a run may take; marks of steps take more."""
 EXIT_SECS = 1.0
 """How long the end of the process by ``os._exit`` may wait for what was recorded."""
 
@@ -27,23 +31,48 @@ class Process:
 
     def __init__(self) -> None:
         self._folder = os.environ.get(SESSION, "")
+        self._directory = os.environ.get(DIRECTORY, "")
+        self._profiles = bool(os.environ.get(PROFILE))
         self._run: Run | None = None
         self._pid = os.getpid()
-        self._leaders = 0
+        self.led = False
+        """True while the callback of a framework counts the steps."""
         self._said: set[str] = set()
-        self._refused = False
+        self.off = False
+        """True if nothing is recorded here: the program records by itself, or this is a forked child."""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
         self.step_of_values: Callable[[], int | None] = lambda: None
         """Returns the step to which values belong that the program gives now; None for the running one."""
+        self.fetched: Callable[[float], None] = lambda seconds: None
+        """Takes the wait for a batch while the callback of a framework counts the steps."""
+        self.end_step: Callable[[], None] = lambda: None
+        """Ends the last step, if it was updated; called before the process ends by ``os._exit``."""
 
-    @property
-    def off(self) -> bool:
-        """True if nothing is recorded here: the program records by itself, or this is a forked child."""
-        return self._refused or os.getpid() != self._pid
+    def given(self, environ: Mapping[str, str]) -> None:
+        """Take what the command said when the process began: the program may have changed it since.
 
-    @property
-    def led(self) -> bool:
-        """True while the callback of a framework counts the steps."""
-        return self._leaders > 0
+        Args:
+            environ: The environment of that moment.
+        """
+        self._folder, self._directory = environ.get(SESSION, ""), environ.get(DIRECTORY, "")
+        card.session_folder = self._folder
+        self._profiles = bool(environ.get(PROFILE))
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Record nothing more if the block raises, and say why: the program goes on.
+
+        A framework of another version may lack the attributes that the block reads.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  the program must not end by what is wrong here
+            self.say(f"nothing more is recorded: {type(error).__name__}: {error}")
+            self.off = True
+
+    def _in_child(self) -> None:
+        self.off = True
 
     @property
     def opened(self) -> Run | None:
@@ -53,43 +82,48 @@ class Process:
     @contextmanager
     def leading(self) -> Iterator[None]:
         """Leave the steps to the callback of a framework."""
-        self._leaders += 1
+        before, self.led = self.led, True
         try:
             yield
         finally:
-            self._leaders -= 1
+            self.led = before
 
     def run(self) -> Run | None:
         """Return the run of the process, made if there is none; None if the program records by itself."""
         if self.off:
             return None
         if self._run is not None and not self._run.recording:
-            self._run, self._refused = None, True  # it was ended, as by a signal
+            self._run, self.off = None, True  # it was ended, as by a signal
             return None
         if self._run is None:
             if exits.any_open():
-                self._refused = True
+                self.off = True
                 return None
-            self._run = self._made()
+            with self.apart():
+                self._run = self._made()
         return self._run
 
     def _made(self) -> Run:
+        from stepscope.capture import LineHook
+        from stepscope.integrations.compiling import follow
         from stepscope.record.hooks.health import HealthHook
 
         problems.elsewhere = self.say
         role = detect(environ=os.environ, modules=sys.modules)
         directory = self._claimed(alone=role.alone)
-        hooks: list[Hook] = [HealthHook()]
-        if os.environ.get(PROFILE):
+        hooks: list[Hook] = [HealthHook(), LineHook()]
+        if self._profiles:
             from stepscope.capture import ProfilerHook
 
-            hooks.append(ProfilerHook())
+            hooks.append(ProfilerHook(save_secs=PROFILE_SECS, max_overhead=PROFILE_SHARE))
         run = Run(directory, hooks=hooks, card=False)
+        follow(run)
         leave = os._exit
 
         def _exit(status: int) -> None:
             if os.getpid() == self._pid and run.recording:
                 with suppress(Exception):
+                    self.end_step()
                     run.flush(timeout=EXIT_SECS)
             leave(status)
 
@@ -98,7 +132,7 @@ class Process:
 
     def _claimed(self, *, alone: bool) -> str:
         """Return the run's directory; a second process that trains by itself gets one of its own."""
-        directory = os.environ[DIRECTORY]
+        directory = self._directory
         if not alone:
             return directory
         for number in range(1, 1000):
@@ -126,7 +160,12 @@ class Process:
             from stepscope.record.statistics import GradientHook
 
             if not any(isinstance(hook, GradientHook) for hook in run.hooks):
-                run.add_hook(GradientHook())
+                # Of weights and updates copies would be needed, and nobody asked for that memory.
+                run.add_hook(
+                    GradientHook(
+                        of=("gradients",), norm_every_step=None, dense_steps=0, max_overhead=GRADIENT_SHARE
+                    )
+                )
         return run
 
     def record(self, numbers: Mapping[str, Any]) -> None:

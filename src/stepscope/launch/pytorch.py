@@ -13,10 +13,13 @@ from stepscope.launch import printed
 from stepscope.launch.loop import Loop
 from stepscope.launch.process import process
 from stepscope.record import Run
+from stepscope.record.clock import Deadline
+from stepscope.record.hooks import Hook
 
 MAX_DEPTH = 12
 """Calls around an optimizer's step in which its model is looked for."""
 OWN = "stepscope"
+FURTHER = "the gradients of further models than the first; watch(model, optimizer, run) measures them"
 
 _loops: list[Loop] = []
 
@@ -72,9 +75,7 @@ def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
 
 def _watch_scalers(torch: ModuleType, loop: Loop) -> None:
     """Count the updates that a scaler skips, too."""
-    scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
-    if scaler is None:
-        return
+    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # before torch 2.3
     original = scaler.step
 
     @wraps(original)
@@ -119,10 +120,25 @@ def _watch_evaluation(torch: ModuleType, loop: Loop) -> None:
     module.eval, module.train = eval, training
 
 
+class FurtherModels(Hook):
+    """Says at the end if other models than the first were trained, too."""
+
+    ranks = "all"
+
+    def end(self, run: Run, status: str, deadline: Deadline) -> None:
+        """Look at the optimizers that stepped and belong to no watched model."""
+        from stepscope.integrations.torch.ledger import ledger_of
+
+        if ledger_of(run).strangers:
+            process.say(FURTHER)
+
+
 def _starts(run: Run, optimizer: Any) -> None:
     """Watch the model of the first optimizer that steps."""
     from stepscope.integrations.torch import watch
 
+    process.measured()
+    run.add_hook(FurtherModels())
     watch(_model_of(optimizer), optimizer, run)
 
 
@@ -143,7 +159,7 @@ def _model_of(optimizer: Any) -> Any:
             held = [*frame.f_locals.values(), *frame.f_globals.values()]
             held += [each for owner in frame.f_locals.values() for each in _attributes(owner)]
             for each in held:
-                if isinstance(each, module) and id(each) not in seen:
+                if issubclass(type(each), module) and id(each) not in seen:  # asks nothing of the object
                     seen.add(id(each))
                     if wanted <= {id(parameter) for parameter in each.parameters()}:
                         found.append((sum(1 for _ in each.modules()), each))
@@ -153,6 +169,6 @@ def _model_of(optimizer: Any) -> Any:
 
 def _attributes(owner: Any) -> list[Any]:
     try:
-        return list(vars(owner).values())
-    except TypeError:
+        return list(object.__getattribute__(owner, "__dict__").values())
+    except (AttributeError, TypeError):
         return []

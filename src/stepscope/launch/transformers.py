@@ -21,13 +21,21 @@ def install(module: ModuleType) -> None:
     @wraps(original)
     def train(self: Any, *arguments: Any, **options: Any) -> Any:
         if not process.off:
-            from stepscope.integrations.transformers import StepscopeCallback
-
-            if not any(isinstance(each, StepscopeCallback) for each in self.callback_handler.callbacks):
-                run = process.measured()
-                if run is not None:
-                    self.add_callback(StepscopeCallback(run))
+            with process.apart():
+                _add(self)
         with process.leading():
             return original(self, *arguments, **options)
 
     trainer.train = train
+
+
+def _add(trainer: Any) -> None:
+    from stepscope.integrations.transformers import StepscopeCallback
+
+    if any(isinstance(each, StepscopeCallback) for each in trainer.callback_handler.callbacks):
+        return
+    run = process.measured()
+    if run is not None:
+        counts = StepscopeCallback(run)
+        trainer.add_callback(counts)
+        process.fetched = counts.fetched

@@ -10,7 +10,7 @@ m = nn.Linear(10, 1)
 o = torch.optim.SGD(m.parameters(), 0.01)
 m, o, dl = a.prepare(m, o, DataLoader(ds, batch_size=8))
 for e in range(2):
-    for x, y in dl:
+    for x, y in dl:  # timed
         with a.accumulate(m):
             loss = ((m(x) - y) ** 2).mean()
             a.backward(loss)

@@ -8,7 +8,7 @@ model = nn.Linear(10, 1)
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
 accum = 4
 for epoch in range(3):
-    for i, (x, y) in enumerate(DataLoader(ds, batch_size=8)):
+    for i, (x, y) in enumerate(DataLoader(ds, batch_size=8)):  # timed
         loss = ((model(x) - y) ** 2).mean() / accum
         loss.backward()
         if (i + 1) % accum == 0:

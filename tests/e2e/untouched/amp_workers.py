@@ -9,7 +9,7 @@ opt = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler("cpu")
 n = 0
 for epoch in range(3):
-    for x, y in DataLoader(ds, batch_size=8, num_workers=2):
+    for x, y in DataLoader(ds, batch_size=8, num_workers=2):  # timed
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = nn.functional.mse_loss(model(x).float(), y)
         opt.zero_grad()

@@ -12,7 +12,7 @@ opt = torch.optim.Adam(model.parameters(), lr=1e-3)
 loss_fn = nn.CrossEntropyLoss()
 for epoch in range(5):
     model.train()
-    for i, (x, y) in enumerate(loader):
+    for i, (x, y) in enumerate(loader):  # timed
         loss = loss_fn(model(x), y)
         opt.zero_grad()
         loss.backward()

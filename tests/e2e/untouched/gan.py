@@ -1,4 +1,5 @@
 # steps: 80
+# says: further models
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -10,7 +11,7 @@ od = torch.optim.Adam(D.parameters())
 og = torch.optim.Adam(G.parameters())
 bce = nn.BCEWithLogitsLoss()
 for epoch in range(4):
-    for (x,) in DataLoader(ds, batch_size=16):
+    for (x,) in DataLoader(ds, batch_size=16):  # timed
         fake = G(torch.randn(len(x), 4))
         ld = bce(D(x), torch.ones(len(x), 1)) + bce(D(fake.detach()), torch.zeros(len(x), 1))
         od.zero_grad()

@@ -1,4 +1,4 @@
-# steps: 48
+# steps: 64
 import keras
 import numpy as np
 
@@ -14,3 +14,6 @@ m.fit(
     validation_split=0.2,
     verbose=2,
 )
+m.evaluate(np.random.randn(320, 10), np.random.randn(320, 1), verbose=0)
+m.predict(np.random.randn(320, 10), verbose=0)
+m.fit(np.random.randn(256, 10), np.random.randn(256, 1), batch_size=16, verbose=0)

@@ -33,4 +33,6 @@ t = L.Trainer(
     accelerator="cpu",
     log_every_n_steps=5,
 )
-t.fit(Net(), DataLoader(ds, batch_size=8), DataLoader(ds, batch_size=16))
+loader = DataLoader(ds, batch_size=8)
+# twin: loader = timed(loader)
+t.fit(Net(), loader, DataLoader(ds, batch_size=16))

@@ -35,4 +35,6 @@ t = Trainer(
     ),
     train_dataset=D(),
 )
+# twin: loader = timed(t.get_train_dataloader())
+# twin: t.get_train_dataloader = lambda: loader
 t.train()

@@ -114,3 +114,23 @@ def test_loops_of_the_users_own_are_part_of_the_frameworks_steps(run, time, monk
     assert (run.last_step.step, run.total_steps) == (0, None)
     stepper.abandon()  # the training is over
     assert [run.current_step for _ in run.steps(range(3))] == [1, 2, 3]
+
+
+def test_a_clock_around_the_loader_says_which_part_of_the_time_was_the_wait(run, time):
+    stepper = Stepper(run)
+    stepper.fetched(4)  # nobody asks: it is of an evaluation
+    stepper.asking()
+    stepper.fetched(4)
+    stepper.asking()
+    time.now += 5
+    stepper.fetched(1)
+    stepper.fetched(2)
+    stepper.begin()
+    time.now += 3
+    stepper.end()
+    assert last(run) == (0, 8.0, 3.0)
+    stepper.asking()
+    time.now += 1
+    stepper.begin()
+    stepper.end()
+    assert last(run) == (1, 1.0, 1.0)

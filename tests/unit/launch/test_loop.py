@@ -77,6 +77,18 @@ class Program:
         self.b()
         self.loop.update_ended("one")
 
+    def t(self):
+        """The first call of a function, of which it is known afterwards that it updates."""
+        begun = self.now
+        self.now += 1
+        self.loop.first_update("function", begun)
+
+    def w(self):
+        """A later call of it."""
+        self.loop.update_begins("function")
+        self.now += 1
+        self.loop.update_ended("function")
+
     def p(self):
         step = self.process.step_of_values()
         self.values.append(self.steps.current if step is None else step)
@@ -96,6 +108,8 @@ class Program:
     ("work", "times", "values"),
     [
         ("cccx", [1, 1, 1], []),
+        ("twwx", [1, 1, 1], []),
+        ("twpewx", [1, 1, 1], [1]),
         ("mbup" * 3 + "x", [2, 3, 3], [0, 1, 2]),
         ("mbup" * 3 + "epx", [2, 3, 3], [0, 1, 2, 2]),
         ("mbu" * 3 + "mpbupx", [2, 3, 3, 3], [3, 3]),
@@ -107,6 +121,8 @@ class Program:
     ],
     ids=[
         "closure",
+        "function",
+        "evaluated by functions",
         "printed",
         "printed at the end",
         "printed before",

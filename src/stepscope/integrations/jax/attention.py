@@ -50,5 +50,5 @@ def router_load(chosen: Any, experts: int, layer: str) -> dict[str, Any]:
     """
     counts = jnp.bincount(chosen.reshape(-1), length=experts)
     shares = counts / jnp.maximum(counts.sum(), 1)
-    found = {f"router/{layer}/load/{at}": shares[at] for at in range(experts)}
-    return {f"router/{layer}/imbalance": shares.max() * experts, **found}
+    entries = {f"router/{layer}/load/{at}": shares[at] for at in range(experts)}
+    return {f"router/{layer}/imbalance": shares.max() * experts, **entries}

@@ -134,4 +134,4 @@ class CompletionTimer(Hook):
 
 def _smallest(tree: Any) -> jax.Array | None:
     arrays = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
-    return min(arrays, key=lambda each: each.size, default=None)
+    return min(arrays, key=lambda array: array.size, default=None)

@@ -52,8 +52,8 @@ def iterate(loss: Callable[[Any], Any], parameters: Any, vector: Any, iterations
         return dot(vector, turned), turned
 
     zero = jnp.zeros((), jax.tree.leaves(vector)[0].dtype)
-    found: tuple[Any, Any] = jax.lax.fori_loop(0, iterations, turn, (zero, vector))
-    return found
+    estimate: tuple[Any, Any] = jax.lax.fori_loop(0, iterations, turn, (zero, vector))
+    return estimate
 
 
 class SharpnessHook(Hook):

@@ -21,24 +21,24 @@ def describe(run: Run, params: Any = None, **facts: Any) -> None:
         facts: Any further facts.
     """
     try:
-        found = {"devices": device_facts(), **facts}
+        facts_ = {"devices": device_facts(), **facts}
         if params is not None:
-            found["model"] = parameter_facts(params)
+            facts_["model"] = parameter_facts(params)
     except Exception as error:  # noqa: BLE001  trees of the user's own types
         report_raised(run, "describe", error)
     else:
-        run.describe(found)
+        run.describe(facts_)
 
 
 def parameter_facts(params: Any) -> dict[str, Any]:
     """Return number, size and types of the arrays of a tree."""
     arrays = [leaf for leaf in jax.tree.leaves(getattr(params, "params", params)) if hasattr(leaf, "dtype")]
     # Keys of random numbers have sizes but no bytes that count, and are not trained.
-    arrays = [each for each in arrays if not jnp.issubdtype(each.dtype, jax.dtypes.prng_key)]
+    arrays = [array for array in arrays if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key)]
     return {
-        "parameters": sum(int(each.size) for each in arrays),
-        "parameter_bytes": sum(int(each.size) * each.dtype.itemsize for each in arrays),
-        "dtypes": sorted({str(each.dtype) for each in arrays}),
+        "parameters": sum(int(array.size) for array in arrays),
+        "parameter_bytes": sum(int(array.size) * array.dtype.itemsize for array in arrays),
+        "dtypes": sorted({str(array.dtype) for array in arrays}),
     }
 
 

@@ -39,13 +39,15 @@ class Watched:
     """
 
     def __init__(self, run: Run, hook: GradientHook | None = None) -> None:
-        found = next((each for each in run.hooks if isinstance(each, GradientHook)), None)
-        if hook is None and found is None:
+        given = next((candidate for candidate in run.hooks if isinstance(candidate, GradientHook)), None)
+        if hook is None and given is None:
             hook = GradientHook()
         if hook is not None and hook not in run.hooks:
             run.add_hook(hook)
-        self._run, self._hook = run, hook or found or GradientHook()
-        self._taps = next((each for each in run.hooks if isinstance(each, ActivationHook)), None)
+        self._run, self._hook = run, hook or given or GradientHook()
+        self._taps = next(
+            (candidate for candidate in run.hooks if isinstance(candidate, ActivationHook)), None
+        )
         self._sampling = self._hook.sampling()
         self._tapping = None if self._taps is None else self._taps.sampling()
         self._writer = StatisticsWriter(run, self._hook.stats)
@@ -65,7 +67,7 @@ class Watched:
         Args:
             step: Its number. All processes must ask with the same numbers.
         """
-        samplings = [each for each in (self._sampling, self._tapping) if each is not None]
+        samplings = [sampling for sampling in (self._sampling, self._tapping) if sampling is not None]
         if self._budget is None:  # not before the loop: by now the processes know of each other
             self._budget = budget(self._hook, *samplings, failed=self._post)
         self._budget.asked(step)
@@ -73,7 +75,7 @@ class Watched:
         due = [sampling for sampling, is_due in marked_due if is_due]
         if not due:
             return "norm" if self._hook.norm_every_step else "off"
-        marked = [each.histogram_due(step) for each in due]  # of each, for asking marks
+        marked = [sampling.histogram_due(step) for sampling in due]  # of each, for asking marks
         word = "histograms" if any(marked) else "full"
         turns = [turn_of(self._sampling, self._hook, step)]
         if self._tapping is not None and self._taps is not None and self._taps.rotate > 1:
@@ -84,11 +86,11 @@ class Watched:
         self, level: str, *, activations: Mapping[str, Any] | None = None, **trees: Any
     ) -> MeasuredTree | None:
         """Compute the hook's statistics of trees of arrays, inside the jitted step: see ``measure``."""
-        wanted = {name: each for name, each in trees.items() if self._wants(name)}
+        wanted = {name: tree for name, tree in trees.items() if self._wants(name)}
         tapped = activations
         if activations is not None:
             wants = (self._taps or self._hook).wants
-            tapped = {name: each for name, each in activations.items() if wants(name, each)}
+            tapped = {name: activation for name, activation in activations.items() if wants(name, activation)}
 
         def layers(name: str, array: Any) -> bool:
             return (tapped is not None and array is tapped.get(name)) or self._hook.wants(name, array)
@@ -263,9 +265,9 @@ def with_statistics(
     first = optax.with_extra_args_support(optax.identity() if clip is None else clip)
     top = "histograms" if histograms else "full"
 
-    def look(said: str, applied: Any, before: Any, weights: Any, updates: Any) -> MeasuredTree:
-        level, _ = parts_of(said)
-        found = measure(
+    def look(wanted_level: str, applied: Any, before: Any, weights: Any, updates: Any) -> MeasuredTree:
+        level, _ = parts_of(wanted_level)
+        measured = measure(
             top if level == "histograms" else level,
             gradients=applied,
             clipped=None if clip is None else before,
@@ -273,10 +275,10 @@ def with_statistics(
             updates=updates if "updates" in of else None,
             layers=layers,
         )
-        if found is None:
+        if measured is None:
             return MeasuredTree(level, None, None, {})
         # Layers are measured as the optimizer applies them; of the whole gradient the norm comes first.
-        return found if clip is None else replace(found, norm=found.clipped, clipped=found.norm)
+        return measured if clip is None else replace(measured, norm=measured.clipped, clipped=measured.norm)
 
     def room(tree: Any) -> MeasuredTree:
         shapes = jax.eval_shape(lambda some: look(top, some, some, some, some), tree)
@@ -290,8 +292,8 @@ def with_statistics(
     ) -> tuple[Any, StatisticsState]:
         clipped, clip_state = first.update(updates, state.inner[0], params, **more)
         changes, inner_state = inner.update(clipped, state.inner[1], params, **more)
-        found = look(level, clipped, updates, params, changes)
-        return changes, StatisticsState((clip_state, inner_state), filled(found, room(params)))
+        measured = look(level, clipped, updates, params, changes)
+        return changes, StatisticsState((clip_state, inner_state), filled(measured, room(params)))
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -318,16 +320,16 @@ def statistics_in(state: Any, level: str) -> MeasuredTree | None:
         UsageError: There are no statistics in it.
     """
     leaves = jax.tree_util.tree_leaves(state, is_leaf=lambda one: isinstance(one, StatisticsState))
-    found = [each.measured for each in leaves if isinstance(each, StatisticsState)]
-    if not found:
+    states = [state.measured for state in leaves if isinstance(state, StatisticsState)]
+    if not states:
         raise UsageError(
             "no statistics in this optimizer state", hint="tx = with_statistics(optax.adam(1e-3))"
         )
     level, _ = parts_of(level)
     if level == "off":
         return None
-    rows = found[0].rows if level != "norm" else {}
+    rows = states[0].rows if level != "norm" else {}
     if level != "histograms":
         rows = {kind: replace(one, counts=None) for kind, one in rows.items()}
-    measured = MeasuredTree(level, found[0].norm, found[0].clipped, rows)
+    measured = MeasuredTree(level, states[0].norm, states[0].clipped, rows)
     return jax.tree_util.tree_map(jnp.copy, measured)  # type: ignore[no-any-return]

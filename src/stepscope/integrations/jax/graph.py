@@ -111,16 +111,16 @@ class Maker:
         made: dict[Any, str] = dict(zip(jaxpr.invars, inputs, strict=False))
         made.update(zip(jaxpr.constvars, constants, strict=False))
         for number, equation in enumerate(jaxpr.eqns):
-            sources = [made[each] for each in equation.invars if is_variable(each) and each in made]
+            sources = [made[invar] for invar in equation.invars if is_variable(invar) and invar in made]
             within = join(scope, str(equation.source_info.name_stack))
             inner = called(equation)
             if inner is not None:
                 label = str(equation.params.get("name", equation.primitive.name))
                 place = join(within, f"{label}_{number}")
-                given = [made.get(each, "") if is_variable(each) else "" for each in equation.invars]
-                found = self.walk(inner.jaxpr, given, self.constants(inner.consts, place), place)
+                given = [made.get(invar, "") if is_variable(invar) else "" for invar in equation.invars]
+                outputs = self.walk(inner.jaxpr, given, self.constants(inner.consts, place), place)
             else:
-                shapes = [shape_of(each.aval) for each in equation.outvars]
+                shapes = [shape_of(outvar.aval) for outvar in equation.outvars]
                 dtype = str(getattr(equation.outvars[0].aval, "dtype", "")) if equation.outvars else ""
                 flops = flops_of(equation)
                 name = self.add(
@@ -132,9 +132,9 @@ class Maker:
                     **({} if flops is None else {"flops": flops}),
                 )
                 self.of_equation[scope, number] = name
-                found = [name] * len(equation.outvars)
-            made.update(zip(equation.outvars, found, strict=False))
-        return [made.get(each, "") if is_variable(each) else "" for each in jaxpr.outvars]
+                outputs = [name] * len(equation.outvars)
+            made.update(zip(equation.outvars, outputs, strict=False))
+        return [made.get(outvar, "") if is_variable(outvar) else "" for outvar in jaxpr.outvars]
 
 
 def join(*parts: str) -> str:
@@ -152,9 +152,9 @@ def called(equation: Any) -> Any:
     if equation.primitive.name not in CALLS:
         return None
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
-        found = equation.params.get(name)
-        if found is not None:
-            return found if hasattr(found, "consts") else core.ClosedJaxpr(found, ())
+        value = equation.params.get(name)
+        if value is not None:
+            return value if hasattr(value, "consts") else core.ClosedJaxpr(value, ())
     return None
 
 
@@ -172,7 +172,7 @@ def flops_of(equation: Any) -> int | None:
         return None
     if name not in ("dot_general", "conv_general_dilated"):
         return 0
-    left, right = (shape_of(each.aval) for each in equation.invars[:2])
+    left, right = (shape_of(invar.aval) for invar in equation.invars[:2])
     outputs = math.prod(shape_of(equation.outvars[0].aval))
     if min((*left, *right, outputs), default=0) < 0:
         return None
@@ -207,7 +207,7 @@ def run(
     values.update(zip(jaxpr.constvars, consts, strict=True))
     costs: list[NodeCost] = []
     for number, equation in enumerate(jaxpr.eqns):
-        given = [values[each] if is_variable(each) else each.val for each in equation.invars]
+        given = [values[invar] if is_variable(invar) else invar.val for invar in equation.invars]
         inner = called(equation)
         if inner is not None:
             label = str(equation.params.get("name", equation.primitive.name))
@@ -223,15 +223,15 @@ def run(
             name = maker.of_equation[scope, number]
             costs.append(cost_of(name, (begun - origin) * 1e6, took * 1e6, results))
         values.update(zip(equation.outvars, results, strict=True))
-    return [values[each] if is_variable(each) else each.val for each in jaxpr.outvars], costs
+    return [values[outvar] if is_variable(outvar) else outvar.val for outvar in jaxpr.outvars], costs
 
 
 def one(equation: Any, given: list[Any]) -> list[Any]:
     """Run one operation."""
     options: Any = equation.primitive.get_bind_params(equation.params)
     functions, params = ((), options) if isinstance(options, dict) else options  # a pair before JAX 0.7
-    found = equation.primitive.bind(*functions, *given, **params)
-    return list(found) if equation.primitive.multiple_results else [found]
+    results = equation.primitive.bind(*functions, *given, **params)
+    return list(results) if equation.primitive.multiple_results else [results]
 
 
 def cost_of(name: str, start_us: float, took_us: float, results: list[Any]) -> NodeCost:
@@ -244,4 +244,6 @@ def cost_of(name: str, start_us: float, took_us: float, results: list[Any]) -> N
 
 def arrays_of(results: list[Any]) -> Iterator[Any]:
     """Return the arrays among results; random keys have no bytes of their own."""
-    return (each for each in results if isinstance(each, jax.Array) and hasattr(each.dtype, "itemsize"))
+    return (
+        result for result in results if isinstance(result, jax.Array) and hasattr(result.dtype, "itemsize")
+    )

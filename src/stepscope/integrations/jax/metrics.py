@@ -18,7 +18,7 @@ def prefixed(prefix: str, metrics: Any) -> dict[str, Any]:
     values = compute() if callable(compute) else metrics
     if not isinstance(values, Mapping):
         return {prefix: values}
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for name, value in values.items():
-        found.update(prefixed(f"{prefix}/{name}" if prefix else str(name), value))
-    return found
+        numbers.update(prefixed(f"{prefix}/{name}" if prefix else str(name), value))
+    return numbers

@@ -53,8 +53,8 @@ def noise_scale(
         local = along.pmean(own, axis_name)
         means = [along.pmean(leaf, axis_name) for leaf in leaves]
     reduced = sum((jnp.vdot(mean, mean) for mean in means), jnp.float32(0))
-    found = jnp.stack([(local - reduced) / (1 - 1 / parts), (parts * reduced - local) / (parts - 1)])
+    pair = jnp.stack([(local - reduced) / (1 - 1 / parts), (parts * reduced - local) / (parts - 1)])
     before = jnp.zeros(2, jnp.float32) if state is None else state
-    state = jnp.where(jnp.isfinite(found).all(), MEMORY * before + (1 - MEMORY) * found, before)
+    state = jnp.where(jnp.isfinite(pair).all(), MEMORY * before + (1 - MEMORY) * pair, before)
     scale = jnp.where(state[1] > 0, state[0] / jnp.where(state[1] > 0, state[1], 1.0), jnp.nan)
     return {"gradients/noise_scale_examples": examples * scale}, state

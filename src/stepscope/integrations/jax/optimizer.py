@@ -51,12 +51,12 @@ def optimizer_scalars(
         numbers.update({_tag(label, name): _here(held[name]) for name in hyperparameters if name in held})
         if hasattr(state, "total_notfinite"):
             numbers[SKIPPED] = _here(state.total_notfinite)
-    found: dict[str, Any] = _copies(numbers) if numbers else {}
+    numbers_: dict[str, Any] = _copies(numbers) if numbers else {}
     if schedule is not None:
         count = next((state.count for _, state in parts if hasattr(state, "count")), None)
         if count is not None:
-            found["optimizer/lr"] = _taken(schedule)(_here(count))
-    return found
+            numbers_["optimizer/lr"] = _taken(schedule)(_here(count))
+    return numbers_
 
 
 def _tag(label: str, name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import jax
 
 from stepscope.errors import UsageError
+from stepscope.integrations.compiling import follow
 from stepscope.record import Run
 
 DISPATCH, WAIT = "dispatch", "wait"
@@ -29,6 +30,7 @@ class Dispatched(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], run: Run) -> None:
         self.__wrapped__, self._stage = function, run.stage(DISPATCH)
+        follow(run)
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Call the function."""
@@ -46,8 +48,8 @@ def dispatched(function: Callable[P, R], run: Run) -> Dispatched[P, R]:
 
         train_step = dispatched(jax.jit(train_step), run)
 
-    On a device that computes during the call, as a CPU may, the stage includes the computation; in a step
-    that compiles, it includes compiling.
+    On a device that computes during the call, as a CPU may, the stage includes the computation. Compiling is
+    a stage of its own, ``compile``, and ``speed/compile_ms``.
 
     Args:
         function: The result of ``jax.jit`` or ``jax.pmap``.

@@ -52,12 +52,12 @@ class TreeStatistics:
 
     def table(self) -> StatisticsTable:
         """Return the rows as a table; waits for the device."""
-        found = StatisticsTable(len(self.names), histograms=self.counts is not None)
+        made = StatisticsTable(len(self.names), histograms=self.counts is not None)
         floats = np.asarray(self.floats, np.float64)
         moments = np.column_stack([self.sizes, floats[:, :2], np.asarray(self.integers), floats[:, 2:]])
         counts = np.zeros((0, 0), np.int64) if self.counts is None else np.asarray(self.counts, np.int64)
-        found.add_rows(np.arange(len(self.names)), moments, counts)
-        return found
+        made.add_rows(np.arange(len(self.names)), moments, counts)
+        return made
 
 
 @dataclass
@@ -144,23 +144,25 @@ def measure(
     word, (turn, tap_turn) = parts_of(level)
     if word == "off":
         return None
-    found = MeasuredTree(level, None, norm_of(clipped, axis_name), {})
+    measured = MeasuredTree(level, None, norm_of(clipped, axis_name), {})
     if loss is not None:
-        found.loss = jnp.asarray(loss) if axis_name is None else lax.pmean(loss, axis_name)
+        measured.loss = jnp.asarray(loss) if axis_name is None else lax.pmean(loss, axis_name)
     if word != "norm":
         for kind, tree in (("gradients", gradients), ("weights", weights), ("updates", updates)):
             if tree is not None:
-                found.rows[kind] = rows_of(tree, word == "histograms", layers, axis_name, turn)
-                found.whole = found.whole and len(found.rows[kind].names) == len(leaves(tree))
+                measured.rows[kind] = rows_of(tree, word == "histograms", layers, axis_name, turn)
+                measured.whole = measured.whole and len(measured.rows[kind].names) == len(leaves(tree))
         if activations is not None:
             tapped = {
-                name: each for name, each in activations.items() if layers is None or layers(name, each)
+                name: activation
+                for name, activation in activations.items()
+                if layers is None or layers(name, activation)
             }
             tapped = dict(list(tapped.items())[tap_turn[0] :: tap_turn[1]])
-            found.rows["activations"] = rows_of(tapped, word == "histograms", None, axis_name, (0, 1))
-            found.saturated, found.active = units_of(tapped, kinds or {}, saturated, axis_name)
-    found.norm = norm_of(gradients, axis_name, found.rows.get("gradients"))
-    return found
+            measured.rows["activations"] = rows_of(tapped, word == "histograms", None, axis_name, (0, 1))
+            measured.saturated, measured.active = units_of(tapped, kinds or {}, saturated, axis_name)
+    measured.norm = norm_of(gradients, axis_name, measured.rows.get("gradients"))
+    return measured
 
 
 def parts_of(level: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
@@ -169,13 +171,13 @@ def parts_of(level: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
     Raises:
         UsageError: There is no such level.
     """
-    word, _, said = level.partition(":")
-    turns = [turn.partition("/")[::2] for turn in said.split(",")] if said else []
+    word, _, shown = level.partition(":")
+    turns = [turn.partition("/")[::2] for turn in shown.split(",")] if shown else []
     known = word in LEVELS and len(turns) < 3
     if not known or not all(at.isdigit() and of.isdigit() and int(at) < int(of) for at, of in turns):
         raise UsageError(f"level must be one of {', '.join(LEVELS)}, got {level!r:.40}", hint="level='full'")
-    found = [(int(at), int(of)) for at, of in turns] + [(0, 1)] * 2
-    return word, (found[0], found[1])
+    pairs = [(int(at), int(of)) for at, of in turns] + [(0, 1)] * 2
+    return word, (pairs[0], pairs[1])
 
 
 def units_of(
@@ -209,7 +211,7 @@ def norm_of(tree: Any, axis_name: Any = None, rows: TreeStatistics | None = None
         return None
     if rows is not None and len(rows.names) == len(leaves(tree)):
         return jnp.sqrt(jnp.sum(rows.floats[:, 1]))
-    squares = sum((squares_of(wide(each)) for each in leaves(tree).values()), jnp.float32(0))
+    squares = sum((squares_of(wide(leaf)) for leaf in leaves(tree).values()), jnp.float32(0))
     return jnp.sqrt(squares if axis_name is None else lax.psum(squares, axis_name))
 
 
@@ -230,14 +232,14 @@ def rows_of(
     """Return the statistics of those arrays of a tree that are measured at this step."""
     wanted = [pair for pair in leaves(tree).items() if layers is None or layers(*pair)]
     arrays = dict(wanted[turn[0] :: turn[1]])
-    flat = [real(wide(each)) for each in arrays.values()]
+    flat = [real(wide(array)) for array in arrays.values()]
     floats, integers = zip(*map(moments, flat), strict=True) if flat else ((), ())
     table = jnp.stack(floats) if floats else jnp.zeros((0, 4))
     whole = jnp.stack(integers) if integers else jnp.zeros((0, 2), jnp.int32)
     counts = None
     if histograms:
         counts = jnp.stack(list(map(count, flat))) if flat else jnp.zeros((0, BUCKETS + 1), jnp.int32)
-    sizes = tuple(each.size for each in flat)
+    sizes = tuple(array.size for array in flat)
     if axis_name is not None:
         parts = lax.psum(1, axis_name)
         sizes = tuple(size * parts for size in sizes)
@@ -320,11 +322,11 @@ def real(array: Any) -> Any:
 
 def leaves(tree: Any) -> dict[str, Any]:
     """Return the float and complex arrays of a tree by name, as in ``Dense_0.kernel``."""
-    found = {}
-    for path, each in jax.tree_util.tree_flatten_with_path(tree)[0]:
-        if hasattr(each, "dtype") and jnp.issubdtype(each.dtype, jnp.inexact):
-            found[".".join(map(key_text, path)) or "value"] = each
-    return found
+    arrays = {}
+    for path, array in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if hasattr(array, "dtype") and jnp.issubdtype(array.dtype, jnp.inexact):
+            arrays[".".join(map(key_text, path)) or "value"] = array
+    return arrays
 
 
 def key_text(key: Any) -> str:

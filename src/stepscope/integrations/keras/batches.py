@@ -98,7 +98,7 @@ class BatchParts:
         if not any(isinstance(hook, ActivationHook) for hook in self._run.hooks):
             return
         made = measure_activations(self._run, model)
-        self._taps = [each for each in made if hasattr(each, "given")]
+        self._taps = [tap for tap in made if hasattr(tap, "given")]
         self.retrace = bool(made)
 
     def given(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -283,7 +283,7 @@ class TapeMarks:
         optimizer = getattr(model, "optimizer", None)
         with ExitStack() as stack:
             for owner, call, begins, ends in (
-                *((each, "call", self._called, nothing) for each in (model, *parts_of(model))),
+                *((part, "call", self._called, nothing) for part in (model, *parts_of(model))),
                 (optimizer, name, lambda: stages.mark(self._optimizer), lambda: stages.mark(0)),
             ):
                 stack.enter_context(marked(owner, call, begins, ends))

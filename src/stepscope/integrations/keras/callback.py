@@ -336,13 +336,13 @@ def frequency(update_freq: object) -> int:
     Raises:
         UsageError: It is neither.
     """
-    found = {"batch": 1, "epoch": 0}.get(str(update_freq), update_freq)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0 or update_freq == 0:
+    every = {"batch": 1, "epoch": 0}.get(str(update_freq), update_freq)
+    if not isinstance(every, int) or isinstance(every, bool) or every < 0 or update_freq == 0:
         raise UsageError(
             f"update_freq must be 'batch', 'epoch' or a number of batches, got {update_freq!r:.60}",
             hint="StepscopeCallback(log_dir, update_freq=100)",
         )
-    return found
+    return every
 
 
 def epochs(name: str, value: object) -> int:
@@ -435,13 +435,13 @@ class BatchMetrics:
 
 def numbers(logs: Any) -> list[tuple[str, Any]]:
     """Return the metrics of a batch, an epoch or an evaluation; of a metric with parts, each by its name."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for name, value in logs.items() if isinstance(logs, Mapping) else ():
         if isinstance(value, Mapping):
-            found += [(f"{name}/{part}", number) for part, number in numbers(value)]
+            pairs += [(f"{name}/{part}", number) for part, number in numbers(value)]
         else:
-            found.append((str(name), value))
-    return found
+            pairs.append((str(name), value))
+    return pairs
 
 
 def hook_of(profile_batch: ProfileBatch) -> ProfilerHook | None:

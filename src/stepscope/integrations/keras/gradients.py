@@ -145,19 +145,19 @@ def meter_of(optimizer: Any) -> Any:
 
 def given(optimizer: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of the function that trains a batch; on JAX, their state sets the level."""
-    found = meter_of(optimizer)
-    if keras.backend.backend() != "jax" or found is None or not found.names:
+    meter = meter_of(optimizer)
+    if keras.backend.backend() != "jax" or meter is None or not meter.names:
         return arguments
     state = list(arguments[0])
-    state[OPTIMIZER] = found.given(state[OPTIMIZER])
+    state[OPTIMIZER] = meter.given(state[OPTIMIZER])
     return (tuple(state), *arguments[1:])
 
 
 def taken(optimizer: Any, result: Any) -> Any:
     """Return the result of training a batch; on JAX, take the measurements from its state."""
-    found = meter_of(optimizer)
-    if keras.backend.backend() == "jax" and found is not None and found.names:
-        found.take(result[1][OPTIMIZER])
+    meter = meter_of(optimizer)
+    if keras.backend.backend() == "jax" and meter is not None and meter.names:
+        meter.take(result[1][OPTIMIZER])
     return result
 
 
@@ -187,14 +187,14 @@ def measure_activations(run: Run, model: Any) -> list[Any]:
     Returns:
         The meter, for ``finish``.
     """
-    found = []
+    statistics = []
     for hook in run.hooks:
         if isinstance(hook, ActivationHook) and not hook.parts:
             meter = activation_meter(run, hook, model)
             hook.parts.append(meter)
             run.add_hook(meter)
-            found.append(meter)
-    return found
+            statistics.append(meter)
+    return statistics
 
 
 def activation_meter(run: Run, hook: ActivationHook, model: Any) -> Any:

@@ -138,7 +138,7 @@ class StatelessGradients(GradientMeter):
         self.variables["made"].assign(self.variables["made"].value + 1)
         if level >= FULL:
             self._keep("gradients", self._in_turn(variables, clipped))
-            self._old = self._in_turn(variables, [each.value for each in variables])
+            self._old = self._in_turn(variables, [variable.value for variable in variables])
             self._keep("weights", self._old)
 
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
@@ -147,7 +147,7 @@ class StatelessGradients(GradientMeter):
     def after(self, variables: Sequence[Any]) -> None:
         """Measure updates."""
         if self._chosen[0] >= FULL:
-            new = self.in_rows(variables, [each.value for each in variables])
+            new = self.in_rows(variables, [variable.value for variable in variables])
             pairs = zip(self._old, new, strict=True)
             self._keep("updates", [None if one is None else two - one for one, two in pairs])
             self._old = []
@@ -155,19 +155,19 @@ class StatelessGradients(GradientMeter):
     def _keep(self, kind: str, arrays: Sequence[Any]) -> None:
         if kind not in self.hook.of or not arrays:
             return
-        flat = [None if each is None else real(wide(each)) for each in arrays]
-        parts = [row_of(each) for each in flat]
+        flat = [None if array is None else real(wide(array)) for array in arrays]
+        parts = [row_of(row) for row in flat]
         self.variables[f"{kind}_floats"].assign(jnp.stack([part[0] for part in parts]))
         self.variables[f"{kind}_integers"].assign(jnp.stack([part[1] for part in parts]))
         if self._chosen[0] == HISTOGRAMS and self.hook.histograms_every:
             nothing = jnp.zeros(BUCKETS + 1, jnp.int32)
-            counts = jnp.stack([nothing if each is None else count(each) for each in flat])
+            counts = jnp.stack([nothing if row is None else count(row) for row in flat])
             self.variables[f"{kind}_counts"].assign(counts)
 
     def _in_turn(self, variables: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         """Return values of variables in the order of the rows, None for those of other parts."""
         rows = enumerate(self.in_rows(variables, values))
-        return [each if row % self.hook.rotate == self._chosen[1] else None for row, each in rows]
+        return [array if row % self.hook.rotate == self._chosen[1] else None for row, array in rows]
 
     @property
     def _chosen(self) -> tuple[int, int]:
@@ -222,7 +222,7 @@ class StatelessGradients(GradientMeter):
         held = self.optimizer._variables if self.optimizer is not None else []
         all_ = list(held)
         ours = set(map(id, self.variables.values()))
-        held[:] = [each for each in all_ if id(each) not in ours]
+        held[:] = [variable for variable in all_ if id(variable) not in ours]
         try:
             yield
         finally:
@@ -250,8 +250,8 @@ def row_of(values: Any) -> tuple[Any, Any]:
 
 def norm_of(arrays: Sequence[Any]) -> Any:
     """Return the norm of all arrays together."""
-    some = [real(wide(each)) for each in arrays if each is not None]
-    return jnp.sqrt(sum((jnp.vdot(each, each) for each in some), jnp.float32(0)))
+    some = [real(wide(array)) for array in arrays if array is not None]
+    return jnp.sqrt(sum((jnp.vdot(array, array) for array in some), jnp.float32(0)))
 
 
 class StatelessActivations(ActivationMeter):
@@ -294,12 +294,12 @@ class StatelessActivations(ActivationMeter):
 
     def after_step(self, step: int) -> None:
         """Record it."""
-        found, self._found = self._found, None
+        values, self._found = self._found, None
         result, self._result = self._result, None
-        if found is None and result is None:
+        if values is None and result is None:
             return
-        write = None if found is None else partial(record_activations, measured=found, step=step)
-        self.report_later(step, partial(jax.block_until_ready, found if result is None else result), write)
+        write = None if values is None else partial(record_activations, measured=values, step=step)
+        self.report_later(step, partial(jax.block_until_ready, values if result is None else result), write)
 
     def _forward(self, trainable: Any, other: Any, x: Any, *, level: int, part: int) -> MeasuredTree | None:
         outputs: dict[str, Any] = {}

@@ -69,9 +69,9 @@ class ModelRecorder:
 
     def _draw(self, run: Run, model: Any) -> None:
         """Record the graph of the layers and, for TensorBoard, the model's own description."""
-        found = nodes(model)
-        if found:
-            run.graph(found, step=0)
+        graph_nodes = nodes(model)
+        if graph_nodes:
+            run.graph(graph_nodes, step=0)
         try:
             value = description(model)
         except Exception:  # noqa: BLE001  a model of the user's own need not say what it is made of
@@ -85,9 +85,9 @@ def nodes(model: Any) -> list[Node]:
     Models within the model become scopes. For a model that is not a graph of layers, such as one that defines
     ``call``, only the layers are known and not their connections.
     """
-    found: list[Node] = []
-    walk(model, str(model.name), [], found)
-    return found
+    graph_nodes: list[Node] = []
+    walk(model, str(model.name), [], graph_nodes)
+    return graph_nodes
 
 
 def walk(model: Any, scope: str, sources: list[str], found: list[Node]) -> list[str]:
@@ -134,7 +134,7 @@ def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     optimizer = getattr(model, "optimizer", None)
     rate = readings(optimizer)
-    found = {
+    facts_ = {
         "framework": f"keras {keras.__version__} on {keras.backend.backend()}",
         "model": getattr(model, "name", type(model).__name__),
         "parameters": parameters(model),
@@ -143,7 +143,7 @@ def facts_of(model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": params.get("epochs"),
         "steps_per_epoch": params.get("steps"),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in facts_.items() if value is not None}
 
 
 def parameters(model: Any) -> int | None:
@@ -213,13 +213,13 @@ def record_embeddings(run: Run, model: Any, step: int, metadata: Labels) -> None
     Raises:
         RecordError: ``metadata`` names a layer that is not there.
     """
-    found = [layer for layer in layers(model) if isinstance(layer, keras.layers.Embedding)]
-    if isinstance(metadata, Mapping) and (unknown := set(metadata) - {layer.name for layer in found}):
+    embeddings = [layer for layer in layers(model) if isinstance(layer, keras.layers.Embedding)]
+    if isinstance(metadata, Mapping) and (unknown := set(metadata) - {layer.name for layer in embeddings}):
         raise RecordError(
             f"embeddings_metadata names no Embedding layer: {', '.join(sorted(unknown))}",
-            hint=f"there are {', '.join(layer.name for layer in found) or 'none'}",
+            hint=f"there are {', '.join(layer.name for layer in embeddings) or 'none'}",
         )
-    for layer in found:
+    for layer in embeddings:
         path = metadata.get(layer.name) if isinstance(metadata, Mapping) else metadata
         labels, columns = read_labels(path) if path is not None else (None, None)
         run.embedding(
@@ -229,10 +229,10 @@ def record_embeddings(run: Run, model: Any, step: int, metadata: Labels) -> None
 
 def layers(model: Any) -> list[Any]:
     """Return the layers of a model and of those within it."""
-    found = []
+    members = []
     for layer in getattr(model, "layers", ()):
-        found += [layer, *layers(layer)]
-    return found
+        members += [layer, *layers(layer)]
+    return members
 
 
 def read_labels(path: str | os.PathLike[str]) -> tuple[list[Any], list[str] | None]:
@@ -252,9 +252,9 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
         optimizer: The model's; None if it is not compiled with one.
         step: Updates done, if only schedules are wanted: on JAX variables cannot be read within an epoch.
     """
-    found = {}
+    values = {}
     if step is None and (scale := getattr(optimizer, "dynamic_scale", None)) is not None:
-        found["gradients/loss_scale"] = number(scale)
+        values["gradients/loss_scale"] = number(scale)
     for path, one in parts_of_optimizer(optimizer):
         schedule = getattr(one, "_learning_rate", None)
         rate: Any = None
@@ -263,8 +263,8 @@ def readings(optimizer: Any, step: int | None = None) -> dict[str, float]:
         elif step is None:
             rate = getattr(one, "learning_rate", None)
         if rate is not None:
-            found[f"{path}/lr"] = number(rate)
-    return found
+            values[f"{path}/lr"] = number(rate)
+    return values
 
 
 def parts_of_optimizer(optimizer: Any) -> Iterator[tuple[str, Any]]:

@@ -163,9 +163,16 @@ class GradientMeter(SampledSteps):
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take the variables that the optimizer trains."""
         self.optimizer = optimizer
-        wanted = [each for each in variables if sized(each) and self.hook.wants(name_of(each), each)]
-        self.names, self.sizes = [name_of(each) for each in wanted], [sized(each) for each in wanted]
-        self.rows = {optimizer._var_key(each): row for row, each in enumerate(wanted)}
+        wanted = [
+            variable
+            for variable in variables
+            if sized(variable) and self.hook.wants(name_of(variable), variable)
+        ]
+        self.names, self.sizes = (
+            [name_of(variable) for variable in wanted],
+            [sized(variable) for variable in wanted],
+        )
+        self.rows = {optimizer._var_key(variable): row for row, variable in enumerate(wanted)}
         self.trained, self.whole = wanted, len(wanted) == len(variables)
         self.make()
 
@@ -308,7 +315,7 @@ class Taps:
 def holds_layers(layer: Any) -> bool:
     """Return whether a layer consists of others, in Keras 3 or in Keras 2."""
     flatten = getattr(layer, "_flatten_layers", None)
-    return any(each is not layer for each in flatten()) if flatten else False
+    return any(member is not layer for member in flatten()) if flatten else False
 
 
 def named(model: Any, scope: str) -> Iterator[tuple[str, Any]]:
@@ -352,7 +359,7 @@ def first_array(result: Any) -> Any:
     if isinstance(result, dict):
         result = list(result.values())
     if isinstance(result, tuple | list):
-        result = next((each for each in result if hasattr(each, "dtype")), None)
+        result = next((part for part in result if hasattr(part, "dtype")), None)
     dtype = getattr(result, "dtype", None)
     return result if "float" in str(getattr(dtype, "name", dtype)) else None
 

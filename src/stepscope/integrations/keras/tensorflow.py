@@ -38,7 +38,7 @@ class GraphGradients(GradientMeter):
 
     def make(self) -> None:
         """Make the variables."""
-        like = [value(each) for each in self.trained]
+        like = [value(variable) for variable in self.trained]
         self._statistics = Statistics(
             self.sizes,
             like,
@@ -64,7 +64,7 @@ class GraphGradients(GradientMeter):
         """Look at the weights; at the gradients if they are reduced already."""
         if self._statistics is None:
             return
-        self._statistics.before([value(each) for each in self.trained])
+        self._statistics.before([value(variable) for variable in self.trained])
         self._unclipped = unclipped
         if not self._reduces:
             self._measure(clipped, variables)
@@ -77,7 +77,7 @@ class GraphGradients(GradientMeter):
     def after(self, variables: Sequence[Any]) -> None:
         """Look at the weights after the step."""
         if self._statistics is not None:
-            self._statistics.after([value(each) for each in self.trained])
+            self._statistics.after([value(variable) for variable in self.trained])
 
     def _measure(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
         if self._statistics is not None:
@@ -132,9 +132,11 @@ class GraphActivations(ActivationMeter):
         if not self.timed or not self._rows:
             return
         rows = self._rows if self.level != OFF else {}
-        found = {name: row.read(self.level == HISTOGRAMS) for name, row in rows.items() if self.in_turn(name)}
+        tables = {
+            name: row.read(self.level == HISTOGRAMS) for name, row in rows.items() if self.in_turn(name)
+        }
         done = self._clock.read_value().numpy
-        self.report_later(step, done, partial(write, step=step, found=found) if found else None)
+        self.report_later(step, done, partial(write, step=step, found=tables) if tables else None)
 
     def finish(self, timeout: float) -> None:
         """Record the measurements so far; the graph stays, but measures nothing."""
@@ -197,9 +199,9 @@ def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]
     """Record the measurements of a step; waits for them."""
     names, sizes, parts = list(found), [], []
     saturated, active = {}, {}
-    for name, (kept, size, number, units) in found.items():
+    for name, (arrays, size, number, units) in found.items():
         sizes.append(int(size.numpy()))
-        parts.append([None if each is None else each.numpy() for each in kept])
+        parts.append([None if array is None else array.numpy() for array in arrays])
         if sizes[-1] and int(number.numpy()) >= 0:
             saturated[name] = int(number.numpy()) / sizes[-1]
         if units is not None:

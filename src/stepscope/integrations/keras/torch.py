@@ -43,7 +43,7 @@ class EagerGradients:
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take the variables that the optimizer trains."""
         self._variables = list(variables)
-        self.param_groups = [{"params": [each.value for each in variables]}]
+        self.param_groups = [{"params": [variable.value for variable in variables]}]
         if self._run is not None:
             run, self._run = self._run, None
             self.attach(run)
@@ -63,7 +63,7 @@ class EagerGradients:
         self, unclipped: Sequence[Any] | None, clipped: Sequence[Any], variables: Sequence[Any]
     ) -> None:
         """Measure gradients and weights."""
-        parameters = [each.value for each in variables]
+        parameters = [variable.value for variable in variables]
         if not self._pre:
             return
         if unclipped is not None and self._gradients is not None:
@@ -71,14 +71,14 @@ class EagerGradients:
             clip = KnownClip(norm_of(unclipped), 0.0, known)
             clip.norm_after = norm_of(clipped)
             self._gradients.clipped(clip)
-        kept = [(each, each.grad) for each in parameters]
+        pairs = [(parameter, parameter.grad) for parameter in parameters]
         try:
             for parameter, gradient in zip(parameters, clipped, strict=True):
                 parameter.grad = gradient
             for hook in list(self._pre):
                 hook(self, (), {})
         finally:
-            for parameter, gradient in kept:
+            for parameter, gradient in pairs:
                 parameter.grad = gradient
 
     def reduced(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
@@ -101,8 +101,8 @@ class EagerGradients:
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the parameters by their names in Keras."""
-        for each in self._variables:
-            yield name_of(each), each.value
+        for variable in self._variables:
+            yield name_of(variable), variable.value
 
 
 class KnownClip(ClipCall):
@@ -135,8 +135,8 @@ class Handle:
 
 def norm_of(gradients: Sequence[Any]) -> Tensor:
     """Return the norm of all gradients together."""
-    some = [each.detach() for each in gradients if each is not None]
-    norms = [torch.linalg.vector_norm(each) for each in some]
+    some = [gradient.detach() for gradient in gradients if gradient is not None]
+    norms = [torch.linalg.vector_norm(gradient) for gradient in some]
     whole: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return whole
 
@@ -162,22 +162,24 @@ class EagerActivations(Hook):
     def __init__(self, run: Run, hook: ActivationHook, taps: Taps) -> None:
         kinds = {name: STAND_INS.get(taps.kinds.get(name, ""), nn.Identity) for name in taps.names}
         self._modules = {name: kind() for name, kind in kinds.items()}
-        self._model = nn.ModuleDict({name.replace(".", "_"): each for name, each in self._modules.items()})
+        self._model = nn.ModuleDict(
+            {name.replace(".", "_"): module for name, module in self._modules.items()}
+        )
         self._taps, self._inner = taps, Chosen(run, hook, self._model)
         self._opened = ExitStack()
 
     def before_step(self, step: int) -> None:
         """Begin a forward pass; observe layers if it is measured."""
-        for each in list(self._model._forward_pre_hooks.values()):
-            each(self._model, (), {})
+        for hook in list(self._model._forward_pre_hooks.values()):
+            hook(self._model, (), {})
         if self._inner._pass is not None:
             self._opened.enter_context(self._taps.open(self._see))
 
     def after_step(self, step: int) -> None:
         """End it."""
         self._opened.close()
-        for each in list(self._model._forward_hooks.values()):
-            each(self._model, (), None)
+        for hook in list(self._model._forward_hooks.values()):
+            hook(self._model, (), None)
 
     def finish(self, timeout: float) -> None:
         """Record the measurements so far, and stop measuring."""
@@ -188,5 +190,5 @@ class EagerActivations(Hook):
         if out.ndim >= 4 and keras.backend.image_data_format() == "channels_last":
             out = out.movedim(-1, 1)
         module = self._modules[name]
-        for each in list(module._forward_hooks.values()):
-            each(module, (), out)
+        for hook in list(module._forward_hooks.values()):
+            hook(module, (), out)

@@ -79,7 +79,9 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Find the run."""
-        logger = next((each for each in trainer.loggers if isinstance(each, StepscopeLogger)), None)
+        logger = next(
+            (candidate for candidate in trainer.loggers if isinstance(candidate, StepscopeLogger)), None
+        )
         if logger is not None:
             logger._know(trainer)
         self._holder = self._own or (logger and logger.holder)
@@ -177,8 +179,8 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
 
 def _settings(trainer: Any) -> dict[str, Any]:
     """Return the trainer's settings that shape the training."""
-    found = {name: getattr(trainer, name, None) for name in SETTINGS}
-    return {**found, "strategy": type(trainer.strategy).__name__}
+    values = {name: getattr(trainer, name, None) for name in SETTINGS}
+    return {**values, "strategy": type(trainer.strategy).__name__}
 
 
 def _step(trainer: Any) -> int | None:
@@ -238,4 +240,4 @@ def examples(batch: Any) -> int:
         parts = batch
     else:
         return 0
-    return next((found for part in parts if (found := examples(part))), 0)
+    return next((count for part in parts if (count := examples(part))), 0)

@@ -88,7 +88,9 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         if trainer is not None and trainer.sanity_checking:
             return
         split = _split(trainer)
-        self.experiment.scalars({self._tag(str(name), split): each for name, each in metrics.items()}, step)
+        self.experiment.scalars(
+            {self._tag(str(name), split): metric for name, metric in metrics.items()}, step
+        )
 
     @guarded
     def log_hyperparams(
@@ -104,7 +106,7 @@ class StepscopeLogger(Logger):  # type: ignore[misc]
         facts = vars(params) if isinstance(params, Namespace) else params
         self._holder.describe({str(key): value for key, value in facts.items()})
         if metrics:
-            numbers = {self._tag(str(name), None): each for name, each in metrics.items()}
+            numbers = {self._tag(str(name), None): metric for name, metric in metrics.items()}
             self.experiment.scalars(numbers, step)
 
     @guarded

@@ -82,7 +82,7 @@ class PythonProfiler:
         def export(path: Path) -> Exported:
             taken = () if sampler is None else sampler.functions()
             samples = [(at - began, [shown(frame) for frame in frames]) for at, frames in taken]
-            events = [note_event(*each, thread) for each in sorted(notes, key=lambda each: each[1:])]
+            events = [note_event(*note, thread) for note in sorted(notes, key=lambda note: note[1:])]
             events += frame_events(samples, thread, [ns for _, *ends in notes for ns in ends])
             events += trace_events(processes.during(base), base)
             document = {

@@ -11,7 +11,8 @@ import tensorflow as tf
 from stepscope.events.messages import Event, SessionLog, SessionStatus
 from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.hooks import Where
-from stepscope.record.hooks.functions import SAVE_TIME, TAG, text_value
+from stepscope.record.hooks.functions import SAVE_TIME, text_value
+from stepscope.record.info import CHECKPOINTS
 
 
 class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc, unused-ignore]
@@ -41,8 +42,8 @@ class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # ty
         text = f"{step} steps done: {path or 'saved'} in {seconds:.3g} s"
         log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
         run.scalar(SAVE_TIME, seconds, step)
-        run.event(lambda: [text_value(TAG, text)], step, nbytes=len(text), tag=TAG)
-        run.event(lambda: Event(session_log=log), step, tag=TAG)
+        run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)
+        run.event(lambda: Event(session_log=log), step, tag=CHECKPOINTS)
 
     def end(self, session: Any, global_step_value: Any) -> None:
         """Leave the run."""

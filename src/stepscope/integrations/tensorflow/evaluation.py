@@ -49,9 +49,9 @@ class Evaluation:
         run = self.run
         if run is None or not self._ops:
             return
-        found = session.run(self._ops)
-        step = int(found[STEP]) if STEP in found else None
-        for tag, value in sorted(found.items()):
+        values = session.run(self._ops)
+        step = int(values[STEP]) if STEP in values else None
+        for tag, value in sorted(values.items()):
             if isinstance(value, bytes):
                 record_summary(run, value, step)
             elif tag != STEP and np.size(value) == 1:

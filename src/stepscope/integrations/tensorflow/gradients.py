@@ -151,13 +151,13 @@ class Statistics:
     def read(self, level: int) -> StepResult:
         """Return the last step's measurements, without waiting for them; its level must be given."""
         wanted = self._kept.items() if level >= FULL else ()
-        kept = {kind: each.read(level == HISTOGRAMS) for kind, each in wanted}
+        results = {kind: result.read(level == HISTOGRAMS) for kind, result in wanted}
         made, norms = self.made.read_value(), self.norms.read_value()
-        return StepResult(operator.methodcaller("numpy"), self.sizes, made, norms, kept)
+        return StepResult(operator.methodcaller("numpy"), self.sizes, made, norms, results)
 
     def _of_part(self, arrays: Sequence[Any], part: int) -> list[Any]:
         """Return the arrays of one part, None in place of those of others."""
-        return [each if row % self._parts == part else None for row, each in enumerate(arrays)]
+        return [array if row % self._parts == part else None for row, array in enumerate(arrays)]
 
     def _branch(self, full: Callable[[int, bool], None], norm: Callable[[], None] | None = None) -> None:
         """Measure at the chosen level."""
@@ -173,7 +173,7 @@ class Statistics:
         chosen = [
             partial(full, part, histograms) for histograms in (False, True) for part in range(self._parts)
         ]
-        tf.switch_case(self._choice.read_value(), [doing(each) for each in (None, norm, *chosen)])
+        tf.switch_case(self._choice.read_value(), [doing(case) for case in (None, norm, *chosen)])
 
 
 def variable(value: Any, dtype: Any = None) -> Any:
@@ -187,6 +187,6 @@ def first_replica() -> bool:
     context = tf.distribute.get_replica_context()
     if context is None:
         return True
-    found = context.replica_id_in_sync_group
-    number = found if isinstance(found, int) else tf.get_static_value(found)
+    replica = context.replica_id_in_sync_group
+    number = replica if isinstance(replica, int) else tf.get_static_value(replica)
     return number is None or int(number) == 0

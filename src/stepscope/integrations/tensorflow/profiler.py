@@ -73,8 +73,8 @@ class TensorFlowProfiler:
         """Return the memory in use, in bytes, as far as the device tells."""
         facts = resident_facts()
         if _tf.config.list_logical_devices("GPU"):
-            found = _tf.config.experimental.get_memory_info("GPU:0")
-            facts |= {"allocated_bytes": int(found["current"]), "peak_allocated_bytes": int(found["peak"])}
+            usage = _tf.config.experimental.get_memory_info("GPU:0")
+            facts |= {"allocated_bytes": int(usage["current"]), "peak_allocated_bytes": int(usage["peak"])}
         return facts
 
     def stop(self) -> Export:

@@ -129,8 +129,8 @@ class Training:
     def begin(self, session: Any) -> None:
         """Note the step; the session's summary op is there only now."""
         step = global_step(session)
-        found = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SUMMARY_OP)
-        self._summaries = found[0] if found and self._save_steps and not self._theirs else None
+        ops = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SUMMARY_OP)
+        self._summaries = ops[0] if ops and self._save_steps and not self._theirs else None
         self._next, self._next_save = step + 1, step + 1
 
     def before(self) -> Any:

@@ -33,12 +33,12 @@ def join(run: Run | str | os.PathLike[str] | None, user: object, **options: Any)
         return run
     path = directory(run)
     with _lock:
-        found = _runs.get(path)
-        if found is None or not alive(found):
-            found = _runs[path] = Run(path, **options)
-            _users[found] = weakref.WeakSet()
-        _users[found].add(user)
-        return found
+        known = _runs.get(path)
+        if known is None or not alive(known):
+            known = _runs[path] = Run(path, **options)
+            _users[known] = weakref.WeakSet()
+        _users[known].add(user)
+        return known
 
 
 def alive(run: Run) -> bool:

@@ -58,12 +58,12 @@ def leave_out_of_steps(run: Run) -> None:
     Args:
         run: Of the session whose hooks are about to begin.
     """
-    for each in hooks_beside():
-        listeners = getattr(each, "_listeners", None)
-        if isinstance(each, tf.compat.v1.train.CheckpointSaverHook) and isinstance(listeners, list):
+    for hook in hooks_beside():
+        listeners = getattr(hook, "_listeners", None)
+        if isinstance(hook, tf.compat.v1.train.CheckpointSaverHook) and isinstance(listeners, list):
             others = [one for one in listeners if not isinstance(one, PausingListener)]
             listeners[:] = [PausingListener(run), *others]
-        for evaluator in (each, *(listeners or ())):
+        for evaluator in (hook, *(listeners or ())):
             evaluate = getattr(type(evaluator), "_evaluate", None)
             if callable(evaluate):
                 evaluator._evaluate = _pausing(run, evaluate.__get__(evaluator))
@@ -114,6 +114,6 @@ def final_ops() -> dict[str, Any]:
     """Return the session's result of an evaluation, by name."""
     for hook in hooks_beside():
         if isinstance(hook, tf.compat.v1.train.FinalOpsHook):
-            found = getattr(hook, "_final_ops", None)
-            return found if isinstance(found, dict) else {}
+            ops = getattr(hook, "_final_ops", None)
+            return ops if isinstance(ops, dict) else {}
     return {}

@@ -59,9 +59,9 @@ class FetchedActivations(Fetched):
 
     def _build(self) -> None:
         graph, hook = tf.compat.v1.get_default_graph(), self._hook
-        found = {name: each for name, each in outputs(graph) if hook.wants(name, each)}
-        self._names = list(found)
-        if not found:
+        tensors = {name: tensor for name, tensor in outputs(graph) if hook.wants(name, tensor)}
+        self._names = list(tensors)
+        if not tensors:
             error = RecordError(
                 "activations are not recorded: no operation of the graph is an activation function that is "
                 "wanted",
@@ -71,25 +71,25 @@ class FetchedActivations(Fetched):
             self.run.report("statistics", error)
             return
         self._watch_steps(graph)
-        kinds = {name: KINDS[each.op.type] for name, each in found.items()}
-        far = {name: FAR[kind](found[name]) for name, kind in kinds.items() if kind in FAR}
-        units = {name: found[name] for name, kind in kinds.items() if kind == "relu"}
+        kinds = {name: KINDS[tensor.op.type] for name, tensor in tensors.items()}
+        far = {name: FAR[kind](tensors[name]) for name, kind in kinds.items() if kind in FAR}
+        units = {name: tensors[name] for name, kind in kinds.items() if kind == "relu"}
         self._statistics = {
             histograms: [
-                each for each in rows_of(list(found.values()), histograms=histograms) if each is not None
+                row for row in rows_of(list(tensors.values()), histograms=histograms) if row is not None
             ]
             for histograms in ((False, True) if hook.histograms_every else (False,))
         }
         self._more = {
-            "sizes": tf.stack([tf.size(each, tf.int64) for each in found.values()]),
+            "sizes": tf.stack([tf.size(tensor, tf.int64) for tensor in tensors.values()]),
             "saturated": {
-                name: tf.reduce_mean(tf.cast(each >= hook.saturated, tf.float64))
-                for name, each in far.items()
+                name: tf.reduce_mean(tf.cast(tensor >= hook.saturated, tf.float64))
+                for name, tensor in far.items()
             },
             "active": {
-                name: tf.reduce_any(tf.not_equal(each, 0), axis=list(range(each.shape.rank - 1)))
-                for name, each in units.items()
-                if each.shape.rank and each.shape.rank > 1
+                name: tf.reduce_any(tf.not_equal(tensor, 0), axis=list(range(tensor.shape.rank - 1)))
+                for name, tensor in units.items()
+                if tensor.shape.rank and tensor.shape.rank > 1
             },
         }
 
@@ -104,13 +104,13 @@ class FetchedActivations(Fetched):
         self._program = "histograms" if histograms else "full"
         return {"step": self._step, "rows": self._statistics[histograms], **self._more}
 
-    def _record(self, step: int, found: dict[str, Any]) -> None:
-        if "rows" not in found:
+    def _record(self, step: int, values: dict[str, Any]) -> None:
+        if "rows" not in values:
             return
-        floats, integers, *counts = found["rows"]
-        rows = table(found["sizes"].tolist(), floats, integers, counts[0] if counts else None)
-        saturated = {name: float(share) for name, share in found["saturated"].items() if np.isfinite(share)}
-        self._report.take(step, self._names, rows, saturated=saturated, active=found["active"])
+        floats, integers, *counts = values["rows"]
+        rows = table(values["sizes"].tolist(), floats, integers, counts[0] if counts else None)
+        saturated = {name: float(share) for name, share in values["saturated"].items() if np.isfinite(share)}
+        self._report.take(step, self._names, rows, saturated=saturated, active=values["active"])
 
 
 def outputs(graph: Any) -> Iterator[tuple[str, Any]]:

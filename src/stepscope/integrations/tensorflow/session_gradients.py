@@ -133,7 +133,7 @@ class Fetched:
             self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
         self._record(step, found)
 
-    def _record(self, step: int, found: dict[str, Any]) -> None:
+    def _record(self, step: int, values: dict[str, Any]) -> None:
         raise NotImplementedError
 
     def finish(self, timeout: float) -> None:
@@ -153,25 +153,23 @@ class FetchedGradients(Fetched):
     def _build(self) -> None:
         hook = self._hook
         graph = tf.compat.v1.get_default_graph()
-        found = {name: each for name, *each in applied(graph)}
-        taken = [name for name, (gradient, _) in found.items() if not fetchable(gradient)]
-        self._names = [name for name in found if hook.wants(name, found[name][1])] if not taken else []
-        self.whole = len(self._names) == len(found)
+        pairs = {name: pair for name, *pair in applied(graph)}
+        taken = [name for name, (gradient, _) in pairs.items() if not fetchable(gradient)]
+        self._names = [name for name in pairs if hook.wants(name, pairs[name][1])] if not taken else []
+        self.whole = len(self._names) == len(pairs)
         if not self._names:
             self._tell(taken)
             return
         self._watch_steps(graph)
         gradients, weights = (
-            dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)
+            dict(zip(pairs, side, strict=True)) for side in zip(*pairs.values(), strict=True)
         )
         self._norm = norm_of(list(gradients.values()))
         self._sizes = [int(gradients[name].shape.num_elements()) for name in self._names]
         kinds = {"gradients": gradients, "weights": weights}
         self._full = {
             (kind, part, histograms): [
-                each
-                for each in rows_of(self._of_part(arrays, part), histograms=histograms)
-                if each is not None
+                row for row in rows_of(self._of_part(arrays, part), histograms=histograms) if row is not None
             ]
             for kind, arrays in kinds.items()
             if kind in hook.of
@@ -191,21 +189,21 @@ class FetchedGradients(Fetched):
         self._program = f"{'histograms' if histograms else 'full'}:{part}"
         if ("weights", part, histograms) in self._full:
             self._weights = session.run(self._full["weights", part, histograms])
-        found = {"step": self._step, "norm": self._norm}
+        asked = {"step": self._step, "norm": self._norm}
         if ("gradients", part, histograms) in self._full:
-            found["gradients"] = self._full["gradients", part, histograms]
-        return found
+            asked["gradients"] = self._full["gradients", part, histograms]
+        return asked
 
-    def _record(self, step: int, found: dict[str, Any]) -> None:
-        if "norm" not in found:
+    def _record(self, step: int, values: dict[str, Any]) -> None:
+        if "norm" not in values:
             return
-        kinds = {"gradients": found.get("gradients"), "weights": self._weights}
+        kinds = {"gradients": values.get("gradients"), "weights": self._weights}
         tables = {
             kind: table(self._sizes, parts[0], parts[1], parts[2] if len(parts) > 2 else None)
             for kind, parts in kinds.items()
             if parts is not None
         }
-        norm = float(found["norm"])
+        norm = float(values["norm"])
         whole = self.whole and self._hook.rotate == 1
         record(self.run, self._hook, step, self._names, tables, norm=norm, whole=whole)
 
@@ -230,14 +228,16 @@ class FetchedGradients(Fetched):
 
 def applied(graph: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, gradient and weight of each variable that an operation of the graph trains."""
-    variables = {each.op.name: each for each in tf.compat.v1.global_variables() if hasattr(each, "op")}
+    variables = {
+        variable.op.name: variable for variable in tf.compat.v1.global_variables() if hasattr(variable, "op")
+    }
     for one in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_RESOURCE_VARIABLES):
         variables[one.op.name] = one
     seen: set[str] = set()
     for op in graph.get_operations():
         if not APPLY.match(op.type):
             continue
-        inputs = {each.name: op.inputs[at] for at, each in enumerate(op.op_def.input_arg)}
+        inputs = {argument.name: op.inputs[at] for at, argument in enumerate(op.op_def.input_arg)}
         gradient, name = inputs.get("grad", inputs.get("delta")), inputs["var"].op.name
         if gradient is None or REPLICA.search(name) or name in seen or not gradient.dtype.is_floating:
             continue
@@ -270,5 +270,5 @@ def fetchable(gradient: Any) -> bool:
         seen.add(op.name)
         if op.type.endswith("TakeGradient"):
             return False
-        waiting += [each.op for each in op.inputs]
+        waiting += [tensor.op for tensor in op.inputs]
     return True

@@ -123,37 +123,37 @@ class ContextWriter:
 
     def of(self, steps: list[tuple[int, Any]]) -> bytes:
         """Return the ProfileProto of some steps."""
-        metadata = [(step, without_own(each)) for step, each in steps]
+        metadata = [(step, without_own(run_metadata)) for step, run_metadata in steps]
         first = metadata[0][1] if metadata else None
         if not self._op_log:
             self._op_log = _logger.merge_default_with_oplog(self.graph, run_meta=first).SerializeToString()
         flops = [
-            _logger.merge_default_with_oplog(self.graph, run_meta=each, add_trace=False)
-            for _, each in metadata
+            _logger.merge_default_with_oplog(self.graph, run_meta=run_metadata, add_trace=False)
+            for _, run_metadata in metadata
         ]
         if not self._graph_def:  # the run's metadata completed the shapes in it
             self._graph_def = self.graph.as_graph_def(add_shapes=True).SerializeToString()
         library = _analyzer.print_mdl
         library.NewProfiler(self._graph_def, self._op_log)
         try:
-            for (step, each), op_log in zip(metadata, flops, strict=True):
-                library.AddStep(step, b"", each.SerializeToString(), op_log.SerializeToString())
-            found: bytes = library.SerializeToString()
-            return found
+            for (step, run_metadata), op_log in zip(metadata, flops, strict=True):
+                library.AddStep(step, b"", run_metadata.SerializeToString(), op_log.SerializeToString())
+            data: bytes = library.SerializeToString()
+            return data
         finally:
             library.DeleteProfiler()
 
 
 def without_own(metadata: Any) -> Any:
     """Return RunMetadata without the times and memory of operations that Stepscope added to the graph."""
-    found = v1.RunMetadata()
-    found.CopyFrom(metadata)
-    for device in found.step_stats.dev_stats:
+    copied = v1.RunMetadata()
+    copied.CopyFrom(metadata)
+    for device in copied.step_stats.dev_stats:
         nodes = [node for node in device.node_stats if not is_own(node.node_name)]
         if len(nodes) < len(device.node_stats):
             del device.node_stats[:]
             device.node_stats.extend(nodes)
-    return found
+    return copied
 
 
 class SinceLast(Schedule):
@@ -258,15 +258,15 @@ class ProfiledSession:
         """Write the captured steps."""
         self._captures.end(self.run, "finished")
 
-    def _number(self, found: Any) -> int:
+    def _number(self, values: Any) -> int:
         """Return the number of the step that ended.
 
         The global step that was fetched with it is from before or after the train op, as it happens. If only
         this process trains, it tells which. Among several, TensorFlow takes it to be the one before.
         """
-        if found is None:
+        if values is None:
             return self._step + 1
-        return int(found) + (not (self._alone and int(found) == self._step + 1))
+        return int(values) + (not (self._alone and int(values) == self._step + 1))
 
     def _seed(self) -> None:
         if isinstance(self._captures.schedule, SinceLast):
@@ -361,7 +361,7 @@ class ProfilerHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc, unu
         backend = SessionBackend(**self._settings, round_steps=rounds)
         captures = self._make_captures(backend=backend)
         captures.begin(run)
-        around = [each for each in self._sessions if evaluating and not each.counts]
+        around = [session for session in self._sessions if evaluating and not session.counts]
         self._sessions = [*around, ProfiledSession(run, captures, backend, counts=evaluating)]
 
     @guarded

@@ -23,9 +23,9 @@ def rows_of(arrays: Sequence[Any], *, histograms: bool) -> tuple[Any, Any, Any]:
     if not arrays:
         none = tf.zeros((0, BUCKETS + 1), tf.int32) if histograms else None
         return tf.zeros((0, 4), tf.float64), tf.zeros((0, 3), tf.int64), none
-    flat = [None if each is None else real(each) for each in arrays]
+    flat = [None if array is None else real(array) for array in arrays]
     floats, integers = zip(*map(moments, flat), strict=True)
-    counts = tf.stack([count(each) for each in flat]) if histograms else None
+    counts = tf.stack([count(array) for array in flat]) if histograms else None
     return tf.stack(floats), tf.stack(integers), counts
 
 
@@ -56,8 +56,10 @@ def count(values: Any) -> Any:
 
 def norm_of(arrays: Sequence[Any]) -> Any:
     """Return the norm of all arrays together."""
-    wide = [tf.cast(real(each), tf.float64) for each in arrays if each is not None]
-    return tf.sqrt(tf.add_n([tf.reduce_sum(each * each) for each in wide] or [tf.constant(0.0, tf.float64)]))
+    wide = [tf.cast(real(array), tf.float64) for array in arrays if array is not None]
+    return tf.sqrt(
+        tf.add_n([tf.reduce_sum(array * array) for array in wide] or [tf.constant(0.0, tf.float64)])
+    )
 
 
 def real(array: Any) -> Any:

@@ -77,12 +77,12 @@ class Activations(SelfEnding):
         self._ranks = GroupExchange(process_group) if running() else None
         self._sampling, self._pace = hook.sampling(), Pace()
         self._budget = SamplingBudget(hook, self._sampling)
-        reachable = {id(each) for each in callable_modules(model)}
+        reachable = {id(module) for module in callable_modules(model)}
         wanted: dict[str, nn.Module] = {}
-        for name, each in model.named_modules():
-            if self._wants(name, each):  # of a wrapper and what is in it the wrapper comes first
-                wanted.setdefault(clean(name), each)
-        self._layers = {name: each for name, each in wanted.items() if id(each) in reachable}
+        for name, module in model.named_modules():
+            if self._wants(name, module):  # of a wrapper and what is in it the wrapper comes first
+                wanted.setdefault(clean(name), module)
+        self._layers = {name: module for name, module in wanted.items() if id(module) in reachable}
         self._hidden = [name for name in wanted if name not in self._layers]
         self._names = list(self._layers)
         if self._ranks is not None:
@@ -139,7 +139,7 @@ class Activations(SelfEnding):
         """
         number, inputs = self._inputs
         if number == step and inputs and self._run.role.writes:
-            bad = sum(each.numel() - int(torch.isfinite(each).sum()) for each in inputs)
+            bad = sum(tensor.numel() - int(torch.isfinite(tensor).sum()) for tensor in inputs)
             self._run.scalar(f"activations/{MODEL_INPUT}/nonfinite_count", bad, step)
 
     def _wants(self, name: str, layer: nn.Module) -> bool:
@@ -232,9 +232,9 @@ class Activations(SelfEnding):
             self._inputs = (
                 number,
                 [
-                    each
-                    for each in (*inputs, *named.values())
-                    if isinstance(each, Tensor) and each.is_cpu and each.is_floating_point()
+                    tensor
+                    for tensor in (*inputs, *named.values())
+                    if isinstance(tensor, Tensor) and tensor.is_cpu and tensor.is_floating_point()
                 ],
             )
             if self._pass is not None and not self._compiled:
@@ -577,7 +577,7 @@ def first_tensor(output: Any) -> Tensor | None:
     if isinstance(output, dict):
         output = list(output.values())
     if isinstance(output, tuple | list):
-        return next((each for each in output if isinstance(each, Tensor)), None)
+        return next((tensor for tensor in output if isinstance(tensor, Tensor)), None)
     return None
 
 

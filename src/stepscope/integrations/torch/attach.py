@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from stepscope.errors import UsageError
+from stepscope.integrations.compiling import follow
 from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch.exchange import running
 from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
@@ -74,7 +75,7 @@ class Watch:
         if not self.optimizers:
             return  # the user wanted none to be watched
         ids = set(map(id, parameters_of(optimizer)))
-        replaced = [name for name, each in self.optimizers.items() if self._gives_way(each, ids)]
+        replaced = [name for name, optimizer in self.optimizers.items() if self._gives_way(optimizer, ids)]
         if replaced:
             old = self.optimizers[replaced[0]]
             self.optimizers[replaced[0]] = optimizer
@@ -101,7 +102,9 @@ class Watch:
         if not ids.isdisjoint(map(id, own)):
             return True
         models = ids if self.model is None else set(map(id, self.model.parameters()))
-        return self.model is not None and not any(each.requires_grad and id(each) in models for each in own)
+        return self.model is not None and not any(
+            parameter.requires_grad and id(parameter) in models for parameter in own
+        )
 
     def __enter__(self) -> Watch:
         return self
@@ -156,9 +159,10 @@ def watch(
     except Exception as error:  # noqa: BLE001  facts of somebody's own module or optimizer
         report_raised(run, "watch", error)
     _mark_stages(watched)
+    follow(run)
     if run.role.writes:
-        for name, each in watched.optimizers.items():
-            watched.add(LearningRates(each, run, name))
+        for name, one_optimizer in watched.optimizers.items():
+            watched.add(LearningRates(one_optimizer, run, name))
         if scaler is not None:
             watched.add(LossScaleRecorder(scaler, run))
     if loss is not None:
@@ -172,8 +176,8 @@ def watch(
 def _follow_optimizers(watched: Watch, optimizers: Mapping[str, Optimizer], process_group: Any) -> None:
     """Record the usual values of optimizers that came later."""
     if watched.run.role.writes:
-        for name, each in optimizers.items():
-            watched.add(LearningRates(each, watched.run, name))
+        for name, optimizer in optimizers.items():
+            watched.add(LearningRates(optimizer, watched.run, name))
     for hook in watched.run.hooks:
         if isinstance(hook, GradientHook):
             _measure_gradients(watched, optimizers, hook, process_group, later=True)
@@ -248,7 +252,7 @@ def _describe(watched: Watch) -> None:
     facts: dict[str, Any] = {}
     if watched.model is not None:
         facts["model"] = model_facts(watched.model)
-    several = {name: optimizer_facts(each) for name, each in watched.optimizers.items()}
+    several = {name: optimizer_facts(optimizer) for name, optimizer in watched.optimizers.items()}
     if several:
         facts["optimizer"] = several.get("", several) if len(several) == 1 else several
     watched.run.describe(facts)
@@ -278,20 +282,26 @@ def _named(optimizer: Any, model: nn.Module | None) -> dict[str, Optimizer]:
         if optimizer is None:
             return {}
         if isinstance(optimizer, Mapping):
-            names = {} if model is None else {id(each): name for name, each in model.named_parameters()}
+            names = (
+                {} if model is None else {id(parameter): name for name, parameter in model.named_parameters()}
+            )
             return {
-                names.get(id(key), str(at)) if isinstance(key, Tensor) else str(key): inner_optimizer(each)
-                for at, (key, each) in enumerate(optimizer.items())
+                names.get(id(key), str(at)) if isinstance(key, Tensor) else str(key): inner_optimizer(inner)
+                for at, (key, inner) in enumerate(optimizer.items())
             }
         if not isinstance(optimizer, Iterable):
             return {"": inner_optimizer(optimizer)}
-        several = [inner_optimizer(each) for each in optimizer]
+        several = [inner_optimizer(member) for member in optimizer]
     except TypeError as error:
         raise UsageError(
             f"optimizer cannot be watched: {error}",
             hint="watch(model, optimizer, run); None for no optimizer",
         ) from error
-    return {"": several[0]} if len(several) == 1 else {str(at): each for at, each in enumerate(several)}
+    return (
+        {"": several[0]}
+        if len(several) == 1
+        else {str(at): optimizer_ for at, optimizer_ in enumerate(several)}
+    )
 
 
 def _check(name: str, value: object, kind: type) -> None:

@@ -59,7 +59,7 @@ class AttentionHook(Hook):
     ) -> None:
         self._model, self._every = model, max(every_n_steps, 1)
         self._examples, self._queries = max(examples, 1), max(queries, 1)
-        self._names = {id(each): clean(name) for name, each in model.named_modules()}
+        self._names = {id(module): clean(name) for name, module in model.named_modules()}
         self._handles: list[Any] = []
         self._calls: AttentionCalls | None = None
         self._failures, self._seen = 0, False
@@ -70,9 +70,9 @@ class AttentionHook(Hook):
         self._run = run
         if compiled(self._model):
             self._failures = MAX_FAILURES
-            found = "attention is not recorded: the model is compiled, its calls cannot be seen"
+            problem = "attention is not recorded: the model is compiled, its calls cannot be seen"
             hint = "torch._dynamo.config.disable, or give the hook a run that is not compiled"
-            run.report("attention", RecordError(found, hint=hint), points=0)
+            run.report("attention", RecordError(problem, hint=hint), points=0)
 
     def before_step(self, step: int) -> None:
         """Observe the next forward pass, if it is due."""
@@ -157,11 +157,11 @@ class AttentionCalls(TorchFunctionMode):
 
     def enter(self, model: nn.Module) -> None:
         """Begin to look."""
-        for each in model.modules():
-            name = self._names.get(id(each), "")
-            inside = name, f"{name}.{type(each).__name__}"
-            self._handles.append(before_forward(each, partial(self._push, inside)))
-            self._handles.append(after_forward(each, self._pop, always_call=True))
+        for module in model.modules():
+            name = self._names.get(id(module), "")
+            inside = name, f"{name}.{type(module).__name__}"
+            self._handles.append(before_forward(module, partial(self._push, inside)))
+            self._handles.append(after_forward(module, self._pop, always_call=True))
         self.__enter__()  # type: ignore[no-untyped-call]  # no block: it ends in another hook
 
     def leave(self) -> None:
@@ -174,14 +174,14 @@ class AttentionCalls(TorchFunctionMode):
 
     def numbers(self) -> dict[str, Any]:
         """Return the observed statistics, by tag."""
-        found: dict[str, Any] = {}
-        for name, each in self.layers.items():
-            found[f"attention/{name}/logit_max"] = torch.stack(each.largest).amax()
-            entropy = torch.cat(each.entropy)
+        values: dict[str, Any] = {}
+        for name, layer in self.layers.items():
+            values[f"attention/{name}/logit_max"] = torch.stack(layer.largest).amax()
+            entropy = torch.cat(layer.entropy)
             if len(entropy):
-                found[f"attention/{name}/entropy"] = entropy.mean()
-                found[f"attention/{name}/entropy_min"] = entropy.amin()
-        return found
+                values[f"attention/{name}/entropy"] = entropy.mean()
+                values[f"attention/{name}/entropy_min"] = entropy.amin()
+        return values
 
     def _push(self, inside: tuple[str, str], *_: Any) -> None:
         self._stack.append(inside)
@@ -263,21 +263,21 @@ class AttentionCalls(TorchFunctionMode):
         else:
             parts = weight[:width], weight[width : 2 * width]
         biases = (None, None) if bias is None else (bias[:width], bias[width : 2 * width])
-        found = []
-        for each, one, shift in zip((query, key), parts, biases, strict=True):
-            made = functional.linear(each, one, shift)  # L, N, E, or L, E of one example
+        shifted = []
+        for tensor, one, shift in zip((query, key), parts, biases, strict=True):
+            made = functional.linear(tensor, one, shift)  # L, N, E, or L, E of one example
             made = made.unsqueeze(1) if made.ndim == 2 else made
-            found.append(made.reshape(*made.shape[:2], heads, -1).permute(1, 2, 0, 3))
+            shifted.append(made.reshape(*made.shape[:2], heads, -1).permute(1, 2, 0, 3))
         mask, padding, causal = given.get("attn_mask"), given.get("key_padding_mask"), False
         if mask is not None and mask.ndim == 3:
             mask = mask.reshape(-1, heads, *mask.shape[1:])
-        bars = [additive(each) for each in (mask,) if each is not None]
+        bars = [additive(bias) for bias in (mask,) if bias is not None]
         if padding is not None:
             bars.append(additive(padding.reshape(-1, 1, 1, padding.shape[-1])))
         total: Tensor | None = None
         for bar in bars:
             total = bar if total is None else total + bar
-        return self._of_product(found[0], found[1], found[1], total, is_causal=causal)
+        return self._of_product(shifted[0], shifted[1], shifted[1], total, is_causal=causal)
 
 
 def additive(mask: Tensor) -> Tensor:

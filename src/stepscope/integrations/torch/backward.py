@@ -28,15 +28,17 @@ class BackwardListener(Protocol):
 
 
 _lock = threading.Lock()
-_listeners: weakref.WeakSet[Any] = weakref.WeakSet()
+_listeners: tuple[weakref.ref[Any], ...] = ()
+"""Of those that live; replaced rather than changed, as it is gone through twice in each step."""
 _wrapped: dict[str, tuple[Any, Any]] = {}
 _thread = threading.local()
 
 
 def listen(listener: BackwardListener) -> None:
     """Report every backward pass to a listener, until ``ignore``."""
+    global _listeners
     with _lock:
-        _listeners.add(listener)
+        _listeners = (*_without(listener), weakref.ref(listener))
         for name in NAMES:
             if name not in _wrapped:
                 original = getattr(torch.autograd, name)
@@ -47,13 +49,18 @@ def listen(listener: BackwardListener) -> None:
 
 def ignore(listener: BackwardListener) -> None:
     """Tell a listener no more."""
+    global _listeners
     with _lock:
-        _listeners.discard(listener)
+        _listeners = _without(listener)
         if not _listeners:
             for name, (original, wrapper) in tuple(_wrapped.items()):
                 if getattr(torch.autograd, name) is wrapper:  # else somebody else has wrapped it meanwhile
                     setattr(torch.autograd, name, original)
                     del _wrapped[name]
+
+
+def _without(listener: BackwardListener) -> tuple[weakref.ref[Any], ...]:
+    return tuple(ref for ref in _listeners if (other := ref()) is not None and other is not listener)
 
 
 def _wrap(original: Any) -> Any:
@@ -65,12 +72,14 @@ def _wrap(original: Any) -> Any:
         _thread.inside = True
         outputs = arguments[0] if arguments else named.get("tensors", named.get("outputs"))
         try:
-            for listener in tuple(_listeners):
-                listener.backward_begins(outputs)
+            for ref in _listeners:
+                if (listener := ref()) is not None:
+                    listener.backward_begins(outputs)
             return original(*arguments, **named)
         finally:
             _thread.inside = False
-            for listener in tuple(_listeners):
-                listener.backward_ended()
+            for ref in _listeners:
+                if (listener := ref()) is not None:
+                    listener.backward_ended()
 
     return backward

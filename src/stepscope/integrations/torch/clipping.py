@@ -122,48 +122,50 @@ class Clips:
     def add(self, clip: ClipCall | Cut) -> None:
         """Note a call; a skipped step may have left others for the same parameters."""
         kind = type(clip)
-        for each in self._clips:
+        for other in self._clips:
             if (
-                isinstance(each, ClipCall)
+                isinstance(other, ClipCall)
                 and isinstance(clip, ClipCall)
-                and each.parameters == clip.parameters
+                and other.parameters == clip.parameters
             ):
-                clip = each.then(clip)
+                clip = other.then(clip)
         self._clips = [
-            each for each in self._clips if not (isinstance(each, kind) and each.parameters & clip.parameters)
+            other
+            for other in self._clips
+            if not (isinstance(other, kind) and other.parameters & clip.parameters)
         ]
         self._clips.append(clip)
 
     def take(self) -> list[ClipCall | Cut]:
         """Return the calls, and forget them."""
-        found, self._clips = self._clips, []
-        return found
+        clips, self._clips = self._clips, []
+        return clips
 
     def cover(self, identities: set[int]) -> bool:
         """Return whether norms of all these parameters are known, and finite as far as is known at once."""
-        clips = [each for each in self._clips if isinstance(each, ClipCall)]
+        clips = [clip for clip in self._clips if isinstance(clip, ClipCall)]
         if len(clips) < len(self._clips) or not clips:
             return False  # after a cut the norm is another one
-        if not identities <= frozenset().union(*(each.parameters for each in clips)):
+        if not identities <= frozenset().union(*(clip.parameters for clip in clips)):
             return False
-        return all(not each.norm.is_cpu or bool(torch.isfinite(each.norm)) for each in clips)
+        return all(not clip.norm.is_cpu or bool(torch.isfinite(clip.norm)) for clip in clips)
 
 
 def norms(clips: Sequence[ClipCall | Cut]) -> list[ClipCall]:
     """Return the calls that scaled, except those after a cut of the same parameters, which covers both."""
-    found: list[ClipCall] = []
+    last: list[ClipCall] = []
     cut: frozenset[int] = frozenset()
-    for each in clips:
-        if isinstance(each, Cut):
-            cut |= each.parameters
-        elif not each.parameters & cut:
-            found.append(each)
-    return found
+    for clip in clips:
+        if isinstance(clip, Cut):
+            cut |= clip.parameters
+        elif not clip.parameters & cut:
+            last.append(clip)
+    return last
 
 
 def cuts(clips: Sequence[ClipCall | Cut]) -> list[Cut]:
     """Return the calls that clipped values."""
-    return [each for each in clips if isinstance(each, Cut)]
+    return [clip for clip in clips if isinstance(clip, Cut)]
 
 
 def total(norms: list[Tensor]) -> Tensor:
@@ -233,7 +235,7 @@ def _tell(parameters: list[Any], max_norm: Any, total_norm: Any) -> None:
         norm, kind = getattr(_kind, "last", (None, 2.0))
         _kind.last = (None, 2.0)
         if norm is total_norm and kind != 2.0:
-            gradients = [each.grad for each in parameters if each.grad is not None]
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
             for listener in tuple(_listeners):
                 listener.cut(gradients)
             return

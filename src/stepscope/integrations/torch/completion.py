@@ -194,11 +194,11 @@ class DeviceStages:
 
         The parts are the wait for data, then each stage by number, the rest first. Nothing is waited for.
         """
-        found = []
+        seconds_ = []
         try:
             while self._waiting and passed(self._waiting[0]):
                 timed = self._waiting[0]
-                found.append((timed.step, parts_of(timed)))
+                seconds_.append((timed.step, parts_of(timed)))
                 self._waiting.popleft()
                 self._free.extend(event for _, event in timed.marks)
                 if timed.before is not None:
@@ -206,7 +206,7 @@ class DeviceStages:
         except Exception as error:  # noqa: BLE001  a device that is gone: what was timed so far counts
             self._fail(error)
             self._waiting.clear()
-        return found
+        return seconds_
 
 
 def passed(timed: TimedStep) -> bool:
@@ -226,8 +226,8 @@ def parts_of(timed: TimedStep) -> tuple[float, ...]:
     gap = 0.0 if timed.before is None else max(timed.before.elapsed_time(events[0]), 0.0) / 1e3
     within = min(timed.within, taken[0])
     seconds = [0.0] * (1 + max(number for number, _ in timed.marks))
-    for (number, _), each in zip(timed.marks, taken, strict=True):
-        seconds[number] += each
+    for (number, _), seconds_taken in zip(timed.marks, taken, strict=True):
+        seconds[number] += seconds_taken
     seconds[timed.marks[0][0]] -= within
     return (min(gap, timed.waited) + within, *seconds)
 

@@ -173,14 +173,14 @@ class SecondMoments:
             self._run.record(evaluations.used() or {})
 
     def _ratios(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         with torch.no_grad():
             for group in self._optimizer.param_groups:
                 for parameter in group["params"]:
                     ratio = second_moment(parameter, self._optimizer.state.get(parameter, {}), group)
                     if ratio is not None:
-                        found[SECOND_MOMENT + self._name(parameter)] = ratio
-        return found
+                        values[SECOND_MOMENT + self._name(parameter)] = ratio
+        return values
 
     def _name(self, parameter: Tensor) -> str:
         if id(parameter) not in self._names:  # it came later

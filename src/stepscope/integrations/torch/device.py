@@ -44,8 +44,8 @@ def measure(
     fetched = Fetch([moments] if counts is None else [moments, counts])
 
     def wait() -> None:
-        found = [each.numpy() for each in fetched.wait()]
-        table.add_rows(rows, found[0], found[1] if histograms else table.counts[:0])
+        arrays = [tensor.numpy() for tensor in fetched.wait()]
+        table.add_rows(rows, arrays[0], arrays[1] if histograms else table.counts[:0])
 
     return wait
 
@@ -65,15 +65,15 @@ def results(
 def squares(tensors: Sequence[Tensor]) -> Tensor:
     """Return moments of which only count and squares are set, and whether anything is not finite."""
     wide = double(tensors[0].device)
-    found = torch.zeros(len(tensors), 7, dtype=wide, device=tensors[0].device)
-    found[:, 0] = torch.tensor([float(each.numel()) for each in tensors], dtype=wide)
-    found[:, 5], found[:, 6] = float("inf"), float("-inf")
-    some = [at for at, each in enumerate(tensors) if each.numel()]
+    sums = torch.zeros(len(tensors), 7, dtype=wide, device=tensors[0].device)
+    sums[:, 0] = torch.tensor([float(tensor.numel()) for tensor in tensors], dtype=wide)
+    sums[:, 5], sums[:, 6] = float("inf"), float("-inf")
+    some = [at for at, tensor in enumerate(tensors) if tensor.numel()]
     if some:
         norms = torch._foreach_norm([tensors[at] for at in some], 2, dtype=torch.float32)
-        found[some, 2] = torch.stack(norms).to(wide).square()
-    found[:, 4] = (~torch.isfinite(found[:, 2])).to(wide)
-    return found
+        sums[some, 2] = torch.stack(norms).to(wide).square()
+    sums[:, 4] = (~torch.isfinite(sums[:, 2])).to(wide)
+    return sums
 
 
 def by_torch(tensors: Sequence[Tensor], histograms: bool) -> tuple[Tensor, Tensor | None]:
@@ -115,8 +115,8 @@ def _count(keys: Tensor, piece: Tensor) -> None:
 def fold(keys: Tensor) -> Tensor:
     """Return counts by bucket [n, BUCKETS + 1] from counts by key [n, KEYS]."""
     bucket = torch.from_numpy(BUCKET_OF_KEY.copy()).to(keys.device, non_blocking=True)
-    found = torch.zeros(len(keys), BUCKETS + 1, dtype=torch.int64, device=keys.device)
-    return found.scatter_add_(1, bucket.expand(len(keys), -1), keys.to(torch.int64))
+    folded = torch.zeros(len(keys), BUCKETS + 1, dtype=torch.int64, device=keys.device)
+    return folded.scatter_add_(1, bucket.expand(len(keys), -1), keys.to(torch.int64))
 
 
 def double(place: torch.device) -> torch.dtype:
@@ -134,9 +134,11 @@ class Fetch:
         streams = place.type != "cpu" and hasattr(accelerator, "Event")
         if streams and hasattr(accelerator, "current_stream"):
             with torch.inference_mode(False):
-                self._here = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
-            for here, each in zip(self._here, tensors, strict=True):
-                here.copy_(each, non_blocking=True)
+                self._here = [
+                    torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True) for tensor in tensors
+                ]
+            for here, tensor in zip(self._here, tensors, strict=True):
+                here.copy_(tensor, non_blocking=True)
             self._event = accelerator.Event()
             self._event.record(accelerator.current_stream(place))
         else:
@@ -146,8 +148,8 @@ class Fetch:
         """Wait for the device, and return the tensors on the CPU, of float64 and int64."""
         if self._event is not None:
             self._event.synchronize()
-        found = [each.cpu() for each in self._here]
-        return [each.to(torch.float64) if each.is_floating_point() else each for each in found]
+        tensors = [tensor.cpu() for tensor in self._here]
+        return [tensor.to(torch.float64) if tensor.is_floating_point() else tensor for tensor in tensors]
 
 
 # --- the fused kernel -------------------------------------------------------------------------------
@@ -198,16 +200,16 @@ def is_right(fused: Fused, place: torch.device) -> bool:
         special,
         plain[1:],
     ]
-    tensors = [each.to(place) for each in tensors]
+    tensors = [tensor.to(place) for tensor in tensors]
     expected, counts = by_torch(tensors, True)
-    found, found_counts = fused(tensors, True)
+    again_sums, found_counts = fused(tensors, True)
     if counts is None or found_counts is None or not torch.equal(counts, found_counts):
         return False
     exact = [0, 3, 4, 5, 6]
-    if not torch.equal(expected[:, exact].to(found.dtype), found[:, exact]):
+    if not torch.equal(expected[:, exact].to(again_sums.dtype), again_sums[:, exact]):
         return False
-    scale = torch.stack([each.float().abs().sum() for each in tensors]).to(found.dtype)
-    sums = (expected[:, 1] - found[:, 1]).abs() <= 1e-6 * scale
-    alike = torch.isclose(expected[:, 2], found[:, 2], rtol=1e-6, atol=0, equal_nan=True)
+    scale = torch.stack([tensor.float().abs().sum() for tensor in tensors]).to(again_sums.dtype)
+    sums = (expected[:, 1] - again_sums[:, 1]).abs() <= 1e-6 * scale
+    alike = torch.isclose(expected[:, 2], again_sums[:, 2], rtol=1e-6, atol=0, equal_nan=True)
     special_rows = ~torch.isfinite(expected[:, 1])
     return bool((sums | special_rows).all() and alike.all())

@@ -54,9 +54,11 @@ class GroupExchange:
 
     def gather(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the values of all ranks, which have the same shape and type: [ranks, …]."""
-        found = [torch.zeros(values.shape, dtype=torch.from_numpy(values).dtype) for _ in range(self.ranks)]
-        dist.all_gather(found, torch.from_numpy(values), group=self._group)
-        return np.stack([each.numpy() for each in found])
+        received = [
+            torch.zeros(values.shape, dtype=torch.from_numpy(values).dtype) for _ in range(self.ranks)
+        ]
+        dist.all_gather(received, torch.from_numpy(values), group=self._group)
+        return np.stack([tensor.numpy() for tensor in received])
 
     def tell(self, thing: Any, source: int) -> Any:
         """Return the value of the source rank."""
@@ -99,11 +101,11 @@ def agree(ranks: GroupExchange, mine: Sequence[ParameterEntry], version: int) ->
 def name_lists(ranks: GroupExchange, names: list[str]) -> tuple[list[list[str]], list[int]]:
     """Return the different lists of names there are, and each rank's number among them."""
     digest = hashlib.sha256("\n".join(names).encode()).digest()
-    digests = [bytes(each) for each in ranks.gather(np.frombuffer(digest, np.uint8).copy())]
-    first = {each: digests.index(each) for each in dict.fromkeys(digests)}
+    digests = [bytes(data) for data in ranks.gather(np.frombuffer(digest, np.uint8).copy())]
+    first = {digest: digests.index(digest) for digest in dict.fromkeys(digests)}
     lists = [ranks.tell(names if rank == ranks.rank else None, rank) for rank in first.values()]
-    order = {each: at for at, each in enumerate(first)}
-    return lists, [order[each] for each in digests]
+    order = {digest: at for at, digest in enumerate(first)}
+    return lists, [order[digest] for digest in digests]
 
 
 ROW, RANK, PART, ELEMENTS, SPREAD, WANTED = range(6)

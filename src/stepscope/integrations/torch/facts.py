@@ -26,10 +26,12 @@ def model_facts(model: nn.Module) -> dict[str, Any]:
     known = [parameter for parameter in parameters if not nn.parameter.is_lazy(parameter)]
     if len(known) == len(parameters) and FLAT not in wrappers:
         facts["parameters"] = sum(parameter.numel() for parameter in known)
-        facts["trainable_parameters"] = sum(each.numel() for each in known if each.requires_grad)
-        facts["parameter_bytes"] = sum(each.numel() * each.element_size() for each in known)
-    facts["dtypes"] = sorted({str(each.dtype).removeprefix("torch.") for each in parameters})
-    facts["devices"] = sorted({each.device.type for each in parameters})
+        facts["trainable_parameters"] = sum(
+            parameter.numel() for parameter in known if parameter.requires_grad
+        )
+        facts["parameter_bytes"] = sum(parameter.numel() * parameter.element_size() for parameter in known)
+    facts["dtypes"] = sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
+    facts["devices"] = sorted({parameter.device.type for parameter in parameters})
     return facts
 
 
@@ -71,7 +73,11 @@ def optimizer_facts(optimizer: Optimizer) -> dict[str, Any]:
         "class": type(optimizer).__qualname__,
         "groups": [
             {key: _setting(value) for key, value in group.items() if key != "params"}
-            | {"parameters": sum(each.numel() for each in group["params"] if not nn.parameter.is_lazy(each))}
+            | {
+                "parameters": sum(
+                    parameter.numel() for parameter in group["params"] if not nn.parameter.is_lazy(parameter)
+                )
+            }
             for group in optimizer.param_groups
         ],
     }

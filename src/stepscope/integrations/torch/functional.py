@@ -45,15 +45,15 @@ def results(outputs: Any, made: Mapping[int, tuple[Any, bool]]) -> Iterator[tupl
     """
     rows = {node: row for row, (node, _) in made.items()}
     own = {node for node, silent in made.values() if silent}
-    waiting = [each.grad_fn for each in (outputs if isinstance(outputs, tuple | list) else (outputs,))
-               if isinstance(each, Tensor)]  # fmt: skip
+    waiting = [output.grad_fn for output in (outputs if isinstance(outputs, tuple | list) else (outputs,))
+               if isinstance(output, Tensor)]  # fmt: skip
     visited: set[Any] = set()
     while waiting:
         node = waiting.pop()
         if node is None or node in visited:
             continue
         visited.add(node)
-        before = [each for each, _ in node.next_functions]
+        before = [earlier for earlier, _ in node.next_functions]
         waiting.extend(before)
         func = NODES.get(node.name())
         if func is not None and node not in own and before and before[0] in rows:

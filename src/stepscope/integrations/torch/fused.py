@@ -118,7 +118,7 @@ def launch(
     table = torch.tensor(pieces, dtype=torch.int64)
     if moments.device.type != "cpu":
         table = table.pin_memory().to(moments.device, non_blocking=True)
-    addresses, sizes, rows = (each.contiguous() for each in table.unbind(1))
+    addresses, sizes, rows = (column.contiguous() for column in table.unbind(1))
     partial = torch.empty(len(pieces), 7, dtype=torch.float64, device=moments.device)
     add_stretch[(len(pieces),)](
         addresses,

@@ -72,18 +72,24 @@ def attach(
         process_group: The ranks that train this model; None for all.
         same_model: Whether the hook measures other parameters of this model already.
     """
-    lone = len(optimizers) > 1 and all(len(list(parameters_of(each))) <= 1 for each in optimizers.values())
-    groups = {"": list(optimizers.values())} if lone else {name: [each] for name, each in optimizers.items()}
+    lone = len(optimizers) > 1 and all(
+        len(list(parameters_of(optimizer))) <= 1 for optimizer in optimizers.values()
+    )
+    groups = (
+        {"": list(optimizers.values())}
+        if lone
+        else {name: [optimizer] for name, optimizer in optimizers.items()}
+    )
     taken = {name for part in hook.parts if isinstance(part, Gradients) for name in part.names}
     named = () if model is None or same_model else model.named_parameters()
     clash = any(name in taken for name, _ in named)
     prefix = type(model).__name__ if clash else ""
-    found = [
+    followers = [
         Gradients(run, hook, model, several, name=name or prefix, prefix=prefix, process_group=process_group)
         for name, several in groups.items()
     ]
-    hook.parts.extend(found)
-    return found
+    hook.parts.extend(followers)
+    return followers
 
 
 class Gradients(SelfEnding):
@@ -115,8 +121,13 @@ class Gradients(SelfEnding):
         self._run, self._hook, self._optimizers = run, hook, tuple(optimizers)
         self._ranks = GroupExchange(process_group) if running() else None
         self._sampling = hook.sampling()
+        # Ranks that chose steps by their own times would not measure the same ones.
+        every = hook.norm_every_step
+        self._norms = self._ranks is None if every is None else every
+        self._rests, self._measured, self._awake = every is None and hook.steps is None, -1, 0
+        self._steps = run.step_counter
         self._watched = WatchedParameters(
-            model, prefix, self._optimizers, hook.wants, self._ranks, norms=hook.norm_every_step
+            model, prefix, self._optimizers, hook.wants, self._ranks, norms=self._norms
         )
         self._rounds = Rounds(self._done, self._ranks, relayout=self._agree_again, failed=self._post)
         ranks = 1 if self._ranks is None else self._ranks.ranks
@@ -152,11 +163,17 @@ class Gradients(SelfEnding):
         """Names of the parameters that are measured."""
         return self._watched.layout.names
 
+    @property
+    def resting(self) -> bool:
+        """Whether nothing of the running step is measured, so that the whole stays within its budget."""
+        number = self._steps.current
+        return number is not None and self._measured < number < self._awake
+
     # --- what the integration calls -----------------------------------------------------------------
 
     def clipped(self, clip: ClipCall) -> None:
         """Note a call that clips, if it is about these parameters."""
-        if not clip.parameters.isdisjoint(self._watched.identities):
+        if not self.resting and not clip.parameters.isdisjoint(self._watched.identities):
             self._clips.add(clip)
             self._unclipped = None
             if clip.norm.is_cpu and not torch.isfinite(clip.norm):
@@ -165,13 +182,15 @@ class Gradients(SelfEnding):
 
     def cut(self, gradients: Sequence[Tensor]) -> None:
         """Measure the norm of gradients whose values are about to be clipped."""
+        if self.resting:
+            return
         with self._guarded(), torch.no_grad():
             number = self._run.current_step
             due = self._sampling.ahead(self._count + 1 if number is None else number)
             alone = self._watched.layout.alone
-            if not (due or self._hook.norm_every_step) or (alone and not self._run.role.writes):
+            if not (due or self._norms) or (alone and not self._run.role.writes):
                 return
-            about = {id(each) for each in gradients}
+            about = {id(gradient) for gradient in gradients}
             shares = [
                 share for share in self._watched.layout.shares if id(share.entry.parameter.grad) in about
             ]
@@ -199,11 +218,11 @@ class Gradients(SelfEnding):
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Measure another optimizer in place of one that it replaced."""
-        if not any(each is old for each in self._optimizers):
+        if not any(optimizer is old for optimizer in self._optimizers):
             return
         self._take_norm(there=False)
         self._detach(old)
-        self._optimizers = tuple(new if each is old else each for each in self._optimizers)
+        self._optimizers = tuple(new if optimizer is old else optimizer for optimizer in self._optimizers)
         if self._watched.replace(old, new):
             self._changed()
         self._attach(new)
@@ -211,7 +230,7 @@ class Gradients(SelfEnding):
     def _changed(self) -> None:
         """Measure the next steps thoroughly: new parameters have no series yet, whatever the budget."""
         if self._ranks is None:
-            self._thorough = THOROUGH
+            self._thorough, self._awake = THOROUGH, self._measured
             self._note_names()
 
     def _note_names(self) -> None:
@@ -284,10 +303,15 @@ class Gradients(SelfEnding):
             self._run.measured_again(self._what, step)
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        begun = time.perf_counter()
-        current = self._run.current_step
+        current = self._steps.current
         if current is not None:
             self._silence.stepped(current)
+            if self._rests:
+                if self._measured < current < self._awake:
+                    return None
+                if current != self._measured:
+                    self._rest_after(current)
+        begun = time.perf_counter()
         if (current is None or self._evaluations) and is_nested(optimizer):
             return None
         try:  # a context of any kind would cost more than what is due at most steps
@@ -314,6 +338,19 @@ class Gradients(SelfEnding):
                 sample.gradients(optimizer, self._shares(optimizer, sample))
                 sample.seconds += time.perf_counter() - begun
         return None
+
+    def _rest_after(self, number: int) -> None:
+        """Rest after a step until the budget has room for the next norm, or a sample is due.
+
+        The first measurement takes longer than later ones, so a rest is at most twice the one before.
+        """
+        usual, before = self._sampling.next(number), self._awake - self._measured
+        self._measured, self._awake = number, usual if self._own is None else usual - 1
+        if self._norms:
+            distance = self._pace.norm_distance(self._hook.max_overhead)
+            self._awake = min(self._awake, number + min(distance, 2 * max(before, 1)))
+        if self._thorough:
+            self._awake = number
 
     def _before_closure(
         self, optimizer: Optimizer, closure: Callable[..., Any], args: Any, kwargs: Any
@@ -361,10 +398,10 @@ class Gradients(SelfEnding):
         begun = time.perf_counter()
         with self._guarded(), torch.no_grad():
             if sample is None and self._watched.plain:
-                found = self._read_shortly(optimizer)
-                if found is not None:
+                norms = self._read_shortly(optimizer)
+                if norms is not None:
                     self._norm_seconds = time.perf_counter() - begun
-                    return found
+                    return norms
             if sample is None:
                 sample = self._join(optimizer)
                 self._evaluations[id(optimizer)] = evaluations, sample
@@ -379,7 +416,7 @@ class Gradients(SelfEnding):
         """Return the norm of the gradients as one row; None if there may be more to the step."""
         if not self._is_short(optimizer):
             return None
-        if not (self._hook.norm_every_step and self._run.role.writes):
+        if not (self._norms and self._run.role.writes):
             return StatisticsTable(1)
         norms = self._watched.norms
         if norms is None or getattr(optimizer, "grad_scale", None) is not None or not norms.begin():
@@ -387,9 +424,9 @@ class Gradients(SelfEnding):
         table = norms.finish()
         if table is None:
             return None
-        found = StatisticsTable(1)
-        found.merge(table)
-        return found
+        whole = StatisticsTable(1)
+        whole.merge(table)
+        return whole
 
     def _after_closure(self, optimizer: Optimizer) -> bool:
         """Take the readings of the gradients that the step used; return False if there was no closure."""
@@ -406,7 +443,7 @@ class Gradients(SelfEnding):
             number = self._run.current_step
             number = self._count + 1 if number is None else number
             self._note_short(number, time.perf_counter())
-            if self._hook.norm_every_step and self._run.role.writes:
+            if self._norms and self._run.role.writes:
                 self._note(number, bool(used.moments[0, COUNT]))
             self._report.norm_only(number, used, self._watched.layout, self._watched.squares)
             self._pace.normed(self._norm_seconds)
@@ -415,6 +452,8 @@ class Gradients(SelfEnding):
         return True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._rests and self.resting:
+            return
         opened = self._sample is not None and not self._sample.closed
         if (opened or self._evaluations) and is_nested(optimizer):
             return
@@ -463,7 +502,7 @@ class Gradients(SelfEnding):
             return False
         if not self._is_short(optimizer) or self._is_due(number):
             return False
-        if self._hook.norm_every_step and self._run.role.writes:
+        if self._norms and self._run.role.writes:
             unscales = getattr(optimizer, "grad_scale", None) is not None
             norms = self._watched.norms
             if norms is None or unscales or not norms.begin():
@@ -564,7 +603,7 @@ class Gradients(SelfEnding):
             self._run.unmeasured(what, why, number)
         if layout is None:
             layout = TableLayout([], np.zeros(0, bool), [])
-        due = self._hook.norm_every_step and self._run.role.writes and watched.interim is not None
+        due = self._norms and self._run.role.writes and watched.interim is not None
         none = np.zeros(len(layout.names), bool)
         return StepSample(SamplePlan(number, layout, self._hook.of, False, False, none, due), self._tell)
 
@@ -573,7 +612,7 @@ class Gradients(SelfEnding):
 
     def _norm_due(self) -> bool:
         """Return whether this rank has to measure the norm: not if clipping has, or the chief can."""
-        if not self._hook.norm_every_step or self._clips.cover(self._watched.identities):
+        if not self._norms or self._clips.cover(self._watched.identities):
             return False
         return self._run.role.writes if self._watched.layout.alone else not self._rounds.full
 
@@ -608,7 +647,7 @@ class Gradients(SelfEnding):
         self.before_step(sample.plan.number + 1)
         self._failures = 0
         if sample.table is None:
-            if sample.clips and self._run.role.writes and self._hook.norm_every_step:
+            if sample.clips and self._run.role.writes and self._norms:
                 self._in_order(
                     sample.plan.number, lambda: self._report.clipped_only(sample.plan.number, sample.clips)
                 )
@@ -652,8 +691,8 @@ class Gradients(SelfEnding):
             round_.raw = sample.wait()
             if own is not None:
                 round_.loose[:2] = float(own), 1.0
-            for each in () if plan.layout.alone else cuts(sample.clips):
-                round_.loose[2] += each.gone(table.moments[plan.block("gradients")])
+            for cut in () if plan.layout.alone else cuts(sample.clips):
+                round_.loose[2] += cut.gone(table.moments[plan.block("gradients")])
 
         unclipped, self._unclipped = self._unclipped, None
         round_.wait = wait
@@ -671,7 +710,7 @@ class Gradients(SelfEnding):
         if not self._run.role.writes:
             return
         parts = [part for part in self._hook.parts if isinstance(part, Gradients)]
-        owned = {id(each) for part in parts or [self] for each in part._watched.owned()}
+        owned = {id(parameter) for part in parts or [self] for parameter in part._watched.owned()}
         ledger = ledger_of(self._run)
         for tag, norm in self._watched.left_out(owned | ledger.owned(), ledger.left_out):
             self._run.scalar(tag, norm)
@@ -705,7 +744,7 @@ def summary(names: Sequence[str], others: Iterable[str]) -> str:
         words = name.split(".")
         for depth in range(1, len(words) + 1):
             module = ".".join(words[:depth])
-            if not any(each == module or each.startswith(f"{module}.") for each in remaining):
+            if not any(name_ == module or name_.startswith(f"{module}.") for name_ in remaining):
                 break
         modules.append(module)
     modules = list(dict.fromkeys(modules))

@@ -110,13 +110,13 @@ def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
         logger.setLevel(logging.CRITICAL)
     try:
         program: Any = torch.export.export(model, args, kwargs, strict=False)
-        found: fx.GraphModule = program.module()
+        module_: fx.GraphModule = program.module()
     except Exception:  # noqa: BLE001  whatever the exporter or the model raises, hooks see it
         return None
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-    return found
+    return module_
 
 
 # --- the graph of torch's own writer ------------------------------------------------------------------
@@ -132,15 +132,15 @@ def as_tensorboard(model: Any, inputs: Any, *, verbose: bool, strict: bool) -> t
         original = importlib.import_module("torch.utils.tensorboard._pytorch_graph")
     except ImportError:
         return None
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with left_alone(model), redirect_stdout(said):
+        with left_alone(model), redirect_stdout(output):
             made: tuple[Any, Any] = original.graph(model, inputs, verbose, strict)
     except Exception:  # noqa: BLE001  whatever the tracer or the model raises, another one may do it
         return None
     finally:
         if messages.ready(sys.stdout):
-            sys.stdout.write(said.getvalue().replace(NO_GRAPH, ""))
+            sys.stdout.write(output.getvalue().replace(NO_GRAPH, ""))
     return made
 
 
@@ -170,9 +170,9 @@ def nodes_of(program: fx.GraphModule, flops: Mapping[str, int]) -> list[Node]:
         flops: Floating point operations of a call, by the names of nodes.
     """
     names = {node: name_of(node) for node in program.graph.nodes if is_shown(node)}
-    found = []
+    graph_nodes = []
     for node, name in names.items():
-        inputs = [names[each] for each in node.all_input_nodes if each in names]
+        inputs = [names[source] for source in node.all_input_nodes if source in names]
         tensors = tensors_of(node.meta.get("val"))
         device = str(tensors[0].device) if tensors else ""
         attributes: dict[str, Any] = (
@@ -181,8 +181,8 @@ def nodes_of(program: fx.GraphModule, flops: Mapping[str, int]) -> list[Node]:
         if name in flops:
             attributes["flops"] = flops[name]
         shapes = [sizes(tensor) for tensor in tensors]
-        found.append(Node(name, operation(node), inputs, shapes, device, attributes))
-    return found
+        graph_nodes.append(Node(name, operation(node), inputs, shapes, device, attributes))
+    return graph_nodes
 
 
 def is_shown(node: fx.Node) -> bool:
@@ -212,9 +212,9 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [tensor for each in value for tensor in tensors_of(each)]
+        return [tensor for item in value for tensor in tensors_of(item)]
     if isinstance(value, Mapping):
-        return [tensor for each in value.values() for tensor in tensors_of(each)]
+        return [tensor for item in value.values() for tensor in tensors_of(item)]
     return []
 
 
@@ -287,15 +287,15 @@ def costs_of(
 
 def modules_of(model: torch.nn.Module) -> list[Node]:
     """Return the modules that have none in them, and the parameters, without their connections."""
-    found = [
+    graph_nodes = [
         Node(node_name(name.replace(".", "/")), "Parameter", shapes=[tuple(value.shape)])
         for name, value in model.named_parameters()
     ]
     for name, module in model.named_modules():
         if not any(True for _ in module.children()):
-            inputs = [node_name(f"{name}.{each}".strip(".").replace(".", "/")) for each in own(module)]
-            found.append(Node(leaf_name(name, module), type(module).__name__, inputs))
-    return found
+            inputs = [node_name(f"{name}.{child}".strip(".").replace(".", "/")) for child in own(module)]
+            graph_nodes.append(Node(leaf_name(name, module), type(module).__name__, inputs))
+    return graph_nodes
 
 
 def own(module: torch.nn.Module) -> list[str]:

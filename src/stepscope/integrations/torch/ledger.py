@@ -98,7 +98,7 @@ class Ledger:
 
     def forget(self, follower: Follower) -> None:
         """Tell a follower no more."""
-        self._followers = [each for each in self._followers if each() not in (None, follower)]
+        self._followers = [reference for reference in self._followers if reference() not in (None, follower)]
         if not self._followers and self._handle is not None:
             self._handle.remove()
             self._handle = None
@@ -110,6 +110,11 @@ class Ledger:
             for optimizer in {*self._watched(), *self._met}
             for parameter in parameters_of(optimizer)
         }
+
+    @property
+    def strangers(self) -> bool:
+        """Whether optimizers stepped whose parameters are of no watched model."""
+        return bool(self._strangers)
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Look at an optimizer that is about to step."""
@@ -131,7 +136,9 @@ class Ledger:
             follower = reference()
             if follower is None:
                 continue
-            known = {id(each) for one in follower.optimizers.values() for each in parameters_of(one)}
+            known = {
+                id(parameter) for one in follower.optimizers.values() for parameter in parameters_of(one)
+            }
             models = set() if follower.model is None else set(map(id, follower.model.parameters()))
             if theirs & (known | models):
                 follower.adopt(optimizer)
@@ -139,14 +146,16 @@ class Ledger:
         # One that another replaced here is met again if it steps again.
         watched = self._watched()
         self._known = weakref.WeakSet(
-            each for each in self._known if each in self._strangers or any(each is one for one in watched)
+            parameter
+            for parameter in self._known
+            if parameter in self._strangers or any(parameter is one for one in watched)
         )
         self._known.add(optimizer)
         if not any(optimizer is one for one in watched):
             self._strangers.add(optimizer)
 
     def _watched(self) -> list[Optimizer]:
-        followers = [follower for each in self._followers if (follower := each()) is not None]
+        followers = [follower for reference in self._followers if (follower := reference()) is not None]
         return [optimizer for one in followers for optimizer in one.optimizers.values()]
 
     def _is_within_another(self) -> bool:
@@ -164,9 +173,9 @@ def hook_of(ledger: Ledger) -> Callable[[Optimizer, Any, Any], None]:
     reference = weakref.ref(ledger)
 
     def stepping(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        found = reference()
-        if found is not None:
-            found.stepping(optimizer)
+        follower = reference()
+        if follower is not None:
+            follower.stepping(optimizer)
 
     return stepping
 
@@ -212,7 +221,9 @@ class Silence:
         """Return, once, that the optimizers have not stepped for too long."""
         if step - self.last <= self._patience or self.since is not None:
             return False
-        gradient = next((each.grad for each in self._parameters() if each.grad is not None), None)
+        gradient = next(
+            (parameter.grad for parameter in self._parameters() if parameter.grad is not None), None
+        )
         before, self._gradient = self._gradient, None if gradient is None else weakref.ref(gradient)
         if gradient is not None and (before is None or before() is gradient) and self._patience < LONGEST:
             self._patience = min(step - self.last + (1 if before is None else self._patience), LONGEST)
@@ -231,10 +242,10 @@ _ledgers: weakref.WeakKeyDictionary[Run, Ledger] = weakref.WeakKeyDictionary()
 
 def ledger_of(run: Run) -> Ledger:
     """Return the ledger of a run."""
-    found = _ledgers.get(run)
-    if found is None:
-        found = _ledgers[run] = Ledger(run)
-    return found
+    ledger = _ledgers.get(run)
+    if ledger is None:
+        ledger = _ledgers[run] = Ledger(run)
+    return ledger
 
 
 # --- the optimizer's own use of the gradients ---------------------------------------------------------
@@ -315,4 +326,4 @@ class Evaluations:
             self._used = self._newest
 
     def _now(self) -> list[int]:
-        return [each._version for each in self._parameters]
+        return [parameter._version for parameter in self._parameters]

@@ -58,14 +58,14 @@ class Losses:
     @guarded
     def _seen(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """Add a loss up; those of an evaluation have no gradient."""
-        found = self._loss_in(output)
-        if found is None or not found.requires_grad:
+        loss = self._loss_in(output)
+        if loss is None or not loss.requires_grad:
             return
         if self._step != self._run.current_step:
             self._stepped()  # the optimizer left that step out, as a scaler does
         self._step = self._run.current_step
         with torch.no_grad():
-            value = found.detach().float().mean()
+            value = loss.detach().float().mean()
             self._sum = value if self._sum is None else self._sum + value
             self._count += 1
 
@@ -81,7 +81,7 @@ class Losses:
         self._sum, self._count = None, 0
         if whole is not None:
             with torch.no_grad():
-                self._run.scalar(TAG, whole / count if count > 1 else whole, self._step)
+                self._run.record({TAG: whole / count if count > 1 else whole}, self._step)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Take the steps of another optimizer in place of one that it replaced."""

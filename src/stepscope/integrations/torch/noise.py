@@ -32,7 +32,7 @@ class OwnGradients:
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._parameters = [each for each in parameters if each.requires_grad]
+        self._parameters = [parameter for parameter in parameters if parameter.requires_grad]
         self._handles: list[Any] = []
         self._squares: dict[int, Any] = {}
         self.armed = False

@@ -49,7 +49,7 @@ class Norms:
     def __init__(self, shares: Sequence[ParameterShare]) -> None:
         parameters = [share.entry.parameter for share in shares]
         self.able = bool(shares) and all(map(is_plain, parameters))
-        self._parts = [(each, each.dtype, each.numel()) for each in parameters]
+        self._parts = [(parameter, parameter.dtype, parameter.numel()) for parameter in parameters]
         self._columns = np.zeros((4, len(parameters)), np.int64)
         if self.able:
             self._columns[1] = [size for _, _, size in self._parts]
@@ -68,7 +68,7 @@ class Norms:
 
     def begin(self) -> bool:
         """Read the gradients of a step or begin to; return False if one of them needs a closer look."""
-        columns, kept = self._columns, []
+        columns, kept_parameters = self._columns, []
         addresses: list[int] = []
         try:
             for parameter, dtype, size in self._parts:
@@ -83,24 +83,24 @@ class Norms:
                     if gradient.layout is not torch.strided:
                         return False
                     gradient = measure.flat(gradient)
-                kept.append(gradient)
+                kept_parameters.append(gradient)
                 addresses.append(gradient.data_ptr())
         except RuntimeError:  # a layout that has no memory to point to
             return False
         columns[0] = addresses
         some = columns[:, columns[0] != 0].copy() if 0 in addresses else columns
-        self._found = found = self._table
-        found.moments[:] = self._nothing
+        self._found = table = self._table
+        table.moments[:] = self._nothing
         if self.watches:
-            self._seen = [(each, each._version) for each in kept]
+            self._seen = [(parameter, parameter._version) for parameter in kept_parameters]
         if self.watches and self._steps >= LEARNT and self._steps % LOOK_AGAIN:
             self._ask(some)
         else:
             begun = time.perf_counter()
             if self._small:
-                found.add_parts(*some, squares_only=True)
+                table.add_parts(*some, squares_only=True)
             else:
-                measure.add(found, some, squares_only=True)
+                measure.add(table, some, squares_only=True)
             if self.watches:
                 self._read, self.reading_seconds = some, time.perf_counter() - begun
         return True
@@ -110,18 +110,18 @@ class Norms:
 
         The table is used again at the next step.
         """
-        found, self._found = self._found, None
+        table, self._found = self._found, None
         seen, self._seen = self._seen, []
         read, self._read = self._read, None
-        if found is None or not self.watches:
-            return found
+        if table is None or not self.watches:
+            return table
         beside = self._readers is not None and self._readers.wait()
-        if any(each._version != version for each, version in seen) or _differs(read, found):
+        if any(parameter._version != version for parameter, version in seen) or _differs(read, table):
             self.close()
             self.watches = False
-            return None if beside else found
+            return None if beside else table
         self._steps += 1
-        return found
+        return table
 
     def close(self) -> None:
         """End the threads."""
@@ -138,13 +138,13 @@ class Norms:
         self._readers.ask(columns, self._found)
 
 
-def _differs(columns: Counts | None, found: StatisticsTable) -> bool:
+def _differs(columns: Counts | None, table: StatisticsTable) -> bool:
     """Return whether memory, if it was read before, now holds other sums than were found in it."""
     if columns is None:
         return False
     again = StatisticsTable(1)
     measure.add(again, columns, squares_only=True)
-    return not np.array_equal(again.moments, found.moments, equal_nan=True)
+    return not np.array_equal(again.moments, table.moments, equal_nan=True)
 
 
 class Readers:
@@ -161,8 +161,8 @@ class Readers:
         self._readers = [Reader(BUCKET_OF_KEY) for _ in range(count)]
         self._asked: list[tuple[Reader, StatisticsTable]] = []
         self._into = StatisticsTable(1)
-        for each in self._readers:
-            threading.Thread(target=each.serve, name="stepscope-norms", daemon=True).start()
+        for reader in self._readers:
+            threading.Thread(target=reader.serve, name="stepscope-norms", daemon=True).start()
 
     @property
     def here(self) -> bool:
@@ -193,8 +193,8 @@ class Readers:
         if self.here:
             self.wait()
             readers, self._readers = self._readers, []
-            for each in readers:
-                each.close()
+            for reader in readers:
+                reader.close()
 
 
 def processors() -> int:

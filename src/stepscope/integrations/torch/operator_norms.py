@@ -85,16 +85,16 @@ class UpdateScaleHook(Hook):
             report_raised(self._run, "UpdateScaleHook", raised)
 
     def _record(self, before: dict[str, Tensor]) -> None:
-        found: dict[str, Any] = {}
-        devices = [each.device for each in before.values() if each.device.type == "cuda"][:1]
+        norms: dict[str, Any] = {}
+        devices = [weight.device for weight in before.values() if weight.device.type == "cuda"][:1]
         with torch.no_grad(), torch.random.fork_rng(devices):
             for name, old in before.items():
                 weight, shaped = self._matrices[name]
                 if weight.grad is None:
                     continue
                 for of, tensor in (("updates", weight.detach() - old), ("weights", old)):
-                    found[f"{of}/{name}/operator_norm"] = self._norm(f"{of}/{name}", shaped(tensor.float()))
-        self._run.record(found)
+                    norms[f"{of}/{name}/operator_norm"] = self._norm(f"{of}/{name}", shaped(tensor.float()))
+        self._run.record(norms)
 
     def _norm(self, name: str, matrix: Tensor) -> Tensor:
         if matrix.ndim == 3:  # rows of an embedding

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 FOR_SAMPLES = 0.25
-"""Least share of the budget that is left for samples, whatever the norms of all steps take."""
+"""Least share of the budget that is left for samples, whatever the norms take."""
 
 
 class Pace:
@@ -18,6 +20,7 @@ class Pace:
     def __init__(self) -> None:
         self.step_seconds = self.sample_seconds = self.norm_seconds = 0.0
         self._begun: tuple[int, float] | None = None
+        self._distance = 1
 
     def begin(self, step: int, now: float) -> None:
         """Note that a step has come."""
@@ -34,6 +37,17 @@ class Pace:
         """Note the time of a step's norm."""
         self.norm_seconds += (seconds - self.norm_seconds) * (0.1 if self.norm_seconds else 1)
 
+    def norm_distance(self, max_overhead: float | None) -> int:
+        """Return in every how many steps the norm is measured, so that it leaves ``FOR_SAMPLES`` of a budget.
+
+        Args:
+            max_overhead: The share of the time for both; None for no bound.
+        """
+        if max_overhead and self.step_seconds:
+            share = max_overhead * (1.0 - FOR_SAMPLES)
+            self._distance = max(math.ceil(self.norm_seconds / (self.step_seconds * share)), 1)
+        return self._distance
+
     def cost_seconds(self, max_overhead: float | None) -> float:
         """Return the cost of a full sample, so that samples and norms together stay within a budget.
 
@@ -44,5 +58,5 @@ class Pace:
         """
         if not max_overhead or not self.step_seconds:
             return self.sample_seconds
-        spent = self.norm_seconds / (self.step_seconds * max_overhead)
+        spent = self.norm_seconds / (self.step_seconds * max_overhead * self._distance)
         return self.sample_seconds / max(1.0 - spent, FOR_SAMPLES)

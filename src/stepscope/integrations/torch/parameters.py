@@ -103,23 +103,27 @@ def entries(
         only: Identities of those to return; None for all.
         check: Whether to compute checksums, for which a device is waited for.
     """
-    found: dict[int, ParameterEntry] = {}
+    entries_: dict[int, ParameterEntry] = {}
     for prefix, model in models.items():
         for name, parameter in model.named_parameters():
-            if id(parameter) in found or not measurable(parameter):
+            if id(parameter) in entries_ or not measurable(parameter):
                 continue
             if only is None or id(parameter) in only:
                 full = f"{prefix}.{clean(name)}" if prefix else clean(name)
                 entry = ParameterEntry(full, parameter, bool(wanted(full, parameter)))
                 entry.content = checksum(parameter) if check else 0
-                found[id(parameter)] = entry
-    return list(found.values())
+                entries_[id(parameter)] = entry
+    return list(entries_.values())
 
 
 def loose_entries(parameters: Iterable[Tensor], wanted: Any) -> list[ParameterEntry]:
     """Return an optimizer's parameters that no model names, by their numbers."""
-    names = [(f"parameter{at}", each) for at, each in enumerate(parameters)]
-    return [ParameterEntry(name, each, bool(wanted(name, each))) for name, each in names if measurable(each)]
+    names = [(f"parameter{at}", parameter) for at, parameter in enumerate(parameters)]
+    return [
+        ParameterEntry(name, parameter, bool(wanted(name, parameter)))
+        for name, parameter in names
+        if measurable(parameter)
+    ]
 
 
 def clean(name: str) -> str:

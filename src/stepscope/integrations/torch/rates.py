@@ -48,6 +48,8 @@ class LearningRates:
     @guarded
     def _after(self, *_: object) -> None:
         run, groups = self._run, self._optimizer.param_groups
+        if not run.role.writes:  # every rank has the same rates
+            return
         if not self._apart and not (len(groups) == 1 or _alike(groups)):
             self._apart = True
         if not self._apart:
@@ -103,8 +105,7 @@ class LossScaleRecorder(Hook):
                 self._before, self._skipped = scale.clone(), torch.zeros_like(scale)
             self._skipped += scale < self._before
             self._before.copy_(scale)
-        self._run.scalar(LOSS_SCALE, scale)
-        self._run.scalar(SKIPPED, self._skipped)
+        self._run.record({LOSS_SCALE: scale, SKIPPED: self._skipped})
 
     def remove(self) -> None:
         """Record no more."""

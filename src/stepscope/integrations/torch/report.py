@@ -119,8 +119,8 @@ class RoundsReport:
             self._rows(plan, table)
         nonfinite = bool(gradients[:, NONFINITE].any())
         if nonfinite and self._finite:
-            told = plan.chosen if plan.full and "gradients" in plan.of else np.zeros_like(plan.chosen)
-            rows = plan.layout.wanted if unclipped is not None else plan.layout.wanted & ~told
+            counted = plan.chosen if plan.full and "gradients" in plan.of else np.zeros_like(plan.chosen)
+            rows = plan.layout.wanted if unclipped is not None else plan.layout.wanted & ~counted
             self._counts(plan.number, plan.layout, gradients if unclipped is None else unclipped, rows)
         self._finite = not nonfinite
 
@@ -197,7 +197,7 @@ def gone_by_cuts(plan: SamplePlan, round_: Round, gradients: Array, clips: Seque
     If each rank holds everything, this one has measured it; otherwise all reported their parts.
     """
     if plan.layout.alone:
-        return sum(each.gone(gradients) for each in cuts(clips))
+        return sum(cut.gone(gradients) for cut in cuts(clips))
     return float(round_.loose[2])
 
 

@@ -55,30 +55,30 @@ class RouterHook(Hook):
         """Know the run."""
         self._run = run
         if not self._mixtures:
-            found = "expert loads are not recorded: the model has no module with experts"
-            run.report("router", RecordError(found, hint="a mixture is a module with .experts"), points=0)
+            problem = "expert loads are not recorded: the model has no module with experts"
+            run.report("router", RecordError(problem, hint="a mixture is a module with .experts"), points=0)
 
     def before_step(self, step: int) -> None:
         """Observe the next passes, if it is due."""
         if step % self._every == 0 and self._run.role.writes:
-            for each in self._mixtures:
-                self._handles += each.look()
+            for mixture in self._mixtures:
+                self._handles += mixture.look()
 
     def after_step(self, step: int) -> None:
         """Record the observed loads."""
         if not self._handles:
             return
         self._release()
-        found: dict[str, Any] = {}
-        for each in self._mixtures:
-            counts = each.take()
+        values: dict[str, Any] = {}
+        for mixture in self._mixtures:
+            counts = mixture.take()
             if counts is None:
                 continue
             shares = counts.double() / counts.sum().clamp_min(1)
-            found[f"router/{each.name}/imbalance"] = shares.amax() * len(shares)
-            found |= {f"router/{each.name}/load/{at}": share for at, share in enumerate(shares.unbind())}
-        if found:
-            self._run.record(found, step)
+            values[f"router/{mixture.name}/imbalance"] = shares.amax() * len(shares)
+            values |= {f"router/{mixture.name}/load/{at}": share for at, share in enumerate(shares.unbind())}
+        if values:
+            self._run.record(values, step)
         elif self._mixtures and not self._told:
             self._told = True
             text = "expert loads are not recorded: nothing says which experts a token gets"
@@ -120,8 +120,8 @@ class Mixture:
         """Register hooks, and yield their handles."""
         if self.router is not None:
             yield after_forward(self.router, self._routed)
-        for at, each in enumerate(self.experts):
-            yield before_forward(each, partial(self._called, at))
+        for at, expert in enumerate(self.experts):
+            yield before_forward(expert, partial(self._called, at))
 
     def take(self) -> Tensor | None:
         """Return how often each expert was chosen since the last time, None if that cannot be told."""
@@ -139,7 +139,7 @@ class Mixture:
             self._count_rows(at, module, inputs)
 
     def _count_rows(self, at: int, module: nn.Module, inputs: Any) -> None:
-        first = next((each for each in inputs if isinstance(each, Tensor)), None)
+        first = next((tensor for tensor in inputs if isinstance(tensor, Tensor)), None)
         if module.training and first is not None and first.ndim:
             self._rows[at] = self._rows.get(at, 0) + first.numel() // max(first.shape[-1], 1)
 
@@ -150,9 +150,11 @@ class Mixture:
     def _read(self, module: nn.Module, output: Any) -> None:
         if not module.training:
             return
-        tensors = [each for each in flat(output) if each.ndim and each.numel()]
-        whole = [each for each in tensors if not each.is_floating_point() and each.shape[-1] <= self.count]
-        real = [each for each in tensors if each.is_floating_point() and each.shape[-1] == self.count]
+        tensors = [tensor for tensor in flat(output) if tensor.ndim and tensor.numel()]
+        whole = [
+            tensor for tensor in tensors if not tensor.is_floating_point() and tensor.shape[-1] <= self.count
+        ]
+        real = [tensor for tensor in tensors if tensor.is_floating_point() and tensor.shape[-1] == self.count]
         with torch.no_grad():
             if whole:
                 self._chosen.append(self._counted(whole[0]))
@@ -178,7 +180,7 @@ def mixtures(model: nn.Module, top_k: int | None) -> Iterator[Mixture]:
         single: tuple[nn.Module, ...] = ()
         if isinstance(experts, nn.ModuleList | nn.ModuleDict):
             single = tuple(experts.values() if isinstance(experts, nn.ModuleDict) else experts)
-        places = [each for each in (router, module, experts) if each is not None]
+        places = [place for place in (router, module, experts) if place is not None]
         count = len(single) or number(places, COUNTS)
         if count is not None and count > 1:
             chosen = top_k if top_k is not None else number(places, CHOSEN)
@@ -187,8 +189,8 @@ def mixtures(model: nn.Module, top_k: int | None) -> Iterator[Mixture]:
 
 def number(places: list[nn.Module], names: tuple[str, ...]) -> int | None:
     """Return the first of these attributes that is an integer."""
-    found = (getattr(place, name, None) for place in places for name in names)
-    return next((each for each in found if isinstance(each, int) and not isinstance(each, bool)), None)
+    values = (getattr(place, name, None) for place in places for name in names)
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
 def flat(output: Any) -> Iterator[Tensor]:
@@ -196,8 +198,8 @@ def flat(output: Any) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, dict):
-        for each in output.values():
-            yield from flat(each)
+        for item in output.values():
+            yield from flat(item)
     elif isinstance(output, tuple | list):
-        for each in output:
-            yield from flat(each)
+        for item in output:
+            yield from flat(item)

@@ -130,10 +130,10 @@ class StepSample:
 
     def reading(self, optimizer: Optimizer, shares: Sequence[ParameterShare]) -> StepSample:
         """Return a reading of an optimizer's gradients as they are now, for ``absorb``."""
-        found = StepSample(self.plan, self.tell)
-        trained = found.read(optimizer, shares)
-        found._trained[id(optimizer)] = {share.row for share in trained}
-        return found
+        sample_ = StepSample(self.plan, self.tell)
+        trained = sample_.read(optimizer, shares)
+        sample_._trained[id(optimizer)] = {share.row for share in trained}
+        return sample_
 
     def absorb(self, reading: StepSample) -> None:
         """Add the reading of the gradients that the optimizer's step used."""

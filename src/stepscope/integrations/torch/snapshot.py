@@ -73,9 +73,9 @@ class OutOfMemory:
         self._wanted.pop(who, None)
 
     def _happened(self, device: int, allocated: int, total: int, free: int) -> None:
-        for place, told in tuple(self._wanted.values()):
+        for place, value in tuple(self._wanted.values()):
             with contextlib.suppress(Exception):  # the user's own error is the one that matters now
-                told(dump(place()))
+                value(dump(place()))
 
 
 out_of_memory = OutOfMemory()

@@ -176,8 +176,8 @@ class StageMarks:
         self._again = 1
         self._handles: list[RemovableHandle] = []
         self._learn(LEARNING)
-        for each in optimizers:
-            self.join(each)
+        for optimizer in optimizers:
+            self.join(optimizer)
         backward.listen(self)
 
     def join(self, optimizer: Optimizer) -> None:

@@ -83,7 +83,7 @@ class WatchedParameters:
         self.changed = self.stale = self.asked = False
         self.interim: TableLayout | None = None
         self._coming_from = -1
-        self._groups = {id(each): Groups(each) for each in self._optimizers}
+        self._groups = {id(optimizer): Groups(optimizer) for optimizer in self._optimizers}
         self.entries = self._list(check=ranks is not None)
         self._use(self._agree(0))
 
@@ -142,14 +142,14 @@ class WatchedParameters:
 
     def replace(self, old: Optimizer, new: Optimizer) -> bool:
         """Measure another optimizer in place of one; return whether it has other parameters."""
-        self._optimizers = tuple(new if each is old else each for each in self._optimizers)
+        self._optimizers = tuple(new if optimizer is old else optimizer for optimizer in self._optimizers)
         self._use(self.layout)
         return self.look_for_changes()
 
     def look_for_changes(self) -> bool:
         """Ask for a new layout if the optimizers have different parameters; return whether they have."""
-        self._groups = {id(each): Groups(each) for each in self._optimizers}
-        if not self.changed and {id(each) for each in self.owned()} == self.identities:
+        self._groups = {id(optimizer): Groups(optimizer) for optimizer in self._optimizers}
+        if not self.changed and {id(parameter) for parameter in self.owned()} == self.identities:
             return False
         old = {id(entry.parameter): entry for entry in self.entries}
         fresh = self._list(check=False)
@@ -176,9 +176,12 @@ class WatchedParameters:
             known: How many samples more each tag has once its parameter is left out no more; changed here.
         """
         left = 0
-        for name, each in () if self._model is None else self._model.named_parameters():
-            gradient, tag = each.grad, f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}"
-            if id(each) in owned or not each.requires_grad:
+        for name, parameter in () if self._model is None else self._model.named_parameters():
+            gradient, tag = (
+                parameter.grad,
+                f"{LEFT_OUT}{self._prefix}{'.' if self._prefix else ''}{clean(name)}",
+            )
+            if id(parameter) in owned or not parameter.requires_grad:
                 if tag in known:
                     known[tag] -= 1
                     yield tag, torch.zeros(())
@@ -194,11 +197,11 @@ class WatchedParameters:
 
     def _list(self, *, check: bool) -> list[ParameterEntry]:
         """List the parameters of the optimizers, with the model's names if it has them."""
-        owned = {id(each): each for each in self.owned()}
+        owned = {id(parameter): parameter for parameter in self.owned()}
         models = {} if self._model is None else {self._prefix: self._model}
-        found = entries(models, self._wants, set(owned), check=check)
-        named = {id(entry.parameter) for entry in found}
-        return found + loose_entries([owned[key] for key in owned if key not in named], self._wants)
+        fresh = entries(models, self._wants, set(owned), check=check)
+        named = {id(entry.parameter) for entry in fresh}
+        return fresh + loose_entries([owned[key] for key in owned if key not in named], self._wants)
 
     def _agree(self, version: int) -> TableLayout:
         return single(self.entries) if self._ranks is None else agree(self._ranks, self.entries, version)
@@ -216,7 +219,9 @@ class WatchedParameters:
         by_parameter = {id(share.entry.parameter): share for share in layout.shares}
         self.shares = {
             id(optimizer): [
-                by_parameter[id(each)] for each in parameters_of(optimizer) if id(each) in by_parameter
+                by_parameter[id(parameter)]
+                for parameter in parameters_of(optimizer)
+                if id(parameter) in by_parameter
             ]
             for optimizer in self._optimizers
         }

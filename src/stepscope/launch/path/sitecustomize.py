@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
-_SESSION = os.environ.get("STEPSCOPE_RUN_SESSION", "")
+_GIVEN = {name: os.environ[name] for name in os.environ if name.startswith("STEPSCOPE_")}
+_SESSION = _GIVEN.get("STEPSCOPE_RUN_SESSION", "")
 WATCHED = {
     "torch": "pytorch",
+    "torch._dynamo.callback": "compiling",
     "torch.utils.tensorboard": "summaries",
     "tensorboardX": "summaries",
     "accelerate.data_loader": "accelerated",
@@ -52,18 +54,31 @@ def _without_us() -> None:
 
 
 class _Home:
-    """Finds the package of the command in an environment in which it is not installed."""
+    """Finds the package of the command, and what only it imports, in an environment without them.
+
+    Compiled modules are those of one version of Python: in any other nothing is found.
+    """
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "stepscope":
+        version, *places = _GIVEN.get("STEPSCOPE_RUN_HOME", "").split(os.pathsep)
+        if path is not None or version != sys.implementation.cache_tag:
             return None
-        from importlib.util import spec_from_file_location
+        if name == "stepscope":
+            from importlib.util import spec_from_file_location
 
-        first = os.path.join(_PACKAGE, "__init__.py")
-        return spec_from_file_location(name, first, submodule_search_locations=[_PACKAGE])
+            first = os.path.join(_PACKAGE, "__init__.py")
+            return spec_from_file_location(name, first, submodule_search_locations=[_PACKAGE])
+        frame = sys._getframe(1)
+        while frame.f_back is not None and "importlib" in frame.f_globals.get("__name__", "importlib"):
+            frame = frame.f_back
+        if not frame.f_globals.get("__name__", "").startswith("stepscope."):
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, places)
 
 
 class _Loader:
@@ -116,11 +131,15 @@ def _observe(name: str, module: ModuleType) -> None:
     try:
         from importlib import import_module
 
+        import_module("stepscope.launch.process").process.given(_GIVEN)
         import_module("stepscope.launch." + WATCHED[name]).install(module)
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
-        _say(f"{name} is not observed: {type(error).__name__}: {error}")
+        cure = ""
+        if isinstance(error, ImportError):  # the command's Stepscope, which is built for its own Python
+            cure = f"; {sys.executable} -m pip install stepscope"
+        _say(f"{name} is not observed: {type(error).__name__}: {error}{cure}")
 
 
 def _say(text: str) -> None:

@@ -41,9 +41,10 @@ def test_data_dispatch_and_wait_sum_to_the_step(run):
         loss = wait(step(x), run)
         assert float(loss) == 512
     table = stages(run)
-    assert table.stages == ["data", "dispatch", "wait", "rest"]
+    assert table.stages == ["data", "dispatch", "compile", "wait", "rest"]
     took = table.durations_s[:, 0]
-    assert (took[:, 1:3] > 0).all()
+    assert (took[:, [1, 3]] > 0).all()
+    assert (took[:, 2] > 0).tolist() == [True, False, False, False, False]
     steps = Ranks(str(run.log_dir)).steps(0, attempt=1)
     assert took.sum(axis=1) == pytest.approx(steps.step_time_s, rel=1e-3)
 

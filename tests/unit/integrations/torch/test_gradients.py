@@ -198,6 +198,31 @@ def test_the_step_in_which_a_gradient_first_is_not_finite_is_known_within_the_de
     assert next(step for step, count in counts.items() if count) == 333
 
 
+@pytest.mark.parametrize(
+    ("distance", "steps"),
+    [
+        pytest.param(1, list(range(60)), id="within the budget"),
+        pytest.param(
+            7, [0, 2, 6, 13, 20, 27, 34, 41, 48, 50, 54], id="in every seventh step, and in samples"
+        ),
+        pytest.param(1000, [0, 2, 6, 14, 30, 50], id="a rest at most doubles, and ends with a sample"),
+    ],
+)
+@pytest.mark.parametrize("clip", [None, lambda parameters: nn.utils.clip_grad_norm_(parameters, 1e-3)])
+def test_norms_within_the_budget_are_those_of_some_steps(tmp_path, monkeypatch, distance, steps, clip):
+    monkeypatch.setattr("stepscope.integrations.torch.pace.Pace.norm_distance", lambda pace, share: distance)
+    model = net()
+    with ss.Run(tmp_path, hooks=[ss.GradientHook(norm_every_step=None, dense_steps=0)]) as run:
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        watch(model, optimizer, run)
+        expected = train(run, model, optimizer, 60, clip=clip)
+    values = numbers(tmp_path)
+    found = values["gradients/norm"]
+    assert list(found) == steps
+    assert list(found.values()) == pytest.approx([expected[step] for step in steps], rel=1e-5)
+    assert list(values["gradients/0.weight/norm"]) == [0, 50]
+
+
 def test_several_optimizers(tmp_path):
     generator, critic = nn.Linear(2, 3), nn.Linear(3, 1)
     both = hook(histograms_every=0)

@@ -40,3 +40,20 @@ def test_before_two_steps_a_sample_costs_what_it_takes() -> None:
     pace.took(0.004)
     pace.normed(0.05)
     assert pace.cost_seconds(0.01) == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize(
+    ("norm", "share", "distance"),
+    [
+        pytest.param(0.0005, 0.01, 1, id="half the budget: every step"),
+        pytest.param(0.0075, 0.01, 10, id="ten times its part: every tenth step"),
+        pytest.param(0.0076, 0.01, 11, id="a little more"),
+        pytest.param(0.05, None, 1, id="no bound"),
+    ],
+)
+def test_norms_that_do_not_fit_are_taken_less_often(norm: float, share: float | None, distance: int) -> None:
+    pace = paced(step=0.1, sample=0.004, norm=norm)
+    assert pace.norm_distance(share) == distance
+    if share:
+        spent = norm / distance / (0.1 * share)
+        assert pace.cost_seconds(share) == pytest.approx(0.004 / (1 - spent))

@@ -426,7 +426,7 @@ def test_a_function_that_is_compiled_as_a_whole_is_compiled_as_without_hooks(tmp
             optimizer.step()
         names = run.step_counter.stages.names
         order = [names[number] for number in run.step_counter.stages.order]
-    assert order == ["forward", "backward", "optimizer"]
+    assert order == ["compile", "forward", "backward", "optimizer"]
 
 
 def test_listeners_hear_of_backward_passes_until_they_go():
