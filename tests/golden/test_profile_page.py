@@ -165,7 +165,7 @@ def test_every_source_of_memory_answers(opened, path):
 
 def test_more_workers_end_the_waiting_for_data(opened):
     """workers0 is input-bound, workers4 is not: that is what the difference must say first."""
-    said = compare(opened(RESNET, whole), opened("traces/kineto/resnet50_v100_workers4.json.gz", whole))
+    said = compare(None, opened(RESNET, whole), opened("traces/kineto/resnet50_v100_workers4.json.gz", whole))
     assert said.step.verdict == "faster"
     parts = next(table for table in said.tables if table.key == "parts")
     assert (parts.rows[0].name, parts.rows[0].verdict) == ("data_loading", "faster")

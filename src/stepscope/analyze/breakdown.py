@@ -24,7 +24,7 @@ from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import COMMUNICATION, COPY, rows_spans
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.step_tree import PARTS, StepTree, loading_lanes, step_tree
+from stepscope.attribute.step_tree import PARTS, StepTree, loading_rows, step_tree
 from stepscope.attribute.windows import Windows, ranks
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
@@ -37,7 +37,7 @@ class StepBreakdown:
     """One step of one rank; its parts that are not None add up to ``wall_ns``."""
 
     rank: int
-    step: int
+    number: int
     """Number of the step, -1 if no steps were recorded and this is all of the profile."""
     start_ns: int
     wall_ns: int
@@ -98,8 +98,6 @@ def breakdown_of(trace: Trace, tree: StepTree) -> Breakdown:
     steps = []
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
-        if "idle" in absent[rank]:
-            known["other"] += known["idle"]
         told = {part: None if part in absent[rank] else value for part, value in known.items()}
         steps.append(
             StepBreakdown(
@@ -123,8 +121,7 @@ def _after(every: Windows, n: int) -> int | None:
 
 def loading_spans(trace: Trace, rows: Ints) -> Spans:
     """Return when data was loaded on the threads that run steps, else on any thread."""
-    loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
-    return rows_spans(trace, loading[np.isin(trace.lane[loading], loading_lanes(trace, rows))])
+    return rows_spans(trace, loading_rows(trace, rows))
 
 
 def _on_device(trace: Trace, rows: Ints) -> Ints:
@@ -139,7 +136,7 @@ def _absent(trace: Trace, rows: Ints) -> dict[str, str]:
     for part, needed in _MODEL.items():
         if needed not in seen:
             absent[part] = f"nothing in the profile shows the {part}"
-    if Kind.DATA_LOADING not in kinds:
+    if not len(loading_rows(trace, rows)):
         absent["data_loading"] = "no event of data loading was recorded"
     if not len(_on_device(trace, rows)):
         # A device's list of work is complete, so that a kind which is not in it did not run. A host's is not.

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from stepscope.analyze.breakdown import breakdown_of
 from stepscope.analyze.groups import Groups, step_matrix
 from stepscope.analyze.operators import operator_times
-from stepscope.analyze.rank_test import LEVEL, RankTest, rank_test
+from stepscope.analyze.rank_test import LEAST_RATIO, LEVEL, SAME_RATIO, RankTest, rank_test
 from stepscope.analyze.views.build import operation_names
 from stepscope.analyze.views.measure import measure, owners
 from stepscope.attribute.spans import Ints
@@ -39,11 +39,11 @@ from stepscope.trace.model import Kind, Trace
 
 Floats = npt.NDArray[np.float64]
 
-LEAST_RATIO = 0.01
-"""Smaller differences are never a change."""
+BLOCKS = 20
+"""Most stretches of a run's steps, each of which is one observation."""
 
-SAME_RATIO, SAME_OF_STEP = 0.03, 0.001
-"""Share of the larger mean, or of the step, below which a difference does not count."""
+SAME_OF_STEP = 0.001
+"""Share of the step below which a difference does not count."""
 
 PYTHON, NO_SCOPE, NOTHING = "(Python)", "(no scope)", "(nothing recorded)"
 """Rows for work outside all operators or scopes, so that a table adds up to the step."""
@@ -90,6 +90,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedSteps:
+    """How long steps took that a run recorded, apart from its profiles."""
+
+    steps: int
+    blocks_ns: Floats
+    """Mean of each of up to :data:`BLOCKS` stretches of them: neighbouring steps are not independent."""
+    side: DiffSide
+
+
+def recorded_steps(ns: Floats) -> RecordedSteps:
+    """Return steps by their durations, in their order."""
+    blocks = np.array([block.mean() for block in np.array_split(ns, min(BLOCKS, len(ns)))])
+    return RecordedSteps(len(ns), blocks, side_of(ns))
+
+
+@dataclass(frozen=True, slots=True)
 class Diff:
     """Two profiles side by side; each list has the largest difference first."""
 
@@ -107,26 +123,40 @@ class Diff:
     notes: tuple[str, ...]
     steps_ns: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Duration of every step of A and of B, in their order."""
+    recorded: Change | None = None
+    """The step by the times that both runs recorded, which is the verdict; the profiles then say why."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """Names, and time and calls by name and step."""
+class StepTable:
+    """Names, and time and calls by name and step.
+
+    Attributes:
+        names: Of the rows.
+        time: f8[rows, steps], ns.
+        calls: f8[rows, steps], or one column of means.
+    """
 
     names: list[str]
     time: Floats
     calls: Floats
 
 
-def diff(a: Trace, b: Trace) -> Diff:
-    """Compare two profiles; rows of only one are ``added`` or ``removed``."""
+def diff(a: Trace, b: Trace, *, recorded: tuple[RecordedSteps, RecordedSteps] | None = None) -> Diff:
+    """Compare two profiles; rows of only one are ``added`` or ``removed``.
+
+    Args:
+        a: Before.
+        b: After.
+        recorded: The steps that the runs of both recorded, if they did.
+    """
     resolution = max(a.resolution_ns, b.resolution_ns)
     sides = [_Profile(trace) for trace in (a, b)]
     steps = [_step_table(side).time[0] for side in sides]
     step = max(float(np.median(each)) for each in steps)
 
-    def compare(table: Callable[[_Profile], _Table]) -> tuple[Change, ...]:
-        return _compare(table(sides[0]), table(sides[1]), resolution, step)
+    def compare(table: Callable[[_Profile], StepTable]) -> tuple[Change, ...]:
+        return compared(table(sides[0]), table(sides[1]), resolution, step)
 
     return Diff(
         step=compare(_step_table)[0],
@@ -135,13 +165,25 @@ def diff(a: Trace, b: Trace) -> Diff:
         operators=compare(_operator_table),
         launched=compare(_launched_table),
         scopes=compare(_scope_table),
-        notes=tuple(_notes(sides)),
+        notes=tuple(_notes(sides, recorded)),
         steps_ns=(tuple(steps[0].tolist()), tuple(steps[1].tolist())),
+        recorded=None if recorded is None else _verdict_of(*recorded),
     )
 
 
-def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
-    """Yield the obstacles to telling the sides apart."""
+def _verdict_of(a: RecordedSteps, b: RecordedSteps) -> Change:
+    least = SAME_OF_STEP * max(a.side.mean_ns, b.side.mean_ns)
+    return change("step", a.side, b.side, rank_test(a.blocks_ns, b.blocks_ns), least_ns=least)
+
+
+def _notes(sides: Sequence[_Profile], recorded: tuple[RecordedSteps, RecordedSteps] | None) -> Iterator[str]:
+    """Yield the basis of the verdict, and the obstacles to telling the sides apart."""
+    if recorded is not None:
+        yield (
+            f"the verdict is that of {recorded[0].steps:,} and {recorded[1].steps:,} steps that the runs "
+            "recorded; the profiled steps say what differs"
+        )
+        return
     counts = []
     for name, side in zip("AB", sides, strict=True):
         marked = len(side.trace.steps)
@@ -156,9 +198,25 @@ def _notes(sides: Sequence[_Profile]) -> Iterator[str]:
             f"{counts[0]} steps against {counts[1]} can never be told apart with certainty (the smallest "
             f"possible p is {least:.2g}): record four or more of each"
         )
+    if sides[0].trace is not sides[1].trace and min(counts) > 1:
+        yield (
+            "these are the profiled steps alone, one recording of each side: they tell which steps took "
+            "longer, not whether other runs would differ likewise"
+        )
 
 
-def _compare(a: _Table, b: _Table, resolution_ns: int, step_ns: float) -> tuple[Change, ...]:
+def compared(
+    a: StepTable, b: StepTable, resolution_ns: int, step_ns: float, *, level: float = LEVEL
+) -> tuple[Change, ...]:
+    """Compare the rows of two tables by their steps.
+
+    Args:
+        a: Before.
+        b: After.
+        resolution_ns: Of the clocks.
+        step_ns: Median step of the slower side.
+        level: At most this share of the accepted differences is false.
+    """
     place_a, place_b = ({name: n for n, name in enumerate(table.names)} for table in (a, b))
     names = list(dict.fromkeys([*a.names, *b.names]))
     pairs = [(_times(a, place_a.get(name)), _times(b, place_b.get(name))) for name in names]
@@ -169,7 +227,7 @@ def _compare(a: _Table, b: _Table, resolution_ns: int, step_ns: float) -> tuple[
         for one, other in pairs
     ]
     least = max(float(resolution_ns), SAME_OF_STEP * step_ns)
-    limit = false_discoveries([test.p_value for test in tests if test and abs(test.shift) > least])
+    limit = false_discoveries([test.p_value for test in tests if test and abs(test.shift) > least], level)
     found = [
         change(
             name, _side(a, place_a.get(name)), _side(b, place_b.get(name)), test, limit=limit, least_ns=least
@@ -179,11 +237,11 @@ def _compare(a: _Table, b: _Table, resolution_ns: int, step_ns: float) -> tuple[
     return tuple(sorted(found, key=lambda item: -abs(item.difference_ns)))
 
 
-def _times(table: _Table, place: int | None) -> Floats | None:
+def _times(table: StepTable, place: int | None) -> Floats | None:
     return None if place is None else table.time[place]
 
 
-def _side(table: _Table, place: int | None) -> DiffSide | None:
+def _side(table: StepTable, place: int | None) -> DiffSide | None:
     return None if place is None else side_of(table.time[place], float(table.calls[place].mean()))
 
 
@@ -193,10 +251,10 @@ def side_of(time: Floats, calls: float = 1.0) -> DiffSide:
     return DiffSide(len(time), float(np.median(time)), float(time.mean()), spread, calls)
 
 
-def false_discoveries(p_values: Sequence[float]) -> float:
-    """Return the largest p that is accepted, so that at most :data:`LEVEL` of the accepted ones are false."""
+def false_discoveries(p_values: Sequence[float], level: float = LEVEL) -> float:
+    """Return the largest p that is accepted, so that at most this share of the accepted ones is false."""
     ordered = np.sort(np.array(p_values, np.float64))
-    passed = ordered <= LEVEL * np.arange(1, len(ordered) + 1) / max(1, len(ordered))
+    passed = ordered <= level * np.arange(1, len(ordered) + 1) / max(1, len(ordered))
     return float(ordered[np.flatnonzero(passed)[-1]]) if passed.any() else -1.0
 
 
@@ -268,27 +326,27 @@ class _Profile:
         return step_tree(self.trace)
 
 
-def step_table(trace: Trace) -> _Table:
+def step_table(trace: Trace) -> StepTable:
     """Return the time of each step; of all work if no steps were marked."""
     return _step_table(_Profile(trace))
 
 
-def _step_table(side: _Profile) -> _Table:
+def _step_table(side: _Profile) -> StepTable:
     wall = side.tree.wall_ns.astype(np.float64)[None, :]
     if not wall.shape[1]:
         wall = np.zeros((1, 1))
-    return _Table(["step"], wall, np.ones_like(wall))
+    return StepTable(["step"], wall, np.ones_like(wall))
 
 
-def _part_table(side: _Profile) -> _Table:
+def _part_table(side: _Profile) -> StepTable:
     steps = breakdown_of(side.trace, side.tree).steps
     names = [part for part in PARTS if steps and all(step.parts_ns[part] is not None for step in steps)]
     time = np.array([[step.parts_ns[part] for step in steps] for part in names], np.float64)
     time = time.reshape(len(names), max(1, len(steps)) if names else 1)
-    return _Table(names, time, np.ones_like(time))
+    return StepTable(names, time, np.ones_like(time))
 
 
-def _operator_table(side: _Profile) -> _Table:
+def _operator_table(side: _Profile) -> StepTable:
     """Return the step's time by operation, as the view of operations has it."""
     trace, measures = side.trace, measure(side.trace, tree=side.tree)
     number = operation_names(trace, owners(trace, measures))
@@ -299,11 +357,11 @@ def _operator_table(side: _Profile) -> _Table:
     )
 
 
-def _scope_table(side: _Profile) -> _Table:
+def _scope_table(side: _Profile) -> StepTable:
     """Return the step's time by module scope, each with all below it."""
     trace, scopes = side.trace, side.trace.scopes
     if not (trace.scope >= 0).any():
-        return _Table([], np.zeros((0, 1)), np.zeros((0, 1)))
+        return StepTable([], np.zeros((0, 1)), np.zeros((0, 1)))
     names = [*(scopes.text(number) for number in range(len(scopes))), NO_SCOPE]
     place = np.where(trace.scope >= 0, trace.scope, len(scopes))
     own = _spent(side, place, names, place, trace.kind == Kind.HOST_OP, all_rows=True)
@@ -312,7 +370,7 @@ def _scope_table(side: _Profile) -> _Table:
             if scopes.parent[number] >= 0:
                 column[scopes.parent[number]] += column[number]
     used = np.flatnonzero(own.time.any(axis=1))
-    return _Table([names[n] for n in used], own.time[used], own.calls[used])
+    return StepTable([names[n] for n in used], own.time[used], own.calls[used])
 
 
 def _spent(
@@ -323,7 +381,7 @@ def _spent(
     calls: npt.NDArray[np.bool_],
     *,
     all_rows: bool = False,
-) -> _Table:
+) -> StepTable:
     """Sum the stretches of every step by a number of their rows.
 
     Args:
@@ -336,34 +394,34 @@ def _spent(
     """
     trace, tree = side.trace, side.tree
     if not len(tree.windows):
-        return _Table([], np.zeros((0, 1)), np.zeros((0, 1)))
+        return StepTable([], np.zeros((0, 1)), np.zeros((0, 1)))
     time = tree.summed(node[tree.row], len(names)).T.astype(np.float64)
     time[-1] += tree.nothing_ns
     inside = calls & ((trace.step >= 0) | ~np.array(tree.windows.marked))
     count = np.bincount(called[inside], minlength=len(names))[:, None] / len(tree.windows)
     used = np.arange(len(names)) if all_rows else np.flatnonzero(time.any(axis=1))
-    return _Table([names[n] for n in used], time[used], count[used])
+    return StepTable([names[n] for n in used], time[used], count[used])
 
 
-def _kernel_table(side: _Profile) -> _Table:
+def _kernel_table(side: _Profile) -> StepTable:
     rows = side.trace.device_work()
     return _by_name(side.trace, rows, side.trace.duration_ns[rows])
 
 
-def _launched_table(side: _Profile) -> _Table:
+def _launched_table(side: _Profile) -> StepTable:
     times = operator_times(side.trace)
     busy = times.device_self_ns > 0
     return _by_name(side.trace, times.rows[busy], times.device_self_ns[busy])
 
 
-def _by_name(trace: Trace, rows: Ints, value: Ints) -> _Table:
+def _by_name(trace: Trace, rows: Ints, value: Ints) -> StepTable:
     groups = Groups.by(trace.name[rows])
     time, _, _ = step_matrix(trace, rows, groups, value)
     calls, _, _ = step_matrix(trace, rows, groups, np.ones(len(rows), np.int64))
-    return _Table([trace.strings[int(number)] for number in groups.key], time, calls)
+    return StepTable([trace.strings[int(number)] for number in groups.key], time, calls)
 
 
-_TABLES: dict[str, Callable[[_Profile], _Table]] = {
+_TABLES: dict[str, Callable[[_Profile], StepTable]] = {
     "parts": _part_table,
     "scopes": _scope_table,
     "launched": _launched_table,
@@ -374,6 +432,6 @@ TABLES = tuple(_TABLES)
 """Dimensions by which a profile's time is split, as named in :class:`Diff`."""
 
 
-def table_of(trace: Trace, by: str) -> _Table:
+def table_of(trace: Trace, by: str) -> StepTable:
     """Return a profile's time by one of :data:`TABLES`."""
     return _TABLES[by](_Profile(trace))

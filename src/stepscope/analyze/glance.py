@@ -89,7 +89,7 @@ def step_facts(facts: Facts) -> dict[str, Any]:
         if values:
             parts.append({"part": part, **spread(values), "ratio": whole.ratio(part)})
     # Several recordings of a rank may number their steps alike.
-    times = Counter((step.step, step.rank) for step in whole.steps if step.step >= 0)
+    times = Counter((step.number, step.rank) for step in whole.steps if step.number >= 0)
     most: dict[int, int] = {}
     for (number, _), count in times.items():
         most[number] = max(count, most.get(number, 0))

@@ -19,6 +19,7 @@ import numpy as np
 
 from stepscope.attribute.device import DeviceRows, devices, no_device_work, rows_spans, streams
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.step_tree import loading_rows
 from stepscope.kernels import tree
 from stepscope.trace.model import Kind, Trace
 
@@ -140,9 +141,7 @@ def _device(trace: Trace, device: DeviceRows, kernel_wait_ns: int, longest: int)
     time, _ = _totals(gap, reason)
     ends = trace.start_ns[rows] + trace.duration_ns[rows]
     top = np.argsort(-gap, kind="stable")[:longest]
-    loading = rows_spans(
-        trace, np.flatnonzero((trace.rank == device.rank) & (trace.kind == Kind.DATA_LOADING))
-    )
+    loading = rows_spans(trace, loading_rows(trace, np.flatnonzero(trace.rank == device.rank)))
     operator = launching_operators(trace, rows[at[top]])
     gaps = tuple(
         _describe(trace, rows, int(at[g]), int(gap[g]), REASONS[reason[g]], int(operator[n]), loading)

@@ -18,7 +18,10 @@ import numpy as np
 
 from stepscope.analyze.breakdown import loading_spans
 from stepscope.attribute.device import COMMUNICATION, COMPUTE, COPY, kind_spans, rows_spans
+from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.step_tree import loading_rows
+from stepscope.attribute.table import TO_DEVICE
 from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
 
@@ -71,8 +74,7 @@ def input_waits(trace: Trace) -> Input:
     """Measure loading against the steps; ranks without any loading event are not judged."""
     every, found, unknown = windows(trace), [], []
     for rank in ranks(trace):
-        loading = np.flatnonzero((trace.rank == rank) & (trace.kind == Kind.DATA_LOADING))
-        if len(loading):
+        if len(loading_rows(trace, np.flatnonzero(trace.rank == rank))):
             found.append(_rank(trace, rank, every.of_rank(rank)))
         else:
             unknown.append(rank)
@@ -124,16 +126,12 @@ def _rank(trace: Trace, rank: int, steps: Windows) -> RankInput:
 
 def _copies(trace: Trace, device: Ints) -> Spans:
     """Return host-to-device copies that no computation hides."""
-    texts = trace.strings.texts()
-    to_device = np.array(
-        ["HtoD" in text or "Host -> Device" in text or "HOST_TO_DEVICE" in text for text in texts]
-    )
-    copies = device[(trace.kind[device] == Kind.MEMCPY) & to_device[trace.name[device]]]
+    copies = device[(trace.kind[device] == Kind.MEMCPY) & named(trace, TO_DEVICE)[trace.name[device]]]
     return rows_spans(trace, copies).minus(kind_spans(trace, device, *COMPUTE))
 
 
 def _loaders(trace: Trace, rank: int) -> tuple[str, ...]:
-    rows = np.flatnonzero((trace.rank == rank) & (trace.kind == Kind.DATA_LOADING))
+    rows = loading_rows(trace, np.flatnonzero(trace.rank == rank))
     time = np.bincount(trace.name[rows], weights=trace.duration_ns[rows])
     names = [int(number) for number in np.argsort(-time, kind="stable")[:5] if time[number] > 0]
     return tuple(trace.strings[number] for number in names)

@@ -23,7 +23,6 @@ unknown too.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -34,7 +33,7 @@ from stepscope.analyze.allocations import NEVER, freed_by, times_of
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints
-from stepscope.attribute.table import STACK_NAMES
+from stepscope.attribute.table import ACTIVITY_NAMES, MAKES, STACK_NAMES
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction, MemoryCategory
@@ -82,9 +81,6 @@ _PART[[Purpose.FORWARD, Purpose.EVALUATING]] = Purpose.FORWARD
 _PART[[Purpose.BACKWARD, Purpose.OPTIMIZER]] = Purpose.BACKWARD, Purpose.OPTIMIZER
 _PART[[Purpose.LOADING, Purpose.PREPROCESSING]] = Purpose.LOADING
 
-_LOADS = re.compile(r"utils/data/|pin_memory")
-_MAKES = re.compile(r"torch/nn/(?:modules/\S+|init)\.py.*(?:__init__|reset_parameters|_apply|convert)")
-"""Frames that make a module, or move it to a device."""
 _OUTER = (Purpose.BACKWARD, Purpose.OPTIMIZER)
 """Parts that run code of the others: the innermost counts. A closure of the optimizer runs a backward pass,
 which may repeat a forward pass (checkpointing), and hooks of a backward pass may run an optimizer."""
@@ -134,9 +130,9 @@ def _part_of(stack: list[str]) -> int:
     inner = next((purpose for purpose in reversed(purposes) if purpose in _OUTER), None)
     if inner is not None:
         return inner
-    if any(_LOADS.search(frame) for frame in stack):
+    if any(_PART[ACTIVITY_NAMES.purpose_of(frame)] == Purpose.LOADING for frame in stack):
         return Purpose.LOADING
-    if any(_MAKES.search(frame) for frame in stack):
+    if any(MAKES.search(frame) for frame in stack):
         return _MAKING
     return Purpose.FORWARD if Purpose.FORWARD in purposes else Purpose.UNKNOWN
 

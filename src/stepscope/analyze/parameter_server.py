@@ -32,8 +32,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.ranks.stragglers import chance_of_wins
+from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
-from stepscope.attribute.named import named
+from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError
@@ -41,7 +42,6 @@ from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 
 _TASK = re.compile(r"/job:(?P<job>[^/]+)/replica:\d+/task:(?P<task>\d+)")
-_RECEIVING = re.compile(r"RecvTensor|^_?Recv\b|_HostRecv")
 _SERVERS = ("ps",)
 
 
@@ -190,8 +190,7 @@ def _is_server(task: str) -> bool:
 
 
 def _receiving(trace: Trace) -> Ints:
-    wanted = named(trace, _RECEIVING)
-    return np.flatnonzero((trace.kind == Kind.SEND_RECV) & wanted[trace.name])
+    return np.flatnonzero(attribution(trace).purpose == Purpose.PARAMETER_SERVER)
 
 
 def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:

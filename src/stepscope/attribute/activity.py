@@ -40,6 +40,8 @@ WRAPPERS = re.compile(
 """Events that only contain others, or that pass work on: they never take the time themselves."""
 
 
+_WHOLE = (Purpose.SAVING, Purpose.LOGGING)
+"""Activities of which a function that runs one and never trains is wholly a part."""
 _HOLDING = (Purpose.EVALUATING,)
 """Activities that include others: an evaluation loads its own data."""
 
@@ -54,7 +56,7 @@ class Activities:
 
     def __init__(self, trace: Trace, sampled: Iterable[Sampled] = ()) -> None:
         self._trace = trace
-        self._sampled = {each.lane: each for each in sampled}
+        self._sampled = {thread.lane: thread for thread in sampled}
         self._of_samples: dict[int, Ints] = {}
         self._lanes: dict[int, tuple[Ints, Ints]] = {}
 
@@ -76,46 +78,72 @@ class Activities:
     def outermost(self, lane: int) -> tuple[Ints, Ints]:
         """Return the outermost rows of activities on a lane and the purpose of each, in order of time."""
         if lane not in self._lanes:
-            trace, known = self._trace, attribution(self._trace)
-            first, last = np.searchsorted(trace.lane, (lane, lane + 1))
-            rows = first + np.flatnonzero(known.holder[first:last] == np.arange(first, last))
+            rows = self._recorded(lane)
             rows = rows[~self._held(lane, rows)]
-            self._lanes[lane] = rows, known.purpose[rows].astype(np.int64)
+            self._lanes[lane] = rows, attribution(self._trace).purpose[rows].astype(np.int64)
         return self._lanes[lane]
+
+    def _recorded(self, lane: int) -> Ints:
+        first, last = np.searchsorted(self._trace.lane, (lane, lane + 1))
+        holder = attribution(self._trace).holder[first:last]
+        return np.asarray(first + np.flatnonzero(holder == np.arange(first, last)))
 
     def _held(self, lane: int, rows: Ints) -> npt.NDArray[np.bool_]:
         """Return whether each row, with all within it, lies in an activity that only sampled stacks show."""
-        trace, found = self._trace, Spans.empty()
+        trace, spans = self._trace, Spans.empty()
         for activity in _HOLDING if lane in self._sampled and len(rows) else ():
-            found = found.union(self._sampled[lane].where_stack(self._of_stack(lane) == activity))
-        within = found.within(trace.start_ns[rows], trace.end_ns[rows])
+            spans = spans.union(self._sampled[lane].where_stack(self._of_stack(lane) == activity))
+        within = spans.within(trace.start_ns[rows], trace.end_ns[rows])
         purpose = attribution(trace).purpose[rows]
         return (2 * within > trace.duration_ns[rows]) & ~np.isin(purpose, _HOLDING)
 
     def _of_stack(self, lane: int) -> Ints:
         """Return the activity of each sampled stack of a lane, -1 = none."""
         if lane not in self._of_samples:
-            sampled, evaluators = self._sampled[lane], self._evaluators(lane)
-            self._of_samples[lane] = sampled.of_frames(
+            sampled = self._sampled[lane]
+            evaluators = self._wholly(lane, self._modules_without_gradients(lane))
+            found = sampled.of_frames(
                 lambda text: (
                     Purpose.EVALUATING if evaluators and function_of(text) in evaluators else self.of(text)
                 )
             )
+            self._of_samples[lane] = np.where(found < 0, self._around(lane, found), found)
         return self._of_samples[lane]
 
-    def _evaluators(self, lane: int) -> frozenset[str]:
-        """Return the user's functions that run the model without gradients and do not train."""
-        trace = self._trace
+    def _around(self, lane: int, known: Ints) -> Ints:
+        """Return the activity of stacks in functions of the user's own that run one activity and never train.
+
+        What a function that saves does beside the call that writes, such as copying weights or moving the
+        file to its place, is saving, too.
+
+        Args:
+            lane: The thread.
+            known: The activity of each stack by its own frames.
+        """
+        sampled, rows = self._sampled[lane], self._recorded(lane)
+        wholly: dict[str, set[int]] = {}
+        for activity in _WHOLE:
+            recorded = rows_spans(self._trace, rows[attribution(self._trace).purpose[rows] == activity])
+            for function in self._wholly(lane, recorded.union(sampled.where_stack(known == activity))):
+                wholly.setdefault(function, set()).add(activity)
+        one = {function: which.pop() for function, which in wholly.items() if len(which) == 1}
+        return sampled.of_frames(lambda text: one.get(function_of(text), -1) if one else -1)
+
+    def _modules_without_gradients(self, lane: int) -> Spans:
         scopes = self.without_gradients
-        scopes = scopes[trace.lane[scopes] == lane]
-        if not len(scopes):
+        return rows_spans(self._trace, scopes[self._trace.lane[scopes] == lane])
+
+    def _wholly(self, lane: int, spans: Spans) -> frozenset[str]:
+        """Return the user's functions that ran in some time and do not train."""
+        if not len(spans):
             return frozenset()
+        trace = self._trace
         row = trace.operators.row[trace.operators.sequence >= 0]
         trains = attribution(trace).of(Purpose.BACKWARD, Purpose.OPTIMIZER, Purpose.GRADIENTS)
         trained = trains & (trace.kind == Kind.HOST_OP)
         trained[row] = True
         mine = np.flatnonzero(trained & (trace.lane == lane))
-        return self._sampled[lane].functions_of(rows_spans(trace, scopes), rows_spans(trace, mine))
+        return self._sampled[lane].functions_of(spans, rows_spans(trace, mine))
 
     def of(self, name: str) -> int:
         """Return the activity that a name begins, -1 for none."""
@@ -125,8 +153,8 @@ class Activities:
     def rows(self, lane: int, activity: Purpose) -> Ints:
         """Return the outermost rows of one activity on a lane."""
         rows, which = self.outermost(lane)
-        found: Ints = rows[which == activity]
-        return found
+        chosen: Ints = rows[which == activity]
+        return chosen
 
     def spans(self, lane: int, *activities: Purpose) -> Spans:
         """Return the time of these activities on a lane; of all of them if none is named."""
@@ -140,10 +168,10 @@ class Activities:
         if sampled is None:
             return Spans.empty()
         of_stack = self._of_stack(lane)
-        found = Spans.empty()
+        spans = Spans.empty()
         for activity in activities or tuple({rule.purpose for rule in ACTIVITY_NAMES.rules}):
-            found = found.union(sampled.where_stack(of_stack == activity))
-        return found.minus(rows_spans(self._trace, self.outermost(lane)[0])) if len(found) else found
+            spans = spans.union(sampled.where_stack(of_stack == activity))
+        return spans.minus(rows_spans(self._trace, self.outermost(lane)[0])) if len(spans) else spans
 
     def waiting(self, lane: int) -> Spans:
         """Return the time in which a thread waited: own time of waiting events, without operators in them."""

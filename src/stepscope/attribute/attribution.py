@@ -27,7 +27,7 @@ from stepscope.attribute.evaluations import modules_without_gradients, programs_
 from stepscope.attribute.named import named, of_names
 from stepscope.attribute.purpose import SOURCE_OF_KIND, Purpose, Source
 from stepscope.attribute.spans import Ints
-from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES, Part
+from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES, TO_DEVICE, Part
 from stepscope.kernels import tree
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import DEVICE_WORK, Kind, Trace, among
@@ -36,7 +36,6 @@ Codes = npt.NDArray[np.int32]
 """A purpose and its source in one number, -1 without a purpose."""
 
 _PIPELINE = re.compile(r"tf_data")
-_TO_DEVICE = re.compile(r"(?i:HtoD|HostToDevice|H2D|MemcpyHToD)")
 _MODEL_KINDS = (Kind.HOST_OP, Kind.ANNOTATION, Kind.MODULE_SCOPE, *DEVICE_WORK)
 _ACTIVITY_KINDS = (
     Kind.HOST_OP, Kind.PYTHON_FRAME, Kind.ANNOTATION, Kind.RUNTIME_CALL, Kind.OTHER, Kind.MODULE_SCOPE,
@@ -73,8 +72,8 @@ class Attribution:
         """Return whether each event has one of some purposes."""
         table = np.zeros(len(Purpose), bool)
         table[list(purposes)] = True
-        found: npt.NDArray[np.bool_] = table[self.purpose]
-        return found
+        flags: npt.NDArray[np.bool_] = table[self.purpose]
+        return flags
 
 
 def attribution(trace: Trace) -> Attribution:
@@ -95,15 +94,18 @@ def _found(trace: Trace) -> Attribution:
     held = activity[holder[within]]
     keeps = _is(code[within], *_TRAINING) & (code[within] >> 8 > held >> 8)
     keeps &= stated[within] > holder[within]
+    # An activity does not make weaker how an event is known to be of the same purpose.
+    keeps |= ((code[within] ^ held) & 0xFF == 0) & (code[within] > held)
     code[within] = np.where(keeps, code[within], held)
     programs = programs_without_gradients(trace)
     code[programs] = _code(Purpose.EVALUATING, Source.POSITION)
-    copies = (trace.kind == Kind.MEMCPY) & named(trace, _TO_DEVICE)[trace.name]
+    copies = (trace.kind == Kind.MEMCPY) & named(trace, TO_DEVICE)[trace.name]
     code[copies & ((code < 0) | (code >> 8 < Source.NAME))] = _code(Purpose.COPYING, Source.NAME)
     for kind, exchange in _OF_KIND.items():
         code[trace.kind == kind] = _code(exchange, Source.RECORDED)
     number = of_names(trace, OWN_NAMES.number_of, np.int32, -1)[trace.name]
-    own = (number >= 0) & (holder < 0) & among(*_OWN_KINDS)[trace.kind] & (trace.device < 0)
+    alone = (holder < 0) | among(*_OF_KIND)[trace.kind]
+    own = (number >= 0) & alone & among(*_OWN_KINDS)[trace.kind] & (trace.device < 0)
     code[own] = _codes(OWN_NAMES, number[own], trace.kind[own])
     code[trace.kind == Kind.STEP] = -1
     known = np.where(code >= 0, code, _code(Purpose.UNKNOWN, Source.NONE))
@@ -269,11 +271,11 @@ def _open(trace: Trace, rows: Ints) -> npt.NDArray[np.bool_]:
 
     The end of a frame that runs when recording begins is never seen: recorders let it last until they stop.
     """
-    found = np.zeros(len(rows), bool)
+    opened = np.zeros(len(rows), bool)
     for lane in distinct(trace.lane[rows]).tolist():
         mine = trace.lane[rows] == lane
         start = np.sort(trace.start_ns[(trace.kind == Kind.HOST_OP) & (trace.lane == lane)])
         here = rows[mine]
         inside = np.searchsorted(start, trace.end_ns[here]) - np.searchsorted(start, trace.start_ns[here])
-        found[mine] = inside > _MOST_OPERATORS
-    return found
+        opened[mine] = inside > _MOST_OPERATORS
+    return opened

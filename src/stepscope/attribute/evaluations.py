@@ -57,7 +57,7 @@ def programs_without_gradients(trace: Trace) -> Ints:
     known = (table.module >= 0) & (table.line >= 0)
     trained = distinct(table.module[backward & known])
     lines = distinct(table.line[forward & known & np.isin(table.module, trained)])
-    found = []
+    programs = []
     for module in distinct(table.module[known]).tolist():
         mine = table.module == module
         if (backward | forward)[mine].any():
@@ -65,8 +65,8 @@ def programs_without_gradients(trace: Trace) -> Ints:
         time = trace.duration_ns[table.row[mine]]
         same = np.isin(table.line[mine], lines)
         if time.sum() and time[same].sum() >= SAME_LINES * time.sum():
-            found.append(table.row[mine])
-    rows = np.sort(np.concatenate(found)) if found else nothing
+            programs.append(table.row[mine])
+    rows = np.sort(np.concatenate(programs)) if programs else nothing
     return _after(trace, rows, table.row[np.isin(table.module, trained) & (backward | forward)])
 
 
@@ -76,7 +76,7 @@ def _that(texts: list[str], part: str) -> npt.NDArray[np.bool_]:
 
 def _after(trace: Trace, rows: Ints, backward: Ints) -> Ints:
     """Return the rows that come after the last work of a backward pass and before the next step."""
-    found = [np.zeros(0, np.int64)]
+    parts = [np.zeros(0, np.int64)]
     for rank in distinct(trace.rank[rows]).tolist() if len(rows) and len(backward) else ():
         mine, work = rows[trace.rank[rows] == rank], backward[trace.rank[backward] == rank]
         begins = np.sort(trace.steps.start_ns[trace.steps.rank == rank])
@@ -87,8 +87,8 @@ def _after(trace: Trace, rows: Ints, backward: Ints) -> Ints:
         last[last < 0] = _NEVER
         last[0] = _NEVER  # the step that was going on when recording began
         step = np.searchsorted(begins, trace.start_ns[mine], side="right")
-        found.append(mine[trace.start_ns[mine] >= last[step]])
-    return np.concatenate(found)
+        parts.append(mine[trace.start_ns[mine] >= last[step]])
+    return np.concatenate(parts)
 
 
 def _within(trace: Trace, around: Ints, rows: Ints) -> Ints:
@@ -100,5 +100,5 @@ def _within(trace: Trace, around: Ints, rows: Ints) -> Ints:
         mine = np.flatnonzero(trace.lane[around] == lane)
         first, last = np.searchsorted(trace.lane, [lane, lane + 1])
         end[mine] = first + np.searchsorted(trace.start_ns[first:last], trace.end_ns[around[mine]])
-    found: Ints = count[end] - count[around + 1]
-    return found
+    count_inside: Ints = count[end] - count[around + 1]
+    return count_inside

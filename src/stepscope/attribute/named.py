@@ -36,12 +36,12 @@ def of_names(
     trace: Trace, find: Callable[[str], int], dtype: type[Number], other: int = 0
 ) -> npt.NDArray[Number]:
     """Return a function's result for each name of an event, ``other`` of all other strings and of -1."""
-    found: npt.NDArray[Number] = np.empty(len(trace.strings) + 1, dtype)
-    found[:] = other
+    values: npt.NDArray[Number] = np.empty(len(trace.strings) + 1, dtype)
+    values[:] = other
     texts = trace.strings.texts()
     for number in used_names(trace):
-        found[number] = find(texts[number])
-    return found
+        values[number] = find(texts[number])
+    return values
 
 
 def used_names(trace: Trace) -> list[int]:

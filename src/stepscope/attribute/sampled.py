@@ -140,6 +140,10 @@ class Sampled:
     def _frames(self) -> OwnFrames:
         return OwnFrames(self.samples)
 
+    def shown(self, frame: str) -> str:
+        """Return the text of a frame, its file relative to the program's directory."""
+        return self._frames.shown(frame)
+
     @property
     def known(self) -> Ints:
         """Samples for which it is known whether the thread could run."""
@@ -208,6 +212,10 @@ class Sampled:
             np.int64,
         )  # fmt: skip
 
+    def holding(self, frames: re.Pattern[str]) -> Spans:
+        """Return the time in which stacks held one of some frames."""
+        return self.where_stack(self.of_frames(lambda text: 0 if frames.search(text) else -1) == 0)
+
     def _within(self, stack: Sequence[int]) -> Sequence[int]:
         """Return the frames of a stack within the functions in which all steps began."""
         depth = 0
@@ -221,12 +229,12 @@ class Sampled:
     def _around(self) -> list[str]:
         """The functions in which all steps began, outermost first, without our own."""
         stacks = [[self._function(frame) for frame in self.samples.stacks[at]] for at in self.samples.around]
-        found = []
+        places = []
         for functions in zip(*stacks, strict=False):
             if len(set(functions)) > 1 or functions[0].startswith("stepscope/"):
                 break
-            found.append(functions[0])
-        return found
+            places.append(functions[0])
+        return places
 
     def is_around(self, share: Share) -> bool:
         """Return whether a line is of a function in which all steps began: the loop, or its caller."""
@@ -247,12 +255,12 @@ class Sampled:
             return frozenset()
         stacks = samples.stacks
         there = {self._function(f) for at in distinct(samples.stack[other]).tolist() for f in stacks[at]}
-        found = set()
+        functions = set()
         for at in distinct(samples.stack[spans.within(end - 1, end) > 0]).tolist():
             mine = (frame for frame in self._within(stacks[at]) if self._frames.own[frame])
             alone = next((name for frame in mine if (name := self._function(frame)) not in there), "")
-            found |= {alone} if alone else set()
-        return frozenset(found)
+            functions |= {alone} if alone else set()
+        return frozenset(functions)
 
     def _function(self, frame: int) -> str:
         """Return file and function of a frame, without the line that runs."""
@@ -266,8 +274,8 @@ class Sampled:
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing if they were seen too rarely."""
-        found = chosen[self.samples.stack]
-        return self._where(found) if int(self._weight[found].sum()) >= FEWEST else Spans.empty()
+        inside = chosen[self.samples.stack]
+        return self._where(inside) if int(self._weight[inside].sum()) >= FEWEST else Spans.empty()
 
     def lines(
         self,
@@ -275,6 +283,7 @@ class Sampled:
         *,
         around: Callable[[str], bool] | None = None,
         most: int = MOST_LINES,
+        own: bool = False,
     ) -> list[Share]:
         """Return the innermost lines of the user's own code in some time, most time first.
 
@@ -286,25 +295,38 @@ class Sampled:
             spans: The time.
             around: The frames that the lines must lie around, by text; by default any.
             most: Number of lines returned, at most.
+            own: Whether the thread's waits for a processor are left out.
         """
         samples = self.samples
         inside = spans.within(samples.end_ns - 1, samples.end_ns) > 0
         inside[1:] |= self._same[1:] & inside[:-1]
         covered = np.where(inside, spans.within(self.start_ns, samples.end_ns), 0)
+        if own and samples.queued_ns is not None:
+            length = np.maximum(samples.end_ns - samples.start_ns, 1)
+            covered = (covered * (1 - np.clip(samples.queued_ns / length, 0.0, 1.0))).astype(np.int64)
         inner = (self._frames.innermost if around is None else self._frames.outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
         if self._weight[chosen].sum() < FEWEST:
             return []
         total = np.bincount(inner[chosen], weights=covered[chosen], minlength=len(samples.frames))
         count = np.bincount(inner[chosen], minlength=len(samples.frames))
-        found = []
+        ranked = []
         for frame in np.argsort(-total, kind="stable")[:most].tolist():
             line = line_of(self._frames.shown(samples.frames[frame]))
             if total[frame] > 0 and line is not None:
                 mine = chosen[inner[chosen] == frame]
                 called = self._called(frame, samples.stack[mine], covered[mine])
-                found.append(Share(line, int(total[frame]), int(count[frame]), "", called))
-        return found
+                ranked.append(Share(line, int(total[frame]), int(count[frame]), "", called))
+        return ranked
+
+    def of_line(self, line: SourceLine) -> Spans:
+        """Return the time in which a line was the innermost of the user's own code."""
+        frames = [
+            number
+            for number, text in enumerate(self.samples.frames)
+            if line_of(self._frames.shown(text)) == line
+        ]
+        return self.where_stack(np.isin(self._frames.innermost, frames))
 
     def _called(self, frame: int, stacks: Ints, covered: Ints) -> str:
         """Return the function that a line called for most of some time, "" if there is none.

@@ -36,6 +36,8 @@ class Share:
 
 
 MOST_LINES = 8
+EVERY = 1 << 20
+"""More lines than any program has."""
 
 
 def responsible(trace: Trace, lane: int, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
@@ -49,8 +51,8 @@ def responsible(trace: Trace, lane: int, spans: Spans, *, most: int = MOST_LINES
     """
     rows = np.flatnonzero(trace.lane == lane)
     own = rows[user_frames(trace)[rows] == rows]
-    found = _from_frames(trace, own, spans) if len(own) else []
-    return (found or _from_stacks(trace, rows, spans))[:most]
+    lines = _from_frames(trace, own, spans) if len(own) else []
+    return (lines or _from_stacks(trace, rows, spans))[:most]
 
 
 def callers(trace: Trace, rows: Ints) -> list[Share]:
@@ -127,8 +129,8 @@ def _from_stacks(trace: Trace, rows: Ints, spans: Spans) -> list[Share]:
     covered = np.minimum((covered - inside.astype(np.int64))[known], trace.self_ns[known])
     known, covered = known[covered > 0], covered[covered > 0]
     name = _own_of_stacks(trace)[trace.stack[known]]
-    kept = name >= 0
-    return _ranked(trace, name[kept], covered[kept], trace.stacks.strings)
+    named = name >= 0
+    return _ranked(trace, name[named], covered[named], trace.stacks.strings)
 
 
 def _own_of_stacks(trace: Trace) -> npt.NDArray[np.int32]:
@@ -150,9 +152,9 @@ _MOST_RANKED = 64
 def _ranked(trace: Trace, name: Ints, time: Ints, strings: Sequence[str] | None = None) -> list[Share]:
     texts = trace.strings if strings is None else strings
     total, count = np.bincount(name, weights=time), np.bincount(name, weights=time > 0)
-    found = []
+    lines = []
     for number in np.argsort(-total, kind="stable")[:_MOST_RANKED].tolist():
         line = line_of(texts[number])
         if total[number] > 0 and line is not None:
-            found.append(Share(line, int(total[number]), int(count[number]), texts[number]))
-    return found
+            lines.append(Share(line, int(total[number]), int(count[number]), texts[number]))
+    return lines

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import COMMUNICATION, COPY
-from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.purpose import Purpose, Source
 from stepscope.attribute.spans import Ints, Times
 from stepscope.attribute.windows import Windows, ranks, windows
 from stepscope.kernels import intervals, nesting, tree
@@ -72,6 +72,8 @@ class StepTree:
     """The event that the stretch went to."""
     part: Ints
     """Place in :data:`PARTS`."""
+    nothing_part: Ints
+    """The part of each window's time that was not recorded: idle, or other if idleness is not known."""
 
     @property
     def length_ns(self) -> Times:
@@ -91,7 +93,7 @@ class StepTree:
     def parts_ns(self) -> Times:
         """Return i8[windows, parts]; each row adds up to the window."""
         parts = self.summed(self.part, len(PARTS))
-        parts[:, PARTS.index("idle")] += self.nothing_ns
+        parts[np.arange(len(parts)), self.nothing_part] += self.nothing_ns
         return parts
 
     def summed(self, key: Ints, size: int) -> Times:
@@ -110,22 +112,48 @@ class StepTree:
 def step_tree(trace: Trace) -> StepTree:
     """Return the event of each instant of every rank's steps; if none were marked, of all its work."""
     every = windows(trace)
-    found = [_rank(trace, rank, every) for rank in ranks(trace)]
+    parts = [_rank(trace, rank, every) for rank in ranks(trace)]
     columns = (
-        [np.concatenate(column) for column in zip(*found, strict=True)]
-        if found
+        [np.concatenate(column) for column in zip(*parts, strict=True)]
+        if parts
         else [np.zeros(0, np.int64)] * 5
     )
     order = np.lexsort((columns[1], columns[0]))
-    return StepTree(every, *(column[order] for column in columns))
+    window, start, end, row, part = (column[order] for column in columns)
+    idle, other = PARTS.index("idle"), PARTS.index("other")
+    # Where neither a device's work nor operators were recorded, it is not known whether anything idled.
+    works = (trace.device >= 0) & among(*DEVICE_WORK)[trace.kind] | (trace.kind == Kind.HOST_OP)
+    unknown = np.setdiff1d(ranks(trace), distinct(trace.rank[works]))
+    nothing = np.where(np.isin(every.rank, unknown), other, idle)
+    part = np.where(part == idle, nothing[window], part) if len(unknown) else part
+    return StepTree(every, window, start, end, row, part, nothing)
 
 
-def loading_lanes(trace: Trace, rows: Ints) -> Ints:
-    """Return the lanes whose loading counts: of threads that run steps if these load, else all."""
-    loading = rows[trace.kind[rows] == Kind.DATA_LOADING]
-    lanes = distinct(trace.lane[loading])
-    on_step = lanes[np.isin(lanes, stepping_lanes(trace, rows))]
-    return on_step if len(on_step) else lanes
+def parts_of(trace: Trace) -> Ints:
+    """Return for each event the part of a step that its work is of, whatever the step spends time on then."""
+    layer = _OF_PURPOSE[attribution(trace).purpose]
+    layer[among(*COMMUNICATION)[trace.kind]] = _COMMUNICATION
+    layer[among(*COPY)[trace.kind]] = _COPY
+    layer[attribution(trace).purpose == Purpose.LOADING] = _LOADING
+    return _PART_OF[layer]
+
+
+def loading_rows(trace: Trace, rows: Ints) -> Ints:
+    """Return the host's outermost events of loading among a rank's rows that a step waits in.
+
+    They are those of the threads that run steps if these load, else all. The threads of a pipeline prepare
+    data beside the steps. Of two ways in which loading is known, the stronger one counts.
+    """
+    known = attribution(trace)
+    loads = (known.purpose[rows] == Purpose.LOADING) & (known.source[rows] > Source.THREAD)
+    loads &= (trace.device[rows] < 0) & (trace.kind[rows] != Kind.STEP)
+    loading, source = rows[loads], known.source[rows[loads]]
+    loading = loading[source == source.max(initial=0)]
+    held = np.zeros(len(trace) + 1, bool)
+    held[loading] = True
+    loading = loading[~held[trace.parent[loading]]]
+    on_step = np.isin(trace.lane[loading], stepping_lanes(trace, rows))
+    return np.asarray(loading[on_step] if on_step.any() else loading, np.int64)
 
 
 def stepping_lanes(trace: Trace, rows: Ints) -> Ints:
@@ -201,15 +229,14 @@ def _row_layers(trace: Trace, rank: int, rows: Ints, stepping: Ints) -> Int32:
     own[host & main] = np.where(framed[host & main], _PRESENT, _BUSY)
     if names_no_thread(trace, rank):
         own[host] = _PRESENT
-    everything = np.flatnonzero(trace.rank == rank)
-    lanes = loading_lanes(trace, everything)
-    loading = (kind == Kind.DATA_LOADING) & host & np.isin(trace.lane[rows], lanes)
+    loads = np.zeros(len(trace), bool)
+    loads[loading_rows(trace, np.flatnonzero(trace.rank == rank))] = True
+    loading = loads[rows]
     computes = on_device & (kind == Kind.KERNEL)
     if not has_device:
         computes = host & (kind == Kind.HOST_OP) & (purpose != Purpose.LOADING)
         # The operator that takes an element from a pipeline only waits for it.
-        loads = (trace.kind[everything] == Kind.DATA_LOADING) & (trace.duration_ns[everything] > 0)
-        computes &= ~around(trace, everything[loads & np.isin(trace.lane[everything], lanes)])[rows]
+        computes &= ~around(trace, np.flatnonzero(loads & (trace.duration_ns > 0)))[rows]
     own[computes] = _OF_PURPOSE[purpose[computes]]
     own[among(*COMMUNICATION)[kind]] = _COMMUNICATION
     own[among(*COPY)[kind]] = _COPY

@@ -331,10 +331,16 @@ ACTIVITIES: tuple[Rule, ...] = (
         Purpose.EVALUATING,
         r"(?:^|[ :._])(?<!_save_)(?:evaluate|evaluation|evaluate_model|evaluate_epoch|run_evaluation"
         r"|run_eval|eval_model|eval_epoch|eval_step|eval_loop|validate|validate_epoch|validate_model|validation|validation_step"
-        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|predict|estimate_loss"
+        r"|validation_epoch|run_validation|test_epoch|test_loop|compute_metrics|estimate_loss"
         r"|(?:check|eval|evaluate|validate|test)_(?:accuracy|perplexity|loss|metrics?)"
         r"|(?:val|valid|validation|dev|test)_(?:epoch|loop|model|one_epoch)|do_eval|evaluate_one_epoch)$",
         "train.py(80): evaluate",
+    ),
+    # A program's own function of this name may be the model that it trains.
+    Rule(
+        Purpose.EVALUATING,
+        r"(?:^|/)(?:keras|sklearn|xgboost|lightgbm|lightning)/\S+\.py\(\d+\): predict$",
+        "keras/src/backend/tensorflow/trainer.py(500): predict",
     ),
     Rule(
         Purpose.EVALUATING,
@@ -376,7 +382,8 @@ ACTIVITIES: tuple[Rule, ...] = (
 _BLOCKS = (
     Rule(
         Purpose.WAITING_THREAD,
-        r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|recv|accept|get of _queue)\b",
+        r"<built-in (?:method|function) (?:acquire|wait|sleep|select|poll|kevent|recv(?:_into|from)?|accept"
+        r"|get of _queue)\b",
         "<built-in method acquire of _thread.lock object at 0x7f>",
     ),
     Rule(
@@ -399,6 +406,12 @@ _BLOCKS = (
         r"(?:^|/|\$)queue\.py[:(]\d+\)?:? get$|(?:^|/|\$)selectors\.py[:(]\d+\)?:? select$",
         "queue.py(154): get",
     ),
+    Rule(
+        Purpose.WAITING_THREAD,
+        r"(?:^|\.)(?:(?:wait|join|_wait_for_tstate_lock) \(.*\bthreading|get \(.*\bqueue"
+        r"|select \(.*\bselectors)\.py:\d+\)$",
+        "Condition.wait (/usr/lib/python3.11/threading.py:288)",
+    ),
 )
 _WAITS = (
     Rule(Purpose.WAITING_DEVICE, SYNCHRONIZING, "cudaStreamSynchronize"),
@@ -411,7 +424,7 @@ _WAITS = (
     Rule(
         Purpose.WAITING_DEVICE,
         r"try_to_block|block_until_ready|BlockHostUntilReady|BufferSequencingEvent|BlockUntilReady"
-        r"|wait for completion|Await(?:ed)?\b|::Wait\b",
+        r"|wait for completion|Await(?:ed)?\b|::[Ww]ait(?:_tensor)?\b",
         "$array.py:600 block_until_ready",
     ),
     *_BLOCKS,
@@ -449,6 +462,37 @@ BLOCKS = _any(_BLOCKS)
 """
 WAITS = _any(_WAITS)
 """Events whose own time is spent waiting."""
+READING = re.compile(
+    r"^aten::(?:item|_local_scalar_dense|is_nonzero)$|^np\.asarray\(jax\.Array\)$"
+    r"|<built-in method (?:item|tolist) of Tensor"
+    r"|\$array\.py:\d+ (?:_value|__float__|__int__|__bool__|__index__|item|tolist|__array__"
+    r"|_single_device_array_to_np_array_\w+)$"
+    r"|^(?:__float__|item|tolist|_value) \(.*(?:array|_tensor)\.py:\d+\)$|EagerTensor\.numpy"
+    r"|^\$ops\.py:\d+ (?:numpy|_numpy)$"
+)
+"""Calls that take a value from a tensor: with a device they wait for it, on a host alone they do not."""
+EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
+"""Frames in which ranks wait for each other."""
+MESSAGES = re.compile(
+    r"(?:^|/)multiprocessing/(?:connection|queues|managers|pool|shared_memory)\.py\(\d+\): "
+    r"|(?:^|/)(?:ray|zmq|distributed)/\S+\.py\(\d+\): "
+)
+"""Frames that exchange messages with other processes."""
+JOINS = re.compile(r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:join|_wait_for_tstate_lock)$")
+"""Frames that wait for other threads to end."""
+RECOMPUTES = re.compile(
+    r"(?:^|/)torch/utils/checkpoint\.py\(\d+\): (?:backward|unpack_hook|inner_unpack|recompute_fn)$"
+)
+"""Frames that compute activations again."""
+MAKES = re.compile(r"torch/nn/(?:modules/\S+|init)\.py.*(?:__init__|reset_parameters|_apply|convert)")
+"""Frames that make a module, or move it to a device."""
+CALLBACKS = re.compile(
+    r"^(?:pure_callback|io_callback|debug_callback|debug_print|host_callback|outside_call)\b"
+    r"|xla_(?:ffi_)?(?:partitioned_)?python_\w*callback|^(?:Eager)?PyFunc|^PyFuncStateless"
+)
+"""Operations of XLA and TensorFlow that call Python."""
+TO_DEVICE = re.compile(r"(?i:HtoD|H2D|host ?(?:->|(?:_| )?to(?:_| )?) ?device)")
+"""Copies from the host to a device."""
 
 
 class Part:

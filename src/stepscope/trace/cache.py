@@ -1,4 +1,8 @@
-"""A trace's columns in one file, beside the trace or in the user's cache directory.
+"""A trace's columns in one file in the user's cache directory, never beside the trace.
+
+The folder of a trace is often read-only, shared or synchronised to other machines. The cache has one file per
+path of a profile. Files unused for 30 days, and the least recently used beyond 10 GiB, are deleted when
+another is written.
 
 Why not Parquet: importing a Parquet reader costs 0.1 s (pyarrow) to 0.4 s (polars), more than reading most
 profiles from their JSON, and columns must then be decompressed. ``trace.frame().write_parquet()`` gives
@@ -29,7 +33,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.files import Blob, BlobError, BlobWriter, Place, without_waiting
+from stepscope.files import Blob, BlobError, BlobWriter, Place, cache_home, prune_files, without_waiting
 from stepscope.trace.model import COLUMNS, Device, Lane, ProcessGroup, Source, Trace
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import TABLES
@@ -37,7 +41,6 @@ from stepscope.trace.tables import TABLES
 MAGIC = b"SSTRACE\0"
 VERSION = 12
 """Version; raised whenever an importer produces different columns for the same file."""
-SUFFIX = ".stepscope-trace"
 _HEAD = struct.Struct("<8sIQI")
 _SAMPLE = 4096
 _LARGEST_FACT = 65536
@@ -46,40 +49,37 @@ _LARGEST_FACT = 65536
 def load_cached(path: Path) -> Trace | None:
     """Return the trace from its cache, None if there is no valid one.
 
-    Its sources are the profile's present paths: it may have been copied, or be called by another name.
+    Its sources are the profile's present paths: it may be called by another name.
     """
-    for place in places(path):
-        try:
-            trace = read(place, identity(path))
-        except (OSError, ValueError, KeyError, TypeError, BlobError):
-            continue
-        if trace is not None:
-            return replace(trace, sources=tuple(replace(each, path=str(path)) for each in trace.sources))
-    return None
+    if (place := place_of(path)) is None:
+        return None
+    try:
+        trace = read(place, identity(path))
+    except (OSError, ValueError, KeyError, TypeError, BlobError):
+        return None
+    if trace is None:
+        return None
+    with contextlib.suppress(OSError):  # a cache that may only be read
+        os.utime(place)  # marks it as used
+    return replace(trace, sources=tuple(replace(source, path=str(path)) for source in trace.sources))
 
 
 def store(path: Path, trace: Trace) -> None:
-    """Write the cache of a trace; if it cannot be written, nothing happens."""
+    """Write the cache of a trace, and delete those unused for long; if that cannot be, nothing happens."""
+    if (place := place_of(path)) is None:
+        return
     with contextlib.suppress(OSError):
         expected = identity(path)
-        for place in places(path):
-            try:
-                write(place, trace, expected, mode=path.stat().st_mode)
-            except OSError:
-                continue
-            return
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write(place, trace, expected)
+        prune_files(place.parent, place)
 
 
-def places(path: Path) -> list[Path]:
-    """Return the possible paths of a cache: beside the trace, then in the user's cache directory."""
-    resolved = path.resolve()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    digest = hashlib.sha256(str(resolved).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    try:
-        home = [Path(base).expanduser() / "stepscope" / "traces" / (digest + SUFFIX)]
-    except RuntimeError:  # no home directory
-        home = []
-    return [resolved.with_name(f".{resolved.name}{SUFFIX}"), *home]
+def place_of(path: Path) -> Path | None:
+    """Return the path of a trace's cache, None if the user has no directory for caches."""
+    home = cache_home()
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    return home / "traces" / f"{name}.columns" if home else None
 
 
 def identity(path: Path) -> dict[str, int]:
@@ -99,14 +99,13 @@ def identity(path: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns, "sample": sample}
 
 
-def write(place: Path, trace: Trace, expected: dict[str, int], *, mode: int = 0o644) -> None:
+def write(place: Path, trace: Trace, expected: dict[str, int]) -> None:
     """Write a trace's columns to a file, atomically.
 
     Args:
         place: The file.
         trace: The trace.
         expected: Identity of the profile that it was read from.
-        mode: Permissions; whoever may read the profile may read its columns, nobody else.
 
     Raises:
         OSError: The place cannot be written.
@@ -123,9 +122,8 @@ def write(place: Path, trace: Trace, expected: dict[str, int], *, mode: int = 0o
     blob = BlobWriter()
     spans = {name: msgspec.structs.astuple(blob.add(array)) for name, array in arrays.items()}
     header = json.dumps({"identity": expected, "facts": _facts(trace), "arrays": spans}, default=str).encode()
-    place.parent.mkdir(parents=True, exist_ok=True)
     head = _HEAD.pack(MAGIC, VERSION, len(header), zlib.crc32(header))
-    blob.write(place, head + header, mode=mode & 0o666)
+    blob.write(place, head + header)
 
 
 def read(place: Path, expected: dict[str, int]) -> Trace | None:
@@ -173,7 +171,7 @@ def _facts(trace: Trace) -> dict[str, Any]:
     facts["recorded"] = sorted(trace.recorded)
     facts["sources"] = [{**_values(source), "facts": _small(source.facts)} for source in trace.sources]
     for name in ("lanes", "devices", "process_groups"):
-        facts[name] = [_values(each) for each in getattr(trace, name)]
+        facts[name] = [_values(table) for table in getattr(trace, name)]
     return facts
 
 

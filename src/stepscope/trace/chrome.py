@@ -82,9 +82,9 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
     marks = rows_of(document, _MARKS)
     counters = rows_of(document, b"C")
     if not len(slices.row) and not len(marks) and not len(counters):
-        if found := _instead_of_events(document):
+        if reason := _instead_of_events(document):
             raise TraceError(
-                f"no event of the trace can be read: expected objects in traceEvents, found {found}",
+                f"no event of the trace can be read: expected objects in traceEvents, found {reason}",
                 hint="it is damaged: record it again, or copy all of it again",
                 path=path,
             )

@@ -88,8 +88,8 @@ def complete(
         if host < 0:
             continue
         if operations[at] in _UNSURE:
-            found = communication.operation(str(strings[int(name[host])]).split(":", 1)[-1])
-            operations[at] = found if found != "unknown" else operations[at]
+            operation = communication.operation(str(strings[int(name[host])]).split(":", 1)[-1])
+            operations[at] = operation if operation != "unknown" else operations[at]
         if columns["bytes"][at] < 0 and shaped[host] >= 0:
             elements, size = _message(operators, int(shaped[host]), strings)
             if elements >= 0:
@@ -116,6 +116,11 @@ def _message(operators: Operators, at: int, strings: Strings) -> tuple[int, int]
         return -1, -1
     for shape, dtype in zip(shapes, types, strict=False):
         size = communication.dtype_bytes(str(dtype))
-        if size > 0 and isinstance(shape, list) and shape and all(isinstance(each, int) for each in shape):
+        if (
+            size > 0
+            and isinstance(shape, list)
+            and shape
+            and all(isinstance(length, int) for length in shape)
+        ):
             return math.prod(shape), size
     return -1, -1

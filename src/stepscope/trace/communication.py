@@ -64,9 +64,9 @@ def communicates(name: str) -> bool:
 def operation(name: str) -> str:
     """Return the operation that a name indicates, ``"unknown"`` if there is none."""
     plain = name.replace("(anonymous namespace)", "").split("(", 1)[0].replace("-", "_")
-    for pattern, found in _COMPILED:
+    for pattern, label in _COMPILED:
         if pattern.search(plain):
-            return found
+            return label
     return "unknown"
 
 

@@ -34,13 +34,15 @@ def without_unused_texts(trace: Trace) -> Trace:
     if np.count_nonzero(~used[:-1]) < WORTH_IT:
         return trace
     place = np.append(np.cumsum(used[:-1], dtype=np.int32) - 1, np.int32(-1))
-    kept = chosen(strings, np.flatnonzero(used[:-1]))
-    changed: dict[str, Any] = {key: Paths(path.parent, place[path.name], kept) for key, path in paths.items()}
+    strings_ = chosen(strings, np.flatnonzero(used[:-1]))
+    changed: dict[str, Any] = {
+        key: Paths(path.parent, place[path.name], strings_) for key, path in paths.items()
+    }
     for name in TABLES:
         table = getattr(trace, name)
         moved = {column: place[getattr(table, column)] for column in table.names}
         changed[name] = replace(table, **moved) if moved else table
-    return replace(trace, name=place[trace.name], strings=kept, **changed)
+    return replace(trace, name=place[trace.name], strings=strings_, **changed)
 
 
 def chosen(strings: Strings, numbers: Array) -> Strings:

@@ -30,8 +30,8 @@ def numbered(values: Ints) -> tuple[npt.NDArray[np.int64], Ints]:
     """Return the distinct values, ascending, and the place of each value among them."""
     table = _table(values)
     if table is None:
-        found, place = np.unique(values, return_inverse=True)
-        return found.astype(np.int64), place
+        values_, place = np.unique(values, return_inverse=True)
+        return values_.astype(np.int64), place
     least, seen, at = table
     return np.flatnonzero(seen) + least, (np.cumsum(seen, dtype=np.int32) - 1)[at]
 

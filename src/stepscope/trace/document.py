@@ -92,8 +92,8 @@ class Document:
     def column(self, key: str, missing: int = -1) -> npt.NDArray[np.int64]:
         """Return the values of a sparse key for every event."""
         values = np.full(len(self), missing, np.int64)
-        rows, found = self.sparse.get(key, _NOTHING)
-        values[rows] = found
+        rows, given = self.sparse.get(key, _NOTHING)
+        values[rows] = given
         return values
 
 

@@ -49,7 +49,7 @@ class _Node(msgspec.Struct, gc=False):
     def get(self, key: str) -> int:
         value = getattr(self, key)
         if value is None:
-            value = next((each.value for each in self.attrs if each.name == key), None)
+            value = next((attr.value for attr in self.attrs if attr.name == key), None)
         return int(value) if isinstance(value, int) else -1
 
     def above(self) -> int:
@@ -135,8 +135,8 @@ def _draft(file: _File, path: Path) -> Draft:
     )
     draft.operators = {
         "row": np.arange(len(nodes)),
-        "shapes": np.array([number(each) for each, _ in shapes]),
-        "types": np.array([number(each) for _, each in shapes]),
+        "shapes": np.array([number(shapes_) for shapes_, _ in shapes]),
+        "types": np.array([number(shape_types) for _, shape_types in shapes]),
         "values": np.full(len(nodes), -1),
         "sequence": np.array([node.get("seq_id") for node in nodes]),
         "forward_thread": np.array([node.get("fw_tid") for node in nodes]),

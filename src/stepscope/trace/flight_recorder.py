@@ -232,8 +232,8 @@ def _nameless(content: dict[str, Any], entries: list[dict[str, Any]]) -> tuple[s
     if len(unknown) != 1:
         return "", ""
     both = called[unknown[0]]
-    said = str(both[1]) if isinstance(both, (list, tuple)) and len(both) > 1 else ""
-    return unknown[0], said
+    message = str(both[1]) if isinstance(both, (list, tuple)) and len(both) > 1 else ""
+    return unknown[0], message
 
 
 def _groups(content: dict[str, Any], entries: list[dict[str, Any]]) -> list[ProcessGroup]:

@@ -95,9 +95,9 @@ def require_format(path: Path) -> Format:
     Raises:
         TraceError: No profile.
     """
-    found = find_format(path, most_bytes=None)
-    if found is not None:
-        return found
+    row = find_format(path, most_bytes=None)
+    if row is not None:
+        return row
     with Blocks(path) as blocks:
         head = blocks.head(64)
     if not head:

@@ -70,28 +70,30 @@ class Program:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.name = text(module.name)
-        self.computations = {each.id: each for each in module.computations}
-        self.by_id = {each.id: each for part in module.computations for each in part.instructions}
-        self.by_name = {text(each.name): each for each in self.by_id.values()}
+        self.computations = {computation.id: computation for computation in module.computations}
+        self.by_id = {
+            instruction.id: instruction for part in module.computations for instruction in part.instructions
+        }
+        self.by_name = {text(instruction.name): instruction for instruction in self.by_id.values()}
         self.frames: dict[int, tuple[str, ...]] = {0: ()}
         self.work: dict[int, tuple[int, str]] = {}
 
     def instruction(self, name: str) -> Instruction | None:
         """Return an instruction, None if the program has none of this name."""
-        each = self.by_name.get(name)
-        if each is None:
+        entry = self.by_name.get(name)
+        if entry is None:
             return None
-        operands = [self.by_id[number].shape for number in each.operand_ids if number in self.by_id]
-        flops, number_format = self.flops(each)
-        sizes = [_bytes(shape) for shape in (*operands, each.shape)]
-        target = text(each.custom_call_target)
+        operands = [self.by_id[number].shape for number in entry.operand_ids if number in self.by_id]
+        flops, number_format = self.flops(entry)
+        sizes = [_bytes(shape) for shape in (*operands, entry.shape)]
+        target = text(entry.custom_call_target)
         return Instruction(
-            name=text(each.name),
-            opcode=text(each.opcode) + (f":{target}" if target else ""),
-            framework=text(each.metadata.op_name),
-            frames=self.source(each.metadata),
-            shapes=f"{' '.join(map(_shape, operands))} -> {_shape(each.shape)}".strip(),
-            number_format=number_format or _format(each.shape),
+            name=text(entry.name),
+            opcode=text(entry.opcode) + (f":{target}" if target else ""),
+            framework=text(entry.metadata.op_name),
+            frames=self.source(entry.metadata),
+            shapes=f"{' '.join(map(_shape, operands))} -> {_shape(entry.shape)}".strip(),
+            number_format=number_format or _format(entry.shape),
             flops=flops,
             bytes=-1 if min(sizes) < 0 else sum(sizes),
         )
@@ -141,13 +143,13 @@ class Program:
         if each.id in self.work or depth > _DEEPEST:
             return self.work.get(each.id, (0, ""))
         opcode, target = text(each.opcode), text(each.custom_call_target)
-        found = 0, ""
+        kind_and_name = 0, ""
         if opcode == "dot":
-            found = self.dot(each, each.dot_dimension_numbers.lhs_contracting_dimensions)
+            kind_and_name = self.dot(each, each.dot_dimension_numbers.lhs_contracting_dimensions)
         elif opcode == "convolution" or target.startswith(_CONVOLUTION):
-            found = self.convolution(each)
+            kind_and_name = self.convolution(each)
         elif target.startswith(_GEMM):
-            found = self.dot(each, _contracting(each.backend_config))
+            kind_and_name = self.dot(each, _contracting(each.backend_config))
         elif opcode in ("fusion", "call", "async-start"):
             called = [
                 self.flops(inner, depth + 1)
@@ -155,9 +157,9 @@ class Program:
                 if number in self.computations
                 for inner in self.computations[number].instructions
             ]
-            found = sum(work for work, _ in called), next((kind for work, kind in called if work), "")
-        self.work[each.id] = found
-        return found
+            kind_and_name = sum(work for work, _ in called), next((kind for work, kind in called if work), "")
+        self.work[each.id] = kind_and_name
+        return kind_and_name
 
     def dot(self, each: Any, contracting: Any) -> tuple[int, str]:
         """Two for each element of the result and each place along the contracted dimensions."""

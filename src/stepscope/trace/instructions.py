@@ -56,51 +56,54 @@ def add_instructions(draft: Draft, ran: Sequence[Ran], which: Array, programs: M
         return
     which = which[rows]
     by_name = {program.name: program for program in programs.values()}
-    homes = [programs.get(each.program) or by_name.get(each.module) for each in ran]
-    found = [
-        home.instruction(each.instruction) if home else None for each, home in zip(ran, homes, strict=True)
+    homes = [programs.get(run.program) or by_name.get(run.module) for run in ran]
+    instructions = [
+        home.instruction(run.instruction) if home else None for run, home in zip(ran, homes, strict=True)
     ]
-    modules = [each.module or (home.name if home else "") for each, home in zip(ran, homes, strict=True)]
+    modules = [run.module or (home.name if home else "") for run, home in zip(ran, homes, strict=True)]
     texts = _Texts(draft.strings)
-    chains = [tuple(texts.number(frame) for frame in _frames(*pair)) for pair in zip(ran, found, strict=True)]
+    chains = [
+        tuple(texts.number(frame) for frame in _frames(*pair)) for pair in zip(ran, instructions, strict=True)
+    ]
     columns = {
-        "instruction": [texts.number(each.instruction) for each in ran],
+        "instruction": [texts.number(run.instruction) for run in ran],
         "module": [texts.number(module) for module in modules],
         "label": [
-            texts.number(f"{module}/{each.instruction}" if module else each.instruction)
-            for each, module in zip(ran, modules, strict=True)
+            texts.number(f"{module}/{run.instruction}" if module else run.instruction)
+            for run, module in zip(ran, modules, strict=True)
         ],
         "opcode": [
-            texts.number(one.opcode if one else each.category) for each, one in zip(ran, found, strict=True)
+            texts.number(one.opcode if one else run.category)
+            for run, one in zip(ran, instructions, strict=True)
         ],
         "framework": [
-            texts.number(_framework(each, one)) for each, one in zip(ran, found, strict=True)
+            texts.number(_framework(run, one)) for run, one in zip(ran, instructions, strict=True)
         ],
         "line": [chain[-1] if chain else -1 for chain in chains],
-        "shapes": [texts.number(one.shapes) if one else -1 for one in found],
-        "number_format": [texts.number(one.number_format) if one else -1 for one in found],
-        "bytes": [one.bytes if one else -1 for one in found],
+        "shapes": [texts.number(one.shapes) if one else -1 for one in instructions],
+        "number_format": [texts.number(one.number_format) if one else -1 for one in instructions],
+        "bytes": [one.bytes if one else -1 for one in instructions],
     }  # fmt: skip
     calls = _calls(draft, rows, np.array(columns["label"])[which])
     draft.instructions = {
         "row": rows, "calls": calls, **{key: np.array(values)[which] for key, values in columns.items()},
     }  # fmt: skip
-    _add_flops(draft, rows, which, calls, found)
-    _add_scopes(draft, rows, which, ran, found)
+    _add_flops(draft, rows, which, calls, instructions)
+    _add_scopes(draft, rows, which, ran, instructions)
     draft.strings = texts.strings()
     _add_stacks(draft, rows, which, chains)
     _tell_runtime(draft, rows)
 
 
-def _framework(each: Ran, one: Instruction | None) -> str:
+def _framework(run: Ran, one: Instruction | None) -> str:
     # Operators that were merged are joined by semicolons; the first stands for all.
-    return (each.framework.rstrip(":") or (one.framework if one else "")).split(";", 1)[0]
+    return (run.framework.rstrip(":") or (one.framework if one else "")).split(";", 1)[0]
 
 
-def _frames(each: Ran, one: Instruction | None) -> tuple[str, ...]:
+def _frames(run: Ran, one: Instruction | None) -> tuple[str, ...]:
     if one and one.frames:
         return one.frames
-    file, _, line = each.source.rpartition(":")
+    file, _, line = run.source.rpartition(":")
     return (f"{file}({line})",) if file and line.isdecimal() else ()
 
 
@@ -137,38 +140,38 @@ def _calls(draft: Draft, rows: Array, label: Array) -> Array:
     first = np.maximum.accumulate(np.where(fresh, np.arange(len(rows)), 0))
     calls = np.zeros(len(rows), np.uint8)
     calls[order] = names == names[first]
-    device = np.array([each.device for each in draft.lanes])[draft.lane[rows]] >= 0
+    device = np.array([lane.device for lane in draft.lanes])[draft.lane[rows]] >= 0
     if device.any():
         calls[~device & np.isin(label, label[device])] = 0
     return calls
 
 
 def _add_flops(
-    draft: Draft, rows: Array, which: Array, calls: Array, found: Sequence[Instruction | None]
+    draft: Draft, rows: Array, which: Array, calls: Array, instructions: Sequence[Instruction | None]
 ) -> None:
     """Count the operations of each execution, if the file does not."""
     flops = np.full(len(draft.name), -1, np.int64) if draft.flops is None else draft.flops
     if (flops >= 0).any():
         return
-    own = np.array([one.flops if one and one.flops else -1 for one in found], np.int64)[which]
+    own = np.array([one.flops if one and one.flops else -1 for one in instructions], np.int64)[which]
     flops[rows] = np.where(calls > 0, own, -1)
     draft.flops = flops
 
 
 def _add_scopes(
-    draft: Draft, rows: Array, which: Array, ran: Sequence[Ran], found: Sequence[Instruction | None]
+    draft: Draft, rows: Array, which: Array, ran: Sequence[Ran], instructions: Sequence[Instruction | None]
 ) -> None:
     """Put events into their framework operators' scopes, those that have none of their own."""
-    names = [_framework(*pair) for pair in zip(ran, found, strict=True)]
+    names = [_framework(*pair) for pair in zip(ran, instructions, strict=True)]
     wanted = [name.split("/") if "/" in name else [] for name in names]
     known = draft.scopes.texts() if draft.scopes is not None else []
-    scopes, numbers = Paths.of([*(each.split("/") for each in known), *wanted])
+    scopes, numbers = Paths.of([*(path.split("/") for path in known), *wanted])
     scope = np.full(len(draft.name), -1, np.int32) if draft.scope is None else draft.scope
     scope = np.where(scope >= 0, numbers[scope], -1).astype(np.int32) if known else scope
-    told = numbers[len(known) :][which]
+    numbers_ = numbers[len(known) :][which]
     # A program's name alone is less than what the program says.
     shallow = (scope[rows] < 0) | (scopes.depths()[scope[rows]] == 1 if len(scopes) else False)
-    scope[rows] = np.where((told >= 0) & shallow, told, scope[rows])
+    scope[rows] = np.where((numbers_ >= 0) & shallow, numbers_, scope[rows])
     if len(scopes):
         draft.scope, draft.scopes = scope, scopes
 
@@ -197,5 +200,5 @@ def _tell_runtime(draft: Draft, rows: Array) -> None:
     host[rows] = False
     names: Any = distinct(draft.name[host])
     for rule, kind in ((_RUNTIME, Kind.RUNTIME_CALL), (_WAITS, Kind.OTHER)):
-        found = [number for number in names.tolist() if rule.search(draft.strings[number])]
-        draft.kind[host & np.isin(draft.name, found)] = kind
+        numbers = [number for number in names.tolist() if rule.search(draft.strings[number])]
+        draft.kind[host & np.isin(draft.name, numbers)] = kind

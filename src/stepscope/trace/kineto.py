@@ -154,8 +154,8 @@ class _Sparse:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         rows, values = self.document.sparse[key]
         rows = self.place[rows]
-        kept = rows >= 0
-        return (rows, values) if kept.all() else (rows[kept], values[kept])
+        has_row = rows >= 0
+        return (rows, values) if has_row.all() else (rows[has_row], values[has_row])
 
     def dense(self, key: str, dtype: Any = np.int64) -> Array:
         """Return a key's value for each draft row, -1 for none."""
@@ -266,8 +266,8 @@ def _place_devices(draft: Draft, sparse: _Sparse, on_device: Array) -> None:
 
 
 def _digits(text: str) -> int:
-    found = re.search(r"\d+", text)
-    return int(found[0]) % (1 << 31) if found else -1
+    match = re.search(r"\d+", text)
+    return int(match[0]) % (1 << 31) if match else -1
 
 
 # --- tables ------------------------------------------------------------------------------------------
@@ -312,9 +312,9 @@ def _kernels(draft: Draft, sparse: _Sparse, texts: Strings) -> dict[str, Array] 
 
 def _products(tokens: Array, texts: Strings) -> Array:
     """Return the product of the three numbers of texts such as ``[24, 1, 1]``, -1 for none."""
-    found, position = numbered(tokens)
-    values = [_product(texts[number]) for number in found.tolist()]
-    return np.array(values, np.int64)[position] if len(found) else np.zeros(0, np.int64)
+    distinct_, position = numbered(tokens)
+    values = [_product(texts[number]) for number in distinct_.tolist()]
+    return np.array(values, np.int64)[position] if len(distinct_) else np.zeros(0, np.int64)
 
 
 def _product(text: str) -> int:
@@ -386,8 +386,8 @@ def _stacks(draft: Draft, sparse: _Sparse, texts: Strings) -> None:
     rows, numbers = sparse.pairs("Call stack")
     if not len(rows):
         return
-    found, position = numbered(numbers)
-    chains = [chrome.unescape(texts[number]).split(";")[::-1] for number in found.tolist()]
+    distinct_, position = numbered(numbers)
+    chains = [chrome.unescape(texts[number]).split(";")[::-1] for number in distinct_.tolist()]
     draft.stacks, paths = Paths.of(chains)
     draft.stack = np.full(sparse.size, -1, np.int32)
     draft.stack[rows] = paths[position]
@@ -407,8 +407,10 @@ def _points(draft: Draft, document: Document) -> None:
         draft.memory = InstantEvents(
             marks.lane[is_memory], marks.time_ns[is_memory], _allocations(document, rows)
         )
-    kept = ~is_memory
-    draft.marks = InstantEvents(marks.lane[kept], marks.time_ns[kept], {"name": marks.columns["name"][kept]})
+    is_instant = ~is_memory
+    draft.marks = InstantEvents(
+        marks.lane[is_instant], marks.time_ns[is_instant], {"name": marks.columns["name"][is_instant]}
+    )
     if arrows is None:
         return
     category = arrows.columns["category"]
@@ -437,9 +439,9 @@ def _allocations(document: Document, rows: Array) -> dict[str, Array]:
     def column(key: str, missing: int = -1) -> Array:
         values = np.full(len(rows), missing, np.int64)
         if key in document.sparse:
-            where, found = document.sparse[key]
+            where, values_ = document.sparse[key]
             inside = place[where] >= 0
-            values[place[where[inside]]] = found[inside]
+            values[place[where[inside]]] = values_[inside]
         return values
 
     size, reserved = column("Bytes", 0), column("Total Reserved")
@@ -464,12 +466,14 @@ def _facts(draft: Draft, metadata: dict[str, Any], window: tuple[int, int]) -> N
     draft.host = str(metadata.get("host_name", ""))
     properties = metadata.get("deviceProperties")
     used = {lane.device for lane in draft.lanes if lane.device >= 0}
-    draft.devices = [_device(each, draft.rank) for each in properties or [] if isinstance(each, dict)]
+    draft.devices = [
+        _device(properties_, draft.rank) for properties_ in properties or [] if isinstance(properties_, dict)
+    ]
     draft.devices = [device for device in draft.devices if device.index in used or not used]
     missing = sorted(used - {device.index for device in draft.devices})
     draft.devices += [Device(rank=draft.rank, index=index, name="") for index in missing]
     draft.process_groups = [
-        _group(each, draft.rank) for each in spread.get("pg_config") or [] if isinstance(each, dict)
+        _group(group, draft.rank) for group in spread.get("pg_config") or [] if isinstance(group, dict)
     ]
     announced = integer(spread.get("pg_count"))
     if announced > len(draft.process_groups) > 0:

@@ -28,8 +28,8 @@ def load_trace(path: str | os.PathLike[str], *, cache: bool = True) -> Trace:
     Args:
         path: A file, plain or gzipped, a directory, or a name of :mod:`stepscope.trace.set`; or the
             URL of one, which is fetched first.
-        cache: Keep the columns in a cache file beside the trace, or in the user's cache directory if that
-            cannot be written, and read from it while the trace has not changed.
+        cache: Keep the columns in the user's cache directory, and read them from there while the trace has
+            not changed.
 
     Raises:
         TraceError: Not a profile, or a damaged one of which nothing could be read.
@@ -56,11 +56,11 @@ def load_files(paths: Sequence[Path], *, cache: bool = True) -> Iterator[Trace |
         {path: trace for path in paths if (trace := cached.load_cached(path)) is not None} if cache else {}
     )
     new = [path for path in paths if path not in known]
-    found: Iterator[Trace | TraceError] = (
+    traces: Iterator[Trace | TraceError] = (
         pool.read_many(new, cache=cache) if pool.worth(new) else (_tried(path, cache=cache) for path in new)
     )
     for path in paths:
-        yield known.pop(path) if path in known else next(found)
+        yield known.pop(path) if path in known else next(traces)
 
 
 def _tried(path: Path, *, cache: bool) -> Trace | TraceError:

@@ -115,12 +115,12 @@ class _Stacks:
 
     def number(self, frames: list[dict[str, Any]] | None) -> int:
         key = tuple(map(id, frames or ()))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.chains)
-            names = [f"{each['filename']}({each['line']}): {each['name']}" for each in frames or ()]
+        frame_names = self._known.get(key)
+        if frame_names is None:
+            frame_names = self._known[key] = len(self.chains)
+            names = [f"{frame['filename']}({frame['line']}): {frame['name']}" for frame in frames or ()]
             self.chains.append(names[::-1])
-        return found
+        return frame_names
 
 
 def _levels(segments: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:

@@ -172,13 +172,13 @@ def _sorted(table: Any, name: str) -> Any:
 def _notes(traces: Sequence[Trace]) -> tuple[str, ...]:
     """Return the notes on the files, with names if a note does not apply to all of them."""
     files = [trace.sources[0].path for trace in traces]
-    said: dict[str, dict[str, None]] = {}
+    notes: dict[str, dict[str, None]] = {}
     for file, trace in zip(files, traces, strict=True):
         for note in trace.notes:
-            said.setdefault(note, {})[file] = None
+            notes.setdefault(note, {})[file] = None
     return tuple(
-        note if found.keys() == set(files) else f"{_listed(list(found), files)}: {note}"
-        for note, found in said.items()
+        note if by_file.keys() == set(files) else f"{_listed(list(by_file), files)}: {note}"
+        for note, by_file in notes.items()
     )
 
 
@@ -280,7 +280,7 @@ def _reasons(traces: Sequence[Trace]) -> dict[str, str]:
 
 def _sums(counts: Any) -> dict[str, int]:
     total: dict[str, int] = {}
-    for each in counts:
-        for key, number in each.items():
+    for one in counts:
+        for key, number in one.items():
             total[key] = total.get(key, 0) + number
     return total

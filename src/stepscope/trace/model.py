@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.cell import card_html
 from stepscope.errors import EmptyTraceError
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import (
@@ -188,14 +189,14 @@ class _Derived:
     def derived(self, name: str, find: Callable[[], _Found]) -> _Found:
         """Return the value kept under a name; it is computed when it is first needed."""
         try:
-            found = self._found
+            memo = self._found
         except AttributeError:
-            found = {}
-            object.__setattr__(self, "_found", found)
-        if name not in found:
-            found[name] = find()
-        kept: _Found = found[name]
-        return kept
+            memo = {}
+            object.__setattr__(self, "_found", memo)
+        if name not in memo:
+            memo[name] = find()
+        value: _Found = memo[name]
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +288,14 @@ class Trace(_Derived):
         ranks = len(self.ranks)
         events, steps = f"{len(self):,} events", f"{len(self.steps)} steps"
         return f"<Trace {self.format}: {events}, {ranks} rank{'s' * (ranks != 1)}, {steps}>"
+
+    def _repr_html_(self) -> str:
+        devices = ", ".join(sorted({device.name for device in self.devices if device.name}))
+        facts: list[tuple[str, str | int | float | None]] = [
+            ("events", f"{len(self):,}"), ("ranks", len(self.ranks)), ("steps", len(self.steps)),
+            ("devices", devices or None), ("not recorded", ", ".join(sorted(self.not_recorded)) or None),
+        ]  # fmt: skip
+        return card_html(f"{self.format} profile", facts, text=" ".join(self.notes))
 
     @property
     def ranks(self) -> tuple[int, ...]:

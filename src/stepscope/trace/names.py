@@ -60,9 +60,9 @@ class Strings(Sequence[str]):
         known = {text: self.find(text) for text in distinct} if len(distinct) <= _FEW else self._numbered()
         new = [text for text in distinct if known.get(text, -1) < 0]
         fresh = {text: len(self) + number for number, text in enumerate(new)}
-        found = np.array([fresh[text] if text in fresh else known[text] for text in texts], np.int32)
+        numbers = np.array([fresh[text] if text in fresh else known[text] for text in texts], np.int32)
         if not fresh:
-            return self, found
+            return self, numbers
         added = Strings.of(fresh)
         ends = np.concatenate([self.ends, added.ends + (self.ends[-1] if len(self) else 0)])
         table = Strings(np.concatenate([self.data, added.data]), ends)
@@ -70,7 +70,7 @@ class Strings(Sequence[str]):
             table._texts = [*self._texts, *fresh]
         if self._numbers is not None:
             table._numbers = self._numbers | fresh
-        return table, found
+        return table, numbers
 
     def find(self, text: str) -> int:
         """Return the number of a text, -1 if it is not in the table."""
@@ -89,8 +89,8 @@ class Strings(Sequence[str]):
         alike = np.flatnonzero(length == len(text))
         if not len(text) or not len(alike):
             return int(alike[0]) if len(alike) else -1
-        found = self.data[(self.ends[alike] - len(text))[:, None] + np.arange(len(text))]
-        same = np.flatnonzero((found == np.frombuffer(text, np.uint8)).all(axis=1))
+        bytes_ = self.data[(self.ends[alike] - len(text))[:, None] + np.arange(len(text))]
+        same = np.flatnonzero((bytes_ == np.frombuffer(text, np.uint8)).all(axis=1))
         return int(alike[same[-1]]) if len(same) else -1
 
     @property

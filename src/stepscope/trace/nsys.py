@@ -88,61 +88,61 @@ def _drafts(database: sqlite3.Connection, path: Path) -> list[Draft]:
             path=path,
         )
     texts = dict(database.execute("select id, value from StringIds")) if "StringIds" in tables else {}
-    found, lost = {}, 0
+    spans, lost = {}, 0
     for table in _TABLES:
         if table in tables:
             every = _select(database, table)
             timed = [row for row in every if isinstance(row.get("start"), int) and _is_time(row.get("end"))]
             lost += len(every) - len(timed)
-            found[table] = timed
-    processes = _rank_processes(found, texts)
+            spans[table] = timed
+    processes = _rank_processes(spans, texts)
     ranked = [_Rows() for _ in processes or (0,)]
     place = {process: rank for rank, process in enumerate(processes)}
-    for table, timed in found.items():
+    for table, timed in spans.items():
         # What is of no rank, such as a worker that loads data, stays visible beside the first.
         of_rank: dict[int, list[dict[str, Any]]] = {}
         for row in timed:
             of_rank.setdefault(place.get(_process(row), 0), []).append(row)
         for rank, rows in of_rank.items():
             _TABLES[table](ranked[rank], rows, texts)
-    if not any(each.rows for each in ranked):
+    if not any(process.rows for process in ranked):
         raise EmptyTraceError("the export holds no events", hint="profile with --trace=cuda,nvtx", path=path)
     epoch, devices = _epoch(database, tables), _devices(database, tables)
-    origin = min(row[3] for each in ranked for row in each.rows)
+    origin = min(row[3] for process in ranked for row in process.rows)
     drafts = [
-        _draft(each, path, rank, (epoch, origin), devices, several=len(processes) > 1)
-        for rank, each in enumerate(ranked)
+        _draft(process, path, rank, (epoch, origin), devices, several=len(processes) > 1)
+        for rank, process in enumerate(ranked)
     ]
     drafts[0].drop("events_without_time", lost)
     drafts[0].file_bytes = path.stat().st_size
     if processes:
         drafts[0].notes.append(
-            f"{len(processes)} processes ran {'steps' if _steps(found, texts) else 'devices'}: each is shown "
+            f"{len(processes)} processes ran {'steps' if _steps(spans, texts) else 'devices'}: each is shown "
             "as a rank, in the order of their devices, because the export does not say ranks"
         )
     return drafts
 
 
-def _rank_processes(found: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> list[int]:
+def _rank_processes(tables: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> list[int]:
     """Return the processes that are ranks, by device; none if there is but one or work has no process."""
-    work = [row for table in _DEVICE_TABLES for row in found.get(table, ())]
+    work = [row for table in _DEVICE_TABLES for row in tables.get(table, ())]
     if any(row.get("globalPid") is None for row in work):
         return []
     device: dict[int, int] = {}
     for row in work:
         process, number = _process(row), int(row.get("deviceId") or 0)
         device[process] = min(device.get(process, number), number)
-    processes = _steps(found, texts) or set(device)
+    processes = _steps(tables, texts) or set(device)
     return (
         sorted(processes, key=lambda one: (device.get(one, len(device)), one)) if len(processes) > 1 else []
     )
 
 
-def _steps(found: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> set[int]:
+def _steps(tables: dict[str, list[dict[str, Any]]], texts: dict[int, str]) -> set[int]:
     """Return the processes that marked steps."""
     return {
         _process(row)
-        for row in found.get("NVTX_EVENTS", ())
+        for row in tables.get("NVTX_EVENTS", ())
         if _is_range(row) and _step_of(_range_name(row, texts))
     }
 
@@ -169,7 +169,7 @@ def _draft(
         bytes=columns[:, 6],
         origin_ns=epoch + origin,
         clock="unix" if epoch else "relative",
-        devices=[replace(each, rank=rank) for each in devices if not several or each.index in used],
+        devices=[replace(device, rank=rank) for device in devices if not several or device.index in used],
         not_recorded=dict(_REASONS),
     )
     numbers = np.full(len(columns), -1, np.int64)
@@ -211,8 +211,8 @@ def _host_lane(row: dict[str, Any]) -> Lane:
     return Lane(rank=0, process=f"process {code >> 24 & 0xFFFFFF}", thread=f"thread {code & 0xFFFFFF}")
 
 
-def _kernels(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
-    for row in found:
+def _kernels(rows: _Rows, kernels: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in kernels:
         name = texts.get(row.get("demangledName") or row.get("shortName") or -1, "kernel")
         kind = Kind.COLLECTIVE if communication.communicates(name) else Kind.KERNEL
         lane = _device_lane(row)
@@ -232,8 +232,8 @@ def _kernels(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) ->
         )
 
 
-def _copies(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
-    for row in found:
+def _copies(rows: _Rows, copies: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in copies:
         name = f"Memcpy {_COPY_KINDS.get(int(row.get('copyKind') or 0), '')}".strip()
         rows.add(
             name,
@@ -246,8 +246,8 @@ def _copies(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> 
         )
 
 
-def _sets(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
-    for row in found:
+def _sets(rows: _Rows, sets: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in sets:
         rows.add(
             "Memset",
             Kind.MEMSET,
@@ -259,8 +259,8 @@ def _sets(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> No
         )
 
 
-def _calls(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
-    for row in found:
+def _calls(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in calls:
         name = re.sub(r"_v\d+$", "", texts.get(row.get("nameId") or -1, "runtime call"))
         rows.add(
             name,
@@ -272,8 +272,8 @@ def _calls(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> N
         )
 
 
-def _ranges(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
-    for row in found:
+def _ranges(rows: _Rows, ranges: list[dict[str, Any]], texts: dict[int, str]) -> None:
+    for row in ranges:
         if not _is_range(row):
             continue
         name = _range_name(row, texts)
@@ -299,9 +299,9 @@ def _step_of(name: str) -> re.Match[str] | None:
     return STEP.match(name) or _NVTX_STEP.match(name)
 
 
-def _system(rows: _Rows, found: list[dict[str, Any]], texts: dict[int, str]) -> None:
+def _system(rows: _Rows, calls: list[dict[str, Any]], texts: dict[int, str]) -> None:
     """Add calls of the operating system that a thread was in: waiting, reading, sleeping."""
-    for row in found:
+    for row in calls:
         name = texts.get(row.get("nameId") or -1, "system call")
         rows.add(name, Kind.OTHER, _host_lane(row), row["start"], row["end"])
 

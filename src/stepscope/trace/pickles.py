@@ -87,13 +87,13 @@ def _arguments() -> memoryview:
         pickletools.TAKEN_FROM_ARGUMENT4U: opcodes.LENGTH_4,
         pickletools.TAKEN_FROM_ARGUMENT8U: opcodes.LENGTH_8,
     }
-    found = np.full(256, opcodes.UNKNOWN, np.int16)
+    kinds = np.full(256, opcodes.UNKNOWN, np.int16)
     for opcode in pickletools.opcodes:
         size = 0 if opcode.arg is None else opcode.arg.n
         pair = opcode.arg is not None and opcode.arg.name == "stringnl_noescape_pair"
-        found[ord(opcode.code)] = opcodes.TWO_LINES if pair else lengths.get(size, size)
-    found[ord(pickle.FRAME)] = opcodes.LENGTH_8
-    return found.data
+        kinds[ord(opcode.code)] = opcodes.TWO_LINES if pair else lengths.get(size, size)
+    kinds[ord(pickle.FRAME)] = opcodes.LENGTH_8
+    return kinds.data
 
 
 def read(path: Path) -> list[Draft]:
@@ -108,12 +108,12 @@ def read(path: Path) -> list[Draft]:
     elif isinstance(content, dict) and ("device_traces" in content or "segments" in content):
         draft = draft_memory_snapshot(content, str(path))
     else:
-        found = (
+        shown = (
             ", ".join(map(str, list(content)[:6])) if isinstance(content, dict) else type(content).__name__
         )
         raise TraceError(
             "a pickle, but not a profile: expected a flight-recorder dump or a memory snapshot, found "
-            f"{found}",
+            f"{shown}",
             hint="pass what torch.cuda.memory._dump_snapshot() or TORCH_FR_DUMP_TEMP_FILE wrote",
             path=path,
         )

@@ -65,7 +65,7 @@ def read_many(
 
     Args:
         paths: The files.
-        cache: Keep the columns in cache files beside them.
+        cache: Keep the columns in cache files.
         processes: By default one for each processor.
     """
     count = max(1, min(processes or processors(), len(paths)))
@@ -114,10 +114,10 @@ class _ReadingProcess:
         """
         out = folder / f"{id(self)}.columns"
         request = {"path": os.fsencode(path).hex(), "kind": "file", "out": str(out), "cache": cache}
-        told = self._ask(path, request)
-        if told:
-            kind = EmptyTraceError if told.get("empty") else TraceError
-            raise kind(told["error"], hint=told["hint"], path=path)
+        answer = self._ask(path, request)
+        if answer:
+            kind = EmptyTraceError if answer.get("empty") else TraceError
+            raise kind(answer["error"], hint=answer["hint"], path=path)
         trace = read_columns(out, {})
         out.unlink(missing_ok=True)
         if trace is None:
@@ -140,5 +140,5 @@ class _ReadingProcess:
                 hint="if memory ran out, record fewer steps, or read fewer files at once",
                 path=path,
             )
-        told: dict[str, Any] = json.loads(line)
-        return told
+        answer: dict[str, Any] = json.loads(line)
+        return answer

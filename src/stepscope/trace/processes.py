@@ -56,9 +56,9 @@ def _jax(draft: Draft, document: Document, rows: Array) -> None:
         device = int(match[2]) if match and match[2] else -1
         draft.lanes[number] = _on(draft.lanes[number], device, process.removeprefix("/device:"), thread)
     pair = np.stack([draft.lane, draft.name])
-    found, position = np.unique(pair, axis=1, return_inverse=True)
+    pairs, position = np.unique(pair, axis=1, return_inverse=True)
     kinds = []
-    for lane, name in found.T.tolist():
+    for lane, name in pairs.T.tolist():
         title, (process, thread) = draft.strings[name], places[lane]
         on_device = draft.lanes[lane].device >= 0
         kinds.append(device_kind(process, thread, title) if on_device else host_kind(title))
@@ -71,11 +71,11 @@ def _jax(draft: Draft, document: Document, rows: Array) -> None:
     draft.kind[on_host & (draft.correlation >= 0) & (draft.kind == Kind.HOST_OP)] = Kind.RUNTIME_CALL
     flops = document.column("model_flops")[rows]
     draft.flops = flops if (flops >= 0).any() else None
-    told = np.stack([document.column(key)[rows] for key in _TOLD])
-    found, position = np.unique(told, axis=1, return_inverse=True)
+    columns = np.stack([document.column(key)[rows] for key in _TOLD])
+    pairs, position = np.unique(columns, axis=1, return_inverse=True)
     ran: list[Ran] = []
     places_of = []
-    for module, instruction, *more in found.T.tolist():
+    for module, instruction, *more in pairs.T.tolist():
         texts = [chrome.unescape(document.strings[n]) if n >= 0 else "" for n in (module, instruction, *more)]
         places_of.append(len(ran) if texts[1] else -1)
         if texts[1]:
@@ -102,10 +102,10 @@ def _rocprof(draft: Draft, document: Document, rows: Array) -> None:
             kinds[number] = _ROCPROF.get(lane.process, Kind.OTHER)
     draft.kind = kinds[draft.lane]
     work = draft.kind == Kind.KERNEL
-    found = np.full(len(draft.strings), Kind.KERNEL, np.uint8)
+    kind_of = np.full(len(draft.strings), Kind.KERNEL, np.uint8)
     for number in distinct(draft.name[work]).tolist():
-        found[number] = communication.kind_of(draft.strings[number])
-    draft.kind[work] = found[draft.name[work]]
+        kind_of[number] = communication.kind_of(draft.strings[number])
+    draft.kind[work] = kind_of[draft.name[work]]
     add_collectives(draft)
     correlation = document.column("correlation_id")[rows]
     draft.correlation = correlation if (correlation >= 0).any() else document.column("DispatchId")[rows]

@@ -39,7 +39,7 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
     Raises:
         TraceError: No profile in it, or none that can be read.
     """
-    found: dict[str, list[Path]] = defaultdict(list)
+    by_format: dict[str, list[Path]] = defaultdict(list)
     unread: list[str] = []
     for path in distinct_files(list(profile_files(directory))):
         try:
@@ -48,14 +48,16 @@ def load_directory(directory: Path, load: Callable[[Sequence[Path]], Iterable[Tr
             unread.append(_unreadable(directory, path, error))
             continue
         if form is not None:
-            found["event_file" if form is formats.EVENT_FILE else form.name].append(path)
-    if not found:
+            by_format["event_file" if form is formats.EVENT_FILE else form.name].append(path)
+    if not by_format:
         raise _nothing_in(directory, unread)
-    chosen = next((name for name in _PREFERRED if name in found), "event_file")
+    chosen = next((name for name in _PREFERRED if name in by_format), "event_file")
     notes = [
-        f"{len(paths)} {name} files were left out" for name, paths in sorted(found.items()) if name != chosen
+        f"{len(paths)} {name} files were left out"
+        for name, paths in sorted(by_format.items())
+        if name != chosen
     ]
-    traces, problems = _readable(directory, found[chosen], load)
+    traces, problems = _readable(directory, by_format[chosen], load)
     if problems and not traces and all("holds no profile" in problem for problem in problems):
         files = f"{len(problems)} event file{'s' * (len(problems) != 1)}"
         raise TraceError(
@@ -74,10 +76,10 @@ def _nothing_in(directory: Path, unread: list[str]) -> TraceError:
             hint="pass the folder that the profiler wrote its traces to",
             path=directory,
         )
-    said = (
+    reason = (
         unread[0] if len(unread) == 1 else f"no profile in the directory can be read: {'; '.join(unread[:3])}"
     )
-    return TraceError(said, hint="check whether this user may read the files", path=directory)
+    return TraceError(reason, hint="check whether this user may read the files", path=directory)
 
 
 def load_rank_set(
@@ -110,11 +112,11 @@ def _readable(
     One bad rank must not hide the rest.
     """
     traces, problems = [], []
-    for path, each in zip(files, load(files), strict=True):
-        if isinstance(each, TraceError):
-            problems.append(_unreadable(directory, path, each))
+    for path, trace in zip(files, load(files), strict=True):
+        if isinstance(trace, TraceError):
+            problems.append(_unreadable(directory, path, trace))
         else:
-            traces.append(each)
+            traces.append(trace)
     return traces, problems
 
 

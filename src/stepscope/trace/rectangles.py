@@ -118,10 +118,10 @@ class Timeline:
         pixel = max(1, (end_ns - start_ns) // pixels)
         events = wanted[:, 1] - wanted[:, 0]
         room = int(np.minimum(events, 2 * ((end_ns - start_ns) // pixel + 2)).sum())
-        found = self._draw(wanted, (start_ns, end_ns, pixel), room)
-        if len(found) == room < events.sum():  # siblings that overlap may be more than two to a pixel
-            found = self._draw(wanted, (start_ns, end_ns, pixel), int(events.sum()))
-        return found
+        drawn = self._draw(wanted, (start_ns, end_ns, pixel), room)
+        if len(drawn) == room < events.sum():  # siblings that overlap may be more than two to a pixel
+            drawn = self._draw(wanted, (start_ns, end_ns, pixel), int(events.sum()))
+        return drawn
 
     def _draw(self, wanted: Ints, window: tuple[int, int, int], room: int) -> Rectangles:
         row, count = np.empty(room, np.int32), np.empty(room, np.int32)

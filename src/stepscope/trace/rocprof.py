@@ -166,13 +166,16 @@ class _Reader:
 
     def __init__(self, process: _Process, path: str) -> None:
         self.process, self.path = process, path
-        gpus = sorted((each for each in process.agents if each.type == _GPU), key=lambda each: each.node_id)
+        gpus = sorted(
+            (agent for agent in process.agents if agent.type == _GPU), key=lambda agent: agent.node_id
+        )
         self.gpus = {agent.id.handle: index for index, agent in enumerate(gpus)}
         self.agents = gpus
         self.symbols = {
-            each.kernel_id: each.formatted_kernel_name or each.kernel_name for each in process.kernel_symbols
+            symbol.kernel_id: symbol.formatted_kernel_name or symbol.kernel_name
+            for symbol in process.kernel_symbols
         }
-        self.ranges = {each.key: each.value for each in process.strings.marker_api}
+        self.ranges = {entry.key: entry.value for entry in process.strings.marker_api}
         self.names: dict[str, int] = {}
         self.lanes: dict[Lane, int] = {}
         self.rows: list[tuple[int, ...]] = []
@@ -198,31 +201,31 @@ class _Reader:
         return self.made(memory, size)
 
     def host(self, records: Iterable[_Record], kind: Kind) -> None:
-        for each in records:
-            name = self.operation(each)
+        for record in records:
+            name = self.operation(record)
             if kind == Kind.ANNOTATION:
-                name = self.ranges.get(each.correlation_id.internal, name)
-            lane = Lane(rank=0, process="host", thread=f"thread {each.thread_id}")
-            self.add(name, kind, lane, each)
+                name = self.ranges.get(record.correlation_id.internal, name)
+            lane = Lane(rank=0, process="host", thread=f"thread {record.thread_id}")
+            self.add(name, kind, lane, record)
 
     def device(self, records: Iterable[_Record], *, copies: bool) -> None:
-        for each in records:
-            info = each.dispatch_info
+        for record in records:
+            info = record.dispatch_info
             if copies:
-                name, kind = self.operation(each).removeprefix("MEMORY_COPY_").lower(), Kind.MEMCPY
+                name, kind = self.operation(record).removeprefix("MEMORY_COPY_").lower(), Kind.MEMCPY
                 name = f"copy {name.replace('_', ' ')}"
-                agent = each.dst_agent_id.handle
-                agent = agent if agent in self.gpus else each.src_agent_id.handle
+                agent = record.dst_agent_id.handle
+                agent = agent if agent in self.gpus else record.src_agent_id.handle
             else:
                 name = self.symbols.get(info.kernel_id, "") or f"kernel {info.kernel_id}"
                 kind, agent = communication.kind_of(name), info.agent_id.handle
             index = self.gpus.setdefault(agent, len(self.gpus))
-            stream = each.stream_id.handle if each.stream_id is not None else info.queue_id.handle
+            stream = record.stream_id.handle if record.stream_id is not None else info.queue_id.handle
             lane = Lane(
                 rank=0, process=f"GPU {index}", thread=f"stream {stream}" + " (copies)" * copies,
                 device=index, stream=stream & 0x7FFFFFFF,
             )  # fmt: skip
-            row = self.add(name, kind, lane, each)
+            row = self.add(name, kind, lane, record)
             if not copies and row >= 0:
                 block = _product(info.workgroup_size)
                 # A grid of HSA counts threads, not blocks.
@@ -255,7 +258,7 @@ class _Reader:
 
     def made(self, memory: list[_Record], size: int) -> Draft:
         name, kind, lane, start, duration, correlation, moved = np.array(self.rows, np.int64).reshape(-1, 7).T
-        times = [*start.tolist(), *(each.start_timestamp for each in memory if each.start_timestamp)]
+        times = [*start.tolist(), *(item.start_timestamp for item in memory if item.start_timestamp)]
         first = min(times, default=0)
         draft = Draft(
             format="rocprof",
@@ -283,7 +286,7 @@ class _Reader:
                 multiprocessors=agent.cu_count,
             )
             for index, agent in enumerate(self.agents)
-            if any(each.device == index for each in self.lanes)
+            if any(lane.device == index for lane in self.lanes)
         ]  # fmt: skip
         for what, count in self.unread.items():
             draft.drop(what, count)
@@ -308,17 +311,17 @@ class _Reader:
         """Allocations; a free has no size: it is that of the allocation at its address."""
         held: dict[int, int] = {}
         rows: list[tuple[int, int, int, int, int]] = []
-        for each in sorted(records, key=lambda each: each.start_timestamp):
-            address, device = _address(each.address), self.gpus.get(each.agent_id.handle, -1)
-            frees = "FREE" in self.operation(each).upper()
+        for record in sorted(records, key=lambda other: other.start_timestamp):
+            address, device = _address(record.address), self.gpus.get(record.agent_id.handle, -1)
+            frees = "FREE" in self.operation(record).upper()
             if frees and address not in held:
                 draft.drop("frees_of_unknown_size", 1)
                 continue
-            size = -held.pop(address) if frees else each.allocation_size
+            size = -held.pop(address) if frees else record.allocation_size
             if not frees:
                 held[address] = size
             action = MemoryAction.FREE if frees else MemoryAction.ALLOCATE
-            rows.append((each.start_timestamp - first, device, action, address, size))
+            rows.append((record.start_timestamp - first, device, action, address, size))
         if rows:
             time, device_column, actions, addresses, sizes = np.array(rows, np.int64).T
             unknown = np.full(len(rows), -1)

@@ -64,6 +64,7 @@ class Samples:
         directory: The program's directory, for shorter names; ``""`` if that is not known.
         steps: Numbers of the steps that were sampled.
         settings: The program's settings when the capture started, by name; see ``capture.settings``.
+        setters: The lines that changed them, as frames.
         places: Where its code lay, None if that was not recorded.
     """
 
@@ -84,6 +85,7 @@ class Samples:
     steps: frozenset[int] = frozenset()
     settings: dict[str, bool | int | str] = field(default_factory=dict)
     places: Places | None = None
+    setters: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.stack)
@@ -91,13 +93,15 @@ class Samples:
 
 def load_samples(trace: Trace) -> dict[int, Samples]:
     """Return the samples beside the files of a trace, by rank; without those that cannot be joined."""
-    every = ((rank, samples_of(trace, rank)) for rank in dict.fromkeys(each.rank for each in trace.sources))
+    every = (
+        (rank, samples_of(trace, rank)) for rank in dict.fromkeys(source.rank for source in trace.sources)
+    )
     return {rank: samples for rank, samples in every if samples is not None}
 
 
 def samples_of(trace: Trace, rank: int) -> Samples | None:
     """Return the samples beside all files of a rank, one after another; None if none can be joined."""
-    found: list[Samples] = []
+    sampled: list[Samples] = []
     for source in trace.sources:
         path = Path(source.path + ENDING)
         if source.rank != rank or not source.path or not path.is_file():
@@ -105,13 +109,13 @@ def samples_of(trace: Trace, rank: int) -> Samples | None:
         document = _read(path)
         samples = None if document is None else _joined(trace, rank, document)
         if samples is not None:
-            found.append(samples)
-    if not found:
+            sampled.append(samples)
+    if not sampled:
         return None
     # A thread whose name was not recorded each time has several lanes: one is judged, that of most captures.
-    lanes = [one.lane for one in found]
+    lanes = [one.lane for one in sampled]
     lane = max(lanes, key=lanes.count)
-    return one_after_another([one for one in found if one.lane == lane])
+    return one_after_another([one for one in sampled if one.lane == lane])
 
 
 def one_after_another(captures: Sequence[Samples]) -> Samples:
@@ -130,9 +134,9 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
         np.concatenate([one.runnable_ns for one in captures]),
         np.concatenate([one.stack + first for one, first in zip(captures, stack, strict=False)]),
         tuple(
-            tuple(numbers[number] for number in each)
+            tuple(numbers[number] for number in frames)
             for one, numbers in zip(captures, known, strict=True)
-            for each in one.stacks
+            for frames in one.stacks
         ),
         tuple(frames),
         captures[0].directory,
@@ -140,11 +144,12 @@ def one_after_another(captures: Sequence[Samples]) -> Samples:
         max(one.interval_ns for one in captures),
         tuple(worker for one in captures for worker in one.workers),
         tuple(thread for one in captures for thread in one.called),
-        tuple(each for one in captures for each in one.compiled),
+        tuple(compilation for one in captures for compilation in one.compiled),
         np.concatenate(queued) if len(queued) == len(captures) else None,
         frozenset().union(*(one.steps for one in captures)),
         captures[-1].settings,
         captures[0].places,
+        captures[-1].setters,
     )
 
 
@@ -152,16 +157,16 @@ def places_of(trace: Trace) -> Places | None:
     """Return where the code of the first process of a trace lay, None if that was not recorded."""
     for source in trace.sources:
         document = _read(Path(source.path + ENDING)) if source.path else None
-        if document is not None and (found := _places(document.get("places"))) is not None:
-            return found
+        if document is not None and (places := _places(document.get("places"))) is not None:
+            return places
     return None
 
 
-def _places(told: object) -> Places | None:
-    if not isinstance(told, dict):
+def _places(data: object) -> Places | None:
+    if not isinstance(data, dict):
         return None
-    lists = [told.get(name) for name in ("folders", "installed", "own")]
-    if not all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists):
+    lists = [data.get(name) for name in ("folders", "installed", "own")]
+    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in lists):
         return None
     folders, installed, own = lists
     return Places(tuple(folders or ()), frozenset(installed or ()), frozenset(own or ()))
@@ -219,6 +224,7 @@ def _joined(trace: Trace, rank: int, document: dict[str, Any]) -> Samples | None
         directory, around, interval, tuple(one for one in every_worker if one is not None),
         tuple(one for one in every_called if one is not None), _compiled(document.get("compiled"), shift),
         queued, frozenset(begun), _settings(document.get("settings")), _places(document.get("places")),
+        {name: str(line) for name, line in _settings(document.get("setters")).items()},
     )  # fmt: skip
 
 
@@ -240,33 +246,33 @@ def settled(length: Ints, runnable: Ints, queued: Ints) -> tuple[Ints, Ints]:
         left += int(queued[at])
         waited[at] = max(min(left, room[at]), 0)
         left -= waited[at]
-    told = np.array(waited, np.int64)
-    return np.array(ran, np.int64) + told, told
+    waits = np.array(waited, np.int64)
+    return np.array(ran, np.int64) + waits, waits
 
 
-def _queued(found: Any, count: int) -> Ints | None:
+def _queued(data: Any, count: int) -> Ints | None:
     """Return how long the thread waited for a processor between samples, None if that is not known."""
     try:
-        queued = np.array(found if isinstance(found, list) else (), np.int64)
+        queued = np.array(data if isinstance(data, list) else (), np.int64)
     except (TypeError, ValueError, OverflowError):
         return None
     return np.diff(queued) if queued.shape == (count,) and (queued >= 0).all() else None
 
 
-def _compiled(found: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
+def _compiled(data: Any, shift: int) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
     """Return the compilations, nothing if it is damaged."""
     try:
         return tuple(
             (int(when) + shift, str(name), tuple(str(one) for one in shapes))
-            for when, name, shapes in (found if isinstance(found, list) else ())
+            for when, name, shapes in (data if isinstance(data, list) else ())
         )
     except (TypeError, ValueError, OverflowError):
         return ()
 
 
-def _settings(found: Any) -> dict[str, bool | int | str]:
+def _settings(data: Any) -> dict[str, bool | int | str]:
     """Return the program's settings, nothing if they are damaged."""
-    known = found.items() if isinstance(found, dict) else ()
+    known = data.items() if isinstance(data, dict) else ()
     return {str(name): value for name, value in known if isinstance(value, bool | int | str)}
 
 

@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from stepscope.trace.cache import SUFFIX
 from stepscope.trace.sampled import ENDING as STACKS
 
 DEEPEST = 5
@@ -41,7 +40,7 @@ _ROUND = re.compile(r"(^|/)step\d{8,}$")
 """The folder that the sessions of all processes lie in."""
 _TASK = re.compile(r"(chief|master|worker|ps|evaluator)_\d+$")
 """Folders of the tasks of a TensorFlow job."""
-_NO_PROFILES = (SUFFIX, STACKS, ".tmp", ".txt", ".log", ".md", ".py")
+_NO_PROFILES = (STACKS, ".tmp", ".txt", ".log", ".md", ".py")
 _NAME = re.compile(
     r"\.(json|json\.gz|pb|pb\.gz|pickle|pkl|sqlite|context|trace)$|^profile_\d+$|^profile_\d+\.\w+$|^timeline-\d+",
     re.IGNORECASE,

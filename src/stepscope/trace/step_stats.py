@@ -160,8 +160,8 @@ def _add_device(events: _Events, name: str, nodes: list[tuple[Any, bool]]) -> No
         events.duration.append(length)
         events.bytes.append(size if kind in (Kind.SEND_RECV, Kind.COLLECTIVE) else -1)
         _add_memory(events, node, number)
-        told = [output for output in node.output if output.tensor_description.dtype]
-        if made := {output.slot: _tensor(output.tensor_description) for output in told}:
+        tensors = [output for output in node.output if output.tensor_description.dtype]
+        if made := {output.slot: _tensor(output.tensor_description) for output in tensors}:
             events.outputs[len(events.node) - 1] = made
 
 

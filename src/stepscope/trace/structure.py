@@ -87,7 +87,7 @@ def _whole(value: Any) -> Any:
     if isinstance(value, list):
         return [_whole(item) for item in value]
     if isinstance(value, (Lane, Device, ProcessGroup)):
-        return replace(value, **{each.name: _whole(getattr(value, each.name)) for each in fields(value)})
+        return replace(value, **{field.name: _whole(getattr(value, field.name)) for field in fields(value)})
     return value
 
 
@@ -279,10 +279,10 @@ class _Build:
             wanted = np.flatnonzero(backward & (thread == number))
             best = _thread_lane(sequence[wanted], sequence, lanes, ahead, forward_lanes)
             candidates = np.flatnonzero(ahead & (lanes == best))
-            found = match_latest(sequence[candidates], row[candidates], self.start_ns, sequence[wanted])
+            partner = match_latest(sequence[candidates], row[candidates], self.start_ns, sequence[wanted])
             rows = row[wanted]
-            early = (found >= 0) & (self.start_ns[found] <= self.start_ns[rows])
-            self.forward[rows[early]] = found[early]
+            early = (partner >= 0) & (self.start_ns[partner] <= self.start_ns[rows])
+            self.forward[rows[early]] = partner[early]
 
     def forward_by_arrows(self) -> None:
         arrows = self.draft.forward_arrows
@@ -363,12 +363,12 @@ class _Build:
         tells &= (self.kind != Kind.PYTHON_FRAME) | on_step | beside
         rows = np.flatnonzero(tells)
         start, end = self.start_ns[rows], self.start_ns[rows] + self.duration_ns[rows]
-        found = np.full(len(steps), -1, np.int64)
+        numbers = np.full(len(steps), -1, np.int64)
         for n in range(len(steps)):
             inside = (start >= steps.start_ns[n]) & (start < steps.end_ns[n])
             if inside.any():
-                found[n] = min(int(end[inside].max()), int(steps.end_ns[n]))
-        return found
+                numbers[n] = min(int(end[inside].max()), int(steps.end_ns[n]))
+        return numbers
 
     def assign_steps(self, steps: StepWindows) -> None:
         if self.draft.step is not None:
@@ -544,8 +544,8 @@ def lane_search(lanes: Array, starts: Array, lane: Array, time: Array, side: Any
     for number in distinct(lane).tolist():
         first, last = np.searchsorted(lanes, [number, number + 1]) if number >= 0 else (0, 0)
         which = np.flatnonzero(lane == number)
-        found = np.searchsorted(starts[first:last], time[which], side) - 1
-        row[which] = np.where(found >= 0, found + first, -1)
+        place = np.searchsorted(starts[first:last], time[which], side) - 1
+        row[which] = np.where(place >= 0, place + first, -1)
     return row
 
 

@@ -391,11 +391,11 @@ def _memory(execution: Execution, device: str, stats: Any) -> NodeMemory:
         if output.tensor_description.HasField("allocation_description"):
             described = output.tensor_description.allocation_description
             memory.output += max(described.allocated_bytes, described.requested_bytes)
-    kept, temporary = stats.memory_stats.persistent_memory_size, stats.memory_stats.temp_memory_size
-    memory.requested += kept + temporary
-    memory.peak += kept + temporary
-    memory.residual += kept
-    memory.persistent = 0 if "cpu" in device else kept
+    persistent, temporary = stats.memory_stats.persistent_memory_size, stats.memory_stats.temp_memory_size
+    memory.requested += persistent + temporary
+    memory.peak += persistent + temporary
+    memory.residual += persistent
+    memory.persistent = 0 if "cpu" in device else persistent
     return memory
 
 

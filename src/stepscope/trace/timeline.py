@@ -67,12 +67,12 @@ def draft_timeline(document: Document, path: str) -> Draft:
     once = ~np.array(repeats.repeated, bool)
     if not once.all():
         chrome.keep_rows(draft, once)
-    nodes = [node for node, kept in zip(nodes, once.tolist(), strict=True) if kept]
+    nodes = [node for node, is_first in zip(nodes, once.tolist(), strict=True) if is_first]
     copies = np.array(repeats.copies, bool)[once]
     _place_devices(draft)
     operators = [draft.strings[number] for number in draft.name.tolist()]
     on_device = [draft.lanes[lane].device >= 0 for lane in draft.lane.tolist()]
-    kinds = [node_kind(*each) for each in zip(nodes, operators, on_device, strict=True)]
+    kinds = [node_kind(*facts) for facts in zip(nodes, operators, on_device, strict=True)]
     draft.kind = np.where(copies, Kind.MEMCPY, np.array(kinds, np.uint8)).astype(np.uint8)
     draft.scopes, draft.scope = Paths.of(scope_parts(node) for node in nodes)
     draft.memory, sizes, outputs = _allocations(document, nodes, first=draft.origin_ns)

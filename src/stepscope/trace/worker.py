@@ -40,8 +40,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     for line in requests:
         request = json.loads(line)
         with teller.progress() if request.get("progress") else contextlib.nullcontext():
-            told = answer(request)
-        teller.tell(told)
+            reply = answer(request)
+        teller.tell(reply)
 
 
 class Teller:
@@ -103,7 +103,7 @@ def read_trace(path: Path, out: Path, *, cache: bool, alone: bool = False) -> No
     from stepscope.trace.load import load_file, load_trace
 
     trace = load_file(path, cache=cache) if alone else load_trace(path, cache=cache)
-    write(out, trace, {}, mode=0o600)
+    write(out, trace, {})
 
 
 def read_tfprof(path: Path) -> None:

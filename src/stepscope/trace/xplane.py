@@ -273,7 +273,7 @@ def _device_index(plane: _Plane, planes: list[_Plane]) -> int:
     match = _DEVICE.search(plane.name)
     if not match or (match[1] == "CUSTOM") or (match[1] == "CPU"):
         return -1
-    same = [each.name for each in planes if _DEVICE.search(each.name) and "CUSTOM" not in each.name]
+    same = [plane.name for plane in planes if _DEVICE.search(plane.name) and "CUSTOM" not in plane.name]
     number = int(match[2] or match[3])
     distinct = len({int(m[2] or m[3]) for m in map(_DEVICE.search, same) if m}) == len(same)
     return number if distinct else same.index(plane.name)
@@ -384,15 +384,15 @@ def _ran(
         return result
     program = _metadata_numbers(values, metadata, texts, ("program_id",), rows)
     for row, (number, which) in enumerate(zip(metadata.tolist(), program.tolist(), strict=True)):
-        instruction, module, *told = shared[number]
+        instruction, module, *rest = shared[number]
         if instruction := own.get(row, instruction):
-            ran = Ran(which, modules.get(row, module), instruction, *told)
+            ran = Ran(which, modules.get(row, module), instruction, *rest)
             result[row] = columns.ran.setdefault(ran, len(columns.ran))
     return result
 
 
-def _listed(found: tuple[Array, list[str]]) -> tuple[list[int], list[str]]:
-    return found[0].tolist(), found[1]
+def _listed(table: tuple[Array, list[str]]) -> tuple[list[int], list[str]]:
+    return table[0].tolist(), table[1]
 
 
 def _room(rows: int, stats: int) -> list[Array]:
@@ -520,12 +520,14 @@ def _scopes(
 ) -> Array:
     """Return each event's scope: its framework operator's full name (``jit(f)/layer/dot_general``)."""
     own = {n: str(stats.get("tf_op", "")) for n, (_, stats) in texts.items()}
-    scope = _mapped(metadata, {n: _scope(columns, each) for n, each in own.items()}).astype(np.int32)
+    scope = _mapped(metadata, {n: _scope(columns, instruction) for n, instruction in own.items()}).astype(
+        np.int32
+    )
     for key in ("hlo_module", "name", "tf_op"):  # the last one that says something wins
         row, names = values.texts(key)
         known = {name: _scope(columns, name) if key != "name" or "/" in name else -1 for name in set(names)}
-        found = np.array([known[name] for name in names], np.int32)
-        scope[row[found >= 0]] = found[found >= 0]
+        numbers = np.array([known[name] for name in names], np.int32)
+        scope[row[numbers >= 0]] = numbers[numbers >= 0]
     return scope
 
 
@@ -541,7 +543,7 @@ def _bytes(
         values, metadata, texts, ("bytes_accessed", "bytes_transferred", "bytes"), rows
     )
     row, details = values.texts("memcpy_details")
-    sizes = [int(match[1]) if (match := _SIZE.search(each)) else -1 for each in details]
+    sizes = [int(match[1]) if (match := _SIZE.search(detail)) else -1 for detail in details]
     result[row] = np.where(np.array(sizes, np.int64) > 0, sizes, -1) if sizes else result[row]
     return np.where(kinds == Kind.RUNTIME_CALL, -1, result)
 
@@ -567,10 +569,10 @@ def _details(values: _Stats, rows: int, pattern: re.Pattern[str]) -> Array:
     result = np.full(rows, -1, np.int64)
     row, details = values.texts("kernel_details")
     products = {}
-    for each in set(details):
-        match = pattern.search(each)
-        products[each] = int(np.prod([int(part) for part in match.groups() if part])) if match else -1
-    result[row] = [products[each] for each in details]
+    for detail in set(details):
+        match = pattern.search(detail)
+        products[detail] = int(np.prod([int(part) for part in match.groups() if part])) if match else -1
+    result[row] = [products[detail] for detail in details]
     return result
 
 
@@ -632,7 +634,7 @@ def _draft(columns: _EventColumns, planes: list[_Plane], path: Path, size: int) 
     base = 0 if columns.absolute else int(session or 0)
     times = [int(start.min())] + ([min(entry[0] for entry in columns.memory)] if columns.memory else [])
     first = min(times)
-    scopes, numbers = Paths.of(each.split("/") for each in columns.scopes)
+    scopes, numbers = Paths.of(scope_.split("/") for scope_ in columns.scopes)
     scope = (
         np.where(parts["scope"] >= 0, numbers[parts["scope"]], -1) if len(columns.scopes) else parts["scope"]
     )
@@ -677,7 +679,7 @@ def _draft(columns: _EventColumns, planes: list[_Plane], path: Path, size: int) 
     add_collectives(draft)
     if columns.memory:
         time, device, action, address, delta, total, reserved = (
-            np.array(each) for each in zip(*columns.memory, strict=True)
+            np.array(column) for column in zip(*columns.memory, strict=True)
         )
         draft.memory = InstantEvents(
             np.full(len(time), -1),
@@ -691,7 +693,7 @@ def _draft(columns: _EventColumns, planes: list[_Plane], path: Path, size: int) 
                 "reserved_bytes": reserved,
             },
         )
-    programs = {number: each for plane in planes for number, each in plane.programs.items()}
+    programs = {number: program for plane in planes for number, program in plane.programs.items()}
     add_instructions(draft, list(columns.ran), parts["ran"], programs)
     if draft.scopes is not None:
         draft.recorded.add("modules")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _under, advise, joined
+from stepscope.analyze.advise import RULES, Advice, Facts, Finding, _short, _under, advise, joined, ordered
 from stepscope.analyze.advise.activities import changed
 from stepscope.analyze.advise.dtypes import is_full_precision
+from stepscope.analyze.advise.expensive import question_of
 from stepscope.analyze.advise.lines import lines_of, lines_text
 from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.spans import Spans
 from stepscope.trace.model import Kind
 from stepscope.trace.sampled import Samples
 from stepscope.trace.tfprof import Profile, ProfileNode
@@ -60,7 +62,12 @@ def test_every_rule_is_there() -> None:
         "step-variation",
         "debug-setting",
         "double-precision",
+        "too-many-threads",
         "dense-gradient",
+        "unused-gradients",
+        "computed-again",
+        "process-messages",
+        "recomputed",
         "growing-steps",
     ]
 
@@ -113,15 +120,55 @@ def test_without_any_rule_nothing_was_judged() -> None:
     assert Advice([], []).text == "nothing could be judged\n"
 
 
-@pytest.mark.parametrize(("function", "left"), [("train", ["eager-operations"]), ("other", None)])
-def test_small_operators_that_are_handed_over_one_by_one_are_one_finding(function: str, left) -> None:
-    place = {"file": "train.py", "line": 9, "function": "train"}
-    eager = Finding("eager-operations", "high", "60 operations; without it 1 ms", {}, {}, "jit", place=place)
-    small = Finding("small-kernels", "high", "70 small ones; without it 1 ms", {}, {}, "jit",
-                    place={**place, "function": function})  # fmt: skip
-    findings = joined([small, eager])
-    assert [one.rule for one in findings] == (left or ["small-kernels", "eager-operations"])
-    assert ("70 small ones" in findings[-1].chain) == (left is not None)
+@pytest.mark.parametrize(
+    ("one", "wide", "left"),
+    [
+        # name, severity, gain, begin and end of its time
+        (("eager-operations", "high", 60, 0, 60), ("small-kernels", "high", 80, 0, 80), ["eager-operations"]),
+        (("eager-operations", "high", 30, 0, 30), ("small-kernels", "high", 80, 0, 80), ["small-kernels"]),
+        (("eager-operations", "high", 60, 0, 60), ("small-kernels", "high", 80, 90, 170), None),
+        (("unfused-optimizer", "info", 60, 0, 60), ("small-kernels", "info", 80, 0, 80), ["small-kernels"]),
+        (("input-bound", "high", 30, 0, 30), ("host-bound", "high", 80, 0, 80), None),
+        (("growing-steps", "high", 60, 0, 60), ("python-overhead", "high", 80, 0, 80), ["growing-steps"]),
+        (("sync-points", "high", 60, None, None), ("host-bound", "high", 80, None, None), ["sync-points"]),
+        (("small-kernels", "high", 60, None, None), ("host-bound", "high", 80, None, None), ["host-bound"]),
+    ],
+)
+def test_findings_about_the_same_time_are_one(one, wide, left) -> None:
+    """The narrower one stays if it accounts for half of the wider one's time, else the wider one."""
+    narrow, about = (
+        Finding(
+            rule, severity, f"{rule}; without it 1 ms", {}, {}, "", gain_ns=gain, place={"rank": 0},
+            spans=None if begin is None else Spans.window(begin, end),
+        )
+        for rule, severity, gain, begin, end in (one, wide)
+    )  # fmt: skip
+    findings = joined([about, narrow])
+    assert [each.rule for each in findings] == (left or [wide[0], one[0]])
+    gone = {one[0], wide[0]} - {each.rule for each in findings}
+    assert {told for each in findings for told in each.chain} == gone
+
+
+@pytest.mark.parametrize(
+    ("severity", "gain", "first", "verdict"),
+    [
+        ("info", 0.2, "expensive-operation", "no sure cause; of the step, 90% is aten::eigh at train.py:9"),
+        ("info", 0.5, "small-kernels", "small ones; 0 more"),
+        ("low", 0.04, "small-kernels", "small ones; 0 more"),
+        (None, None, "expensive-operation",
+         "no known cause above 3% of a step; of the step, 90% is aten::eigh at train.py:9"),
+    ],
+)  # fmt: skip
+def test_the_largest_operation_comes_first_if_nothing_surely_saves_more(
+    severity, gain, first, verdict
+) -> None:
+    """A change that is not sure counts half, the largest operation a quarter of its time."""
+    part = {"name": "aten::eigh", "host_ratio": 0.9, "line": "train.py:9"}
+    findings = [Finding("expensive-operation", "info", "", {"operators": [part]}, {}, "")]
+    if severity:
+        findings.append(Finding("small-kernels", severity, "small ones", {}, {}, "", gain_ratio=gain))
+    advice = Advice(ordered(findings), [], ["host-bound"])
+    assert (advice.findings[0].rule, advice.verdict) == (first, verdict.removesuffix("; 0 more"))
 
 
 @pytest.mark.parametrize(
@@ -177,3 +224,22 @@ def test_lines_are_listed_with_their_share(loaded) -> None:
     text = lines_text(listed)
     assert text.index("train.py:9 fetch") < text.index("where loader workers were meanwhile")
     assert text.index("where loader workers were meanwhile") < text.index("data.py:7 get")
+
+
+@pytest.mark.parametrize(
+    ("names", "asked"),
+    [
+        (("aten::sort", "aten::argsort", "sort.12"), "topk"),
+        (("aten::mm", "aten::addmm_", "aten::linear_backward", "dot_general.3", "MatMul"), "mostly zeros"),
+        (("aten::_scaled_dot_product_flash_attention_for_cpu_backward",), "longest sequence"),
+        (("aten::linalg_eigh", "aten::cholesky_solve", "aten::inverse"), "decompose"),
+        (("aten::_fft_r2c", "fft.2", "aten::stft"), "prime factors"),
+        (("aten::cat", "aten::stack", "concatenate.7"), "made once"),
+        (("aten::mul_", "aten::sub", "multiply.4"), "broadcasting"),
+        (("aten::native_layer_norm", "aten::copy_", "sorted", "resort", "aten::linspace", "multinomial"), ""),
+    ],
+)
+def test_what_is_asked_about_the_operation_that_takes_most(names, asked):
+    questions = {name: question_of(name) for name in names}
+    assert [name for name, question in questions.items() if asked not in question] == []
+    assert asked or not any(questions.values())

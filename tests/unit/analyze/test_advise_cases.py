@@ -304,11 +304,14 @@ def events_of(content, known, maker: Maker, options):
 
 
 def samples_of(stack: str, known, options) -> Samples:
-    """Return samples every 50 µs; an expression gives the stack of a time."""
+    """Return samples every 50 µs; an expression gives the stack of a time ``t`` of step ``at``."""
     period, every = options.get("period", 1000), STEP // 20
     times = np.arange(0, ns(options.get("last", 3000)), every)
     stands = compile(stack, "table", "eval")
-    stood = np.array([eval(stands, known, {"t": (int(time) % ns(period)) / 1000}) for time in times])
+    stood = np.array([
+        eval(stands, known, {"t": (int(time) % ns(period)) / 1000, "at": int(time) // ns(period)})
+        for time in times
+    ])  # fmt: skip
     ran = np.full(len(times), round(options.get("cpu", 1.0) * every))
     stacks, frames = (
         ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2, 1), (0, 1, 4)),

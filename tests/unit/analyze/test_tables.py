@@ -209,6 +209,12 @@ def test_changes_are_judged_by_the_spread(make, a, b, verdict):
     assert kernel.difference_ns == np.mean(b) - np.mean(a)
 
 
+ALONE = (
+    "these are the profiled steps alone, one recording of each side: they tell which steps took longer, not "
+    "whether other runs would differ likewise"
+)
+
+
 def test_what_is_on_one_side_only(make):
     found = diff(steps_of(make, [1000] * 3), steps_of(make, [1000] * 3, name="other"))
     assert {c.name: c.verdict for c in found.kernels} == {"k": "removed", "other": "added"}
@@ -217,11 +223,12 @@ def test_what_is_on_one_side_only(make):
     assert found.notes == (
         "3 steps against 3 can never be told apart with certainty (the smallest possible p is 0.1): record "
         "four or more of each",
+        ALONE,
     )
     few = diff(steps_of(make, [1000]), steps_of(make, [1000] * 3))
     assert few.notes == ("A recorded 1 step: a single step does not show how steps vary",)
     assert few.step.verdict == "unclear"
-    assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == ()
+    assert diff(steps_of(make, [1000] * 4), steps_of(make, [1000] * 4)).notes == (ALONE,)
 
 
 def test_operators_and_parts_add_up_to_the_step(make):

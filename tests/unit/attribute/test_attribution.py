@@ -6,12 +6,30 @@ import numpy as np
 import pytest
 from support.recordings import DATA, recorded
 
+from stepscope.analyze.breakdown import breakdown_of
+from stepscope.analyze.options import ViewOptions
+from stepscope.analyze.views import view
+from stepscope.analyze.views.measure import measure
 from stepscope.attribute.account import account
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import BRANCH_OF, Purpose, Source
 from stepscope.attribute.spans import Spans
 from stepscope.attribute.step_tree import PARTS, step_tree
-from stepscope.attribute.table import ACTIVITY_NAMES, MODEL_NAMES, OWN_NAMES, STACK_NAMES
+from stepscope.attribute.table import (
+    ACTIVITY_NAMES,
+    CALLBACKS,
+    EXCHANGES,
+    JOINS,
+    MAKES,
+    MESSAGES,
+    MODEL_NAMES,
+    OWN_NAMES,
+    READING,
+    RECOMPUTES,
+    STACK_NAMES,
+    TO_DEVICE,
+    WAITS,
+)
 from stepscope.trace import load_trace
 from stepscope.trace.model import Kind
 
@@ -62,6 +80,78 @@ def test_names_of_parts_of_the_model(name, purpose):
     assert MODEL_NAMES.purpose_of(name) == purpose
 
 
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [
+        ("train.py(20): predict", Purpose.UNKNOWN),
+        ("$model.py:20 predict", Purpose.UNKNOWN),
+        ("/v/site-packages/keras/src/trainers/trainer.py(500): predict", Purpose.EVALUATING),
+        ("train.py(20): evaluate", Purpose.EVALUATING),
+    ],
+)
+def test_names_of_evaluations(name, purpose):
+    """A program's own ``predict`` may be the model that it trains."""
+    assert ACTIVITY_NAMES.purpose_of(name) == purpose
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "others"),
+    [
+        (
+            TO_DEVICE,
+            ("Memcpy HtoD (Pageable -> Device)", "MEMCPYHtoD", "CopyHostToDevice", "copy host to device",
+             "Host -> Device"),
+            ("Memcpy DtoH (Device -> Pageable)", "copy device to host", "copy device to device"),
+        ),
+        (
+            READING,
+            ("aten::item", "aten::_local_scalar_dense", "np.asarray(jax.Array)", "$ops.py:7 numpy"),
+            ("aten::index", "items", "$ops.py:7 numpy_function"),
+        ),
+        (
+            WAITS,
+            ("<built-in method recv_into of _socket.socket object at 0x7f>", "cudaStreamSynchronize",
+             "<built-in method kevent of select.kqueue object at 0x7f>", "Thread.join (/x/threading.py:9)",
+             "_c10d_functional::wait_tensor", "wait (threading.py:9)"),
+            ("<built-in method receive of Queue>", "str.join", "Pool.join (/x/pool.py:9)", "aten::await_"),
+        ),
+        (
+            EXCHANGES,
+            ("/v/site-packages/torch/distributed/distributed_c10d.py(2810): all_reduce",),
+            ("/v/torch/distributions/normal.py(9): sample",),
+        ),
+        (
+            MESSAGES,
+            ("/usr/lib/multiprocessing/connection.py(247): recv", "ray/_private/worker.py(8): get"),
+            ("/usr/lib/multiprocessing/process.py(9): start", "x-ray/scan.py(8): read"),
+        ),
+        (JOINS, ("threading.py(9): join",), ("threading.py(9): wait", "posixpath.py(9): join")),
+        (
+            RECOMPUTES,
+            ("torch/utils/checkpoint.py(311): backward",),
+            ("torch/utils/checkpoint.py(9): checkpoint", "train.py(9): backward"),
+        ),
+        (
+            MAKES,
+            ("torch/nn/modules/linear.py(110): __init__", "torch/nn/init.py(20): reset_parameters"),
+            ("torch/nn/modules/linear.py(120): forward",),
+        ),
+        (
+            CALLBACKS,
+            ("pure_callback", "xla_ffi_python_cpu_callback", "EagerPyFunc", "PyFuncStateless"),
+            ("callback", "train.py(9): pure_callback"),
+        ),
+    ],
+    ids=[
+        "copies to a device", "reads", "waits", "exchanges", "messages", "joins", "computing again",
+        "making a module", "callbacks",
+    ],
+)  # fmt: skip
+def test_names_that_several_views_ask_for(pattern, names, others):
+    assert [name for name in names if not pattern.search(name)] == []
+    assert [name for name in others if pattern.search(name)] == []
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_purposes_are_an_account_of_each_step(name):
     trace = load_trace(recorded(name), cache=False)
@@ -82,6 +172,29 @@ def test_the_parts_of_a_step_are_a_projection(name):
     for part in (Purpose.FORWARD, Purpose.BACKWARD, Purpose.OPTIMIZER):
         computed = ran & (tree.part == PARTS.index(part.name.lower()))
         assert (purpose[tree.row[computed]] == part).all()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_operations_begin_with_the_parts_of_the_summary(name):
+    trace = load_trace(recorded(name), cache=False)
+    tree = step_tree(trace)
+    found = breakdown_of(trace, tree)
+    steps = len(found.steps)
+    parts = {part: total / steps for part in PARTS if (total := found.total_ns(part))}
+    measures, options = measure(trace, tree=tree), ViewOptions().changed({"max_depth": "10000"})
+    for kind in ("code", "scope", "op"):
+        if kind == "code" and not (trace.stack >= 0).any():
+            continue
+        answer = view(kind, trace, options, measures=measures, by_part=True)
+        [total, own] = [
+            next(column.values for column in answer.columns if column.key == f"step_{which}_ns")
+            for which in ("total", "self")
+        ]
+        listed = {line.name: total[at] for at, line in enumerate(answer.lines) if line.depth == 1}
+        known = {part: ns for part, ns in listed.items() if part in parts}
+        assert known == pytest.approx(parts)
+        assert set(listed) - set(known) <= {part for part in PARTS if found.total_ns(part) is None}
+        assert own.sum() == pytest.approx(total[0]) == pytest.approx(tree.wall_ns.sum() / steps)
 
 
 @pytest.mark.parametrize("name", RECORDED)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import stepscope as ss
-from stepscope.attribute.step_tree import step_tree
+from stepscope.attribute.step_tree import loading_rows, step_tree
 from stepscope.integrations.python.profiler import frame_events, note_event
 
 SAMPLER, OTHER = 10, 20
@@ -67,3 +68,26 @@ def test_a_wait_on_a_stream_of_the_device_is_nothing_that_a_step_did(make):
     tree = step_tree(trace)
     assert {trace.strings[int(trace.name[row])] for row in tree.row.tolist()} == {"cudaLaunchKernel", "k"}
     assert int(tree.nothing_ns.sum()) == 60
+
+
+LOADS = "torch/utils/data/dataloader.py(700): __next__"
+
+
+@pytest.mark.parametrize(
+    ("called", "loading"),
+    [
+        # The recorder's own event is known better than the frame around it.
+        ([(LOADS, "PYTHON_FRAME", 0, 50), ("data_loading", "DATA_LOADING", 5, 40)], ["data_loading"]),
+        ([("data_loading", "DATA_LOADING", 5, 40), ("inner", "DATA_LOADING", 10, 20)], ["data_loading"]),
+        ([(LOADS, "PYTHON_FRAME", 0, 50), ("train.py(9): read", "PYTHON_FRAME", 5, 40)], [LOADS]),
+        # An evaluation loads its own data.
+        ([("train.py(9): evaluate", "PYTHON_FRAME", 0, 50), ("data_loading", "DATA_LOADING", 5, 40)], []),
+        ([("aten::mm", "HOST_OP", 0, 50)], []),
+    ],
+)  # fmt: skip
+def test_loading_is_the_outermost_event_that_is_known_best(make, called, loading):
+    kinds = make.Kind
+    step = make.event("step 1", kinds.STEP, 0, 100, step=1)
+    trace = make.build([step, *(make.event(name, kinds[kind], *when) for name, kind, *when in called)])
+    rows = loading_rows(trace, np.arange(len(trace)))
+    assert [trace.name_of(row) for row in rows.tolist()] == loading

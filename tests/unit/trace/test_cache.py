@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import stepscope as ss
+from stepscope import files
 from stepscope.files import BlobError
 from stepscope.trace import cache, load
 from stepscope.trace.model import COLUMNS, Trace
@@ -87,13 +87,10 @@ def same(a, b):
         assert getattr(a, name) == getattr(b, name), name
 
 
-def beside(path):
-    return path.with_name(f".{path.name}{cache.SUFFIX}")
-
-
 def test_the_cache_gives_the_same_trace(path, monkeypatch):
     first = ss.load_trace(path)
-    assert beside(path).stat().st_mode & 0o777 == path.stat().st_mode & 0o666
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert cache.place_of(path).stat().st_mode & 0o777 == 0o600
     monkeypatch.setattr(load, "require_format", None)  # a second reading of the file would fail
     again = ss.load_trace(path)
     same(first, again)
@@ -126,20 +123,46 @@ def test_a_changed_profile_is_read_again(path, change):
     assert len(ss.load_trace(path)) == 3
 
 
-def test_where_the_folder_cannot_be_written(path, monkeypatch, tmp_path):
-    real = cache.write
+@pytest.mark.parametrize("home", ["a file", "read-only", "none"])
+def test_without_a_directory_for_caches_a_profile_is_read(path, monkeypatch, tmp_path, home):
+    if home == "a file":
+        (tmp_path / "home").write_text("")
+    elif home == "none":
+        monkeypatch.setattr(cache, "cache_home", lambda: None)
+    else:
+        refuse = PermissionError(13, "read-only")
+        monkeypatch.setattr(cache, "write", lambda *_: (_ for _ in ()).throw(refuse))
+    assert len(ss.load_trace(path)) == len(ss.load_trace(path)) == 3
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
-    def refuse(place, *arguments, **options):
-        if place.parent == path.parent:
-            raise PermissionError(13, "read-only")
-        real(place, *arguments, **options)
 
-    monkeypatch.setattr(cache, "write", refuse)
-    first = ss.load_trace(path)
-    assert not beside(path).exists()
-    [file] = (tmp_path / "home" / "stepscope" / "traces").iterdir()
-    same(first, cache.load_cached(path))
-    assert file.suffix == cache.SUFFIX
+def test_the_least_recently_used_caches_go_first(path, monkeypatch):
+    names = ["a.json.gz", "b.json.gz", "c.json.gz"]
+    paths = [write(path.with_name(name)) for name in names]
+    monkeypatch.setattr(files, "UNUSED_SECONDS", 1e10)
+    for at, each in enumerate(paths):
+        ss.load_trace(each)
+        os.utime(cache.place_of(each), (at + 1e9, at + 1e9))
+    ss.load_trace(paths[0])  # used again
+    size = max(cache.place_of(each).stat().st_blocks for each in paths) * files.DISK_BLOCK_BYTES
+    monkeypatch.setattr(files, "TOTAL_BYTES", size * 3)
+    ss.load_trace(path)
+    assert [cache.place_of(each).exists() for each in [*paths, path]] == [True, False, True, True]
+    monkeypatch.setattr(files, "UNUSED_SECONDS", 100)
+    ss.load_trace(write(path, extra=1))
+    assert [cache.place_of(each).exists() for each in [*paths, path]] == [True, False, False, True]
+
+
+def test_processes_that_read_one_profile_at_once_share_its_cache(path, monkeypatch):
+    reads = "import sys, stepscope; print(len(stepscope.load_trace(sys.argv[1])))"
+    started = [
+        subprocess.Popen([sys.executable, "-c", reads, str(path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert [process.communicate(timeout=300)[0] for process in started] == ["3\n"] * 3
+    assert list(cache.place_of(path).parent.iterdir()) == [cache.place_of(path)]
+    monkeypatch.setattr(load, "require_format", None)
+    assert len(ss.load_trace(path)) == 3
 
 
 def test_no_cache_is_written_when_not_wanted(path):
@@ -149,7 +172,7 @@ def test_no_cache_is_written_when_not_wanted(path):
 
 def test_a_damaged_cache_is_not_used(path):
     ss.load_trace(path)
-    place = beside(path)
+    place = cache.place_of(path)
     data = place.read_bytes()
     expected = cache.identity(path)
     for cut in (0, 5, 19, 23, 200, len(data) // 2):
@@ -163,7 +186,7 @@ def test_a_damaged_cache_is_not_used(path):
 
 def test_one_flipped_bit_is_never_a_wrong_number(path):
     first = ss.load_trace(path)
-    place = beside(path)
+    place = cache.place_of(path)
     data = place.read_bytes()
     expected = cache.identity(path)
     for at in range(0, len(data), 7):
@@ -179,7 +202,7 @@ def test_one_flipped_bit_is_never_a_wrong_number(path):
 def test_a_file_that_is_cut_short_while_it_is_open_stays_readable(path):
     expected = len(ss.load_trace(path)), int(ss.load_trace(path).duration_ns.sum())
     cached = ss.load_trace(path)
-    os.truncate(beside(path), 0)  # a mapped file would end the process here
+    os.truncate(cache.place_of(path), 0)  # a mapped file would end the process here
     assert (len(cached), int(cached.duration_ns.sum())) == expected
 
 
@@ -189,7 +212,7 @@ def test_a_file_that_is_cut_short_while_it_is_open_stays_readable(path):
 def test_a_cache_that_points_outside_is_not_used(path, column):
     """Loops without bounds checks run over these columns."""
     ss.load_trace(path)
-    place = beside(path)
+    place = cache.place_of(path)
     data = bytearray(place.read_bytes())
     size = struct.unpack_from("<8sIQ", data)[2]
     header = json.loads(data[24 : 24 + size])
@@ -208,17 +231,11 @@ def test_a_cache_that_points_outside_is_not_used(path, column):
     assert len(ss.load_trace(path)) == 3
 
 
-def test_a_copied_or_differently_spelled_folder_is_where_it_lies_now(path, monkeypatch, tmp_path):
-    first = tmp_path / "first" / "rank0"
-    first.mkdir(parents=True)
-    shutil.copy2(path, first / path.name)
-    ss.load_trace(tmp_path / "first")
-    shutil.copytree(tmp_path / "first", tmp_path / "second")  # the caches and times of its files, too
+def test_a_differently_spelled_folder_is_where_it_lies_now(path, monkeypatch, tmp_path):
+    ss.load_trace(path.parent)
     monkeypatch.setattr(cache, "store", lambda *_: pytest.fail("read anew"))
-    copied = ss.load_trace(tmp_path / "second")
-    assert [source.path for source in copied.sources] == [str(tmp_path / "second" / "rank0" / path.name)]
     monkeypatch.chdir(tmp_path)
-    assert [source.path for source in ss.load_trace("first").sources] == [f"first/rank0/{path.name}"]
+    assert [source.path for source in ss.load_trace("run").sources] == [f"run/{path.name}"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")

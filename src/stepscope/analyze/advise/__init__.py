@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from stepscope.analyze.advise import communication, steps
-from stepscope.analyze.advise.expensive import largest_parts
+from stepscope.analyze.advise import communication
+from stepscope.analyze.advise.expensive import largest_parts, largest_ratio
 from stepscope.analyze.advise.finding import SEVERITIES, WORTH, Abstain, Abstention, Facts, Finding
 from stepscope.analyze.advise.rules import RULES
 from stepscope.health.worth import is_worth
@@ -35,8 +35,17 @@ _IDLING = (
     "slow-rank",
 )
 """Findings that say why an accelerator was idle."""
-_PART_OF_HOST = ("small-kernels", "eager-operations", "sync-points", "unfused-optimizer")
-"""Findings that explain why the host is late: the larger one has the others in its chain."""
+_WIDTH = {
+    **dict.fromkeys(("sync-points", "eager-operations", "unfused-optimizer"), 1),
+    "small-kernels": 2,
+    **dict.fromkeys(_HOST, 3),
+    "step-variation": 4,
+    "accelerator-utilization": 5,
+}
+"""Findings that say how time passed rather than for what, and symptoms: the wider, the more they include.
+All others are as narrow as can be."""
+HALF = 0.5
+"""Share of a finding's time from which on another one is about the same time."""
 _NO_WAIT = {
     "expensive-operation",
     "operation",
@@ -50,14 +59,6 @@ _NO_WAIT = {
 """Rules that do not look at waits: if only they could judge, much may still be to
 gain.
 """
-_VARYING = {
-    "loading": "input-bound",
-    "compiling": "compilation",
-    "saving": "checkpoint",
-    "logging": "logging",
-    "preprocessing": "preprocessing",
-    "evaluating": "evaluation",
-}
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ class Advice:
     @property
     def verdict(self) -> str:
         """One sentence over all findings."""
-        gains = [one for one in self.findings if one.gain_ratio is not None or one.severity != "info"]
+        gains, first = self._gains, self._first
         if self.caveats:
             return f"not judged: {self.caveats[0]}"
-        if gains:
+        if first is not None:
             more = f"; {len(gains) - 1} more" if len(gains) > 1 else ""
-            return f"{_short(gains[0])}{more}"
+            return f"{_short(first)}{more}"
         if not self.judged:
             return "nothing could be judged"
         if not set(self.judged) - _NO_WAIT:
@@ -92,12 +93,22 @@ class Advice:
         # Whether work is needed is not in a trace, so that nothing found does not mean nothing to gain.
         parts = [part for one in self.findings for part in largest_parts(one)]
         largest = f"; of the step, {', '.join(parts)}" if parts else ""
-        return f"no known cause above {WORTH:.0%} of a step{largest}"
+        return f"{'no sure cause' if gains else f'no known cause above {WORTH:.0%} of a step'}{largest}"
+
+    @property
+    def _gains(self) -> list[Finding]:
+        return [one for one in self.findings if one.gain_ratio is not None or one.severity != "info"]
+
+    @property
+    def _first(self) -> Finding | None:
+        """The first finding, if it is a gain and nothing keeps the profile from being judged."""
+        gains = self._gains
+        return gains[0] if gains and gains[0] is self.findings[0] and not self.caveats else None
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as JSON types."""
         return {
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [finding.as_dict() for finding in self.findings],
             "abstained": [asdict(abstention) for abstention in self.abstained],
             "judged": list(self.judged),
             "caveats": list(self.caveats),
@@ -107,8 +118,7 @@ class Advice:
     @property
     def brief(self) -> str:
         """The advice for people: the first cause with its remedy, then the others in a line each."""
-        gains = [one for one in self.findings if one.gain_ratio is not None or one.severity != "info"]
-        first = gains[0] if gains and not self.caveats else None
+        first = self._first
         lines = [self.verdict] if first is None else _brief(first)
         others = [f"{one.severity:<7}{one.rule}: {one.summary}" for one in self.findings if one is not first]
         return "\n".join([*lines, *([""] if others else []), *others]) + "\n"
@@ -223,53 +233,62 @@ def _unfit(trace: Trace) -> str:
 
 
 def joined(findings: list[Finding]) -> list[Finding]:
-    """Join findings that explain each other: the cause stays, with the others in its chain."""
-    explained = max((one.cost_ratio or 0.0 for one in findings if one.rule in _IDLING), default=0.0)
-    findings = [
-        one
-        for one in findings
-        if one.rule != "accelerator-utilization" or explained < 0.5 * (1 - one.evidence["utilization_ratio"])
-    ]
-    hosts = [one for one in findings if one.rule in _HOST and one.gain_ns is not None]
-    for whole in hosts:
-        parts = [one for one in findings if one.rule in _PART_OF_HOST]
-        findings = [one for one in findings if one is not whole and one not in parts]
-        findings.append(_with(whole, parts))
+    """Join findings about the same time: the narrowest that covers it stays, with the others in its chain.
+
+    A finding that is wider by :data:`_WIDTH` gives way to a narrower one that accounts for half of its time
+    or more. Otherwise it stays, and those narrower ones that say only how its time passed are in its chain.
+    """
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    findings = _optimizer(_eager(findings))
-    return _long_step([one for one in findings if not _explained(one, findings)])
+    for width in sorted({*_WIDTH.values()}, reverse=True):
+        for wide in [one for one in findings if _width(one) == width]:
+            narrow = [one for one in findings if _width(one) < width and _same_rank(one, wide)]
+            covering = [one for one in narrow if _covers(one, wide)]
+            if covering:
+                stays = min(covering, key=lambda one: (_width(one), -(one.gain_ns or 0)))
+                gone = [wide]
+            else:
+                stays = wide
+                gone = [one for one in narrow if _width(one) and _within(one, wide)]
+                gone.sort(key=lambda one: -(one.gain_ns or 0))
+            told = replace(stays, chain=[*stays.chain, *(_short(one) for one in gone)])
+            findings = [
+                told if one is stays else one for one in findings if not any(one is it for it in gone)
+            ]
+    return findings
 
 
-def _optimizer(findings: list[Finding]) -> list[Finding]:
-    """Join the optimizer's small operators with all small ones: whichever explains most of them stays."""
-    small = next((one for one in findings if one.rule == "small-kernels"), None)
-    part = next((one for one in findings if one.rule == "unfused-optimizer"), None)
-    if small is None or part is None or "between_ns" not in small.evidence:  # with a device they are apart
-        return findings
-    kept, other = (part, small) if _most_of(part, small) else (small, part)
-    joined = replace(kept, chain=[*kept.chain, _short(other)])
-    return [joined if one is kept else one for one in findings if one is not other]
+def _width(one: Finding) -> int:
+    return _WIDTH.get(one.rule, 0)
 
 
-def _most_of(part: Finding, whole: Finding) -> bool:
-    return (part.gain_ns or 0) >= 0.5 * (whole.gain_ns or 0)
+def _same_rank(one: Finding, other: Finding) -> bool:
+    return bool(one.place.get("rank") == other.place.get("rank"))
 
 
-def _eager(findings: list[Finding]) -> list[Finding]:
-    """Join the small operators of a function with the finding that it dispatches them one by one."""
-    eager = next((one for one in findings if one.rule == "eager-operations"), None)
-    small = next((one for one in findings if one.rule == "small-kernels"), None)
-    if eager is None or small is None or not _same_function(eager, small):
-        return findings
-    joined = replace(eager, chain=[*eager.chain, _short(small)])
-    return [joined if one is eager else one for one in findings if one is not small]
+def _covers(one: Finding, wide: Finding) -> bool:
+    """Return whether a finding accounts for half of a wider one's time or more.
+
+    One that is not sure hides none that could gain more.
+    """
+    if one.severity == "info" and (one.gain_ns or 0) < (wide.gain_ns or 0):
+        return False
+    if wide.rule == "accelerator-utilization":
+        idle = 1 - wide.evidence["utilization_ratio"]
+        return one.rule in _IDLING and (one.cost_ratio or 0.0) >= HALF * idle
+    if one.spans is None or wide.spans is None:
+        # Kernels are not the time in which the device waits for the host.
+        part = one.rule in _WIDTH and one.rule != "small-kernels" and wide.rule in _HOST
+        return part and bool(one.gain_ns) and (one.gain_ns or 0) >= HALF * (wide.gain_ns or 0)
+    return one.spans.intersect(wide.spans).measure_ns >= HALF * wide.spans.measure_ns > 0
 
 
-def _same_function(one: Finding, other: Finding) -> bool:
-    where = [(each.place.get("file"), each.place.get("function")) for each in (one, other)]
-    return where[0] == where[1] != (None, None)
+def _within(one: Finding, wide: Finding) -> bool:
+    """Return whether half of a finding's time or more belongs to a wider one."""
+    if one.spans is None or wide.spans is None:
+        return wide.rule in _HOST
+    return one.spans.intersect(wide.spans).measure_ns >= HALF * one.spans.measure_ns
 
 
 def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
@@ -282,74 +301,24 @@ def _under(late: Finding, findings: list[Finding]) -> list[Finding]:
     return [*rest, replace(late, chain=[*late.chain, _short(first)]) if first else late]
 
 
-def _with(whole: Finding, parts: list[Finding]) -> Finding:
-    """Return the finding that stays: a part that alone explains most of the host's time, or the whole."""
-    chain, alone = [*whole.chain], "device_idle_ratio" not in whole.evidence
-    better = [
-        one
-        for one in parts
-        if (one.gain_ns or 0) >= _share_of(one, whole) * (whole.gain_ns or 1)
-        and (one.rule != "small-kernels" or alone)
-    ]
-    if better:
-        kept = max(better, key=lambda one: one.gain_ns or 0)
-        return replace(kept, chain=[*kept.chain, _short(whole)])
-    chain += [_short(one) for one in sorted(parts, key=lambda one: -(one.gain_ns or 0))]
-    return replace(whole, chain=chain)
-
-
-def _share_of(part: Finding, whole: Finding) -> float:
-    """Return the share of the host's time that a part must explain to be the cause.
-
-    The Python between small operators or reads of one function is their calling: a quarter is enough there,
-    unless a line leads that runs none of them.
-    """
-    same = _same_function(part, whole) and _runs_line_of(part, whole)
-    return 0.25 if part.rule in ("small-kernels", "eager-operations", "sync-points") and same else 0.5
-
-
-def _runs_line_of(part: Finding, whole: Finding) -> bool:
-    place = f"{whole.place.get('file')}:{whole.place.get('line')} {whole.place.get('function')}"
-    lines = [line["name"] for line in part.evidence.get("lines", ())]
-    return not lines or place in lines
-
-
 def _short(one: Finding) -> str:
     return one.summary.split("; without it")[0]
 
 
-def _explained(one: Finding, findings: list[Finding]) -> bool:
-    """Return whether a step is long only because of another finding's cause."""
-    if one.rule != "step-variation":
-        return False
-    cause = _VARYING.get(str(one.evidence.get("activity", "")))
-    return any(other.rule == cause for other in findings)
-
-
-def _long_step(findings: list[Finding]) -> list[Finding]:
-    """Join the cause of a long step with the finding about its line."""
-    varied = next((one for one in findings if one.rule == "step-variation"), None)
-    about = next((one for one in findings if varied is not None and _same_place(varied, one)), None)
-    if varied is None or about is None:
-        return findings
-    joined = replace(about, chain=[*about.chain, _short(varied)])
-    return [joined if one is about else one for one in findings if one is not varied]
-
-
-def _same_place(one: Finding, other: Finding) -> bool:
-    """Return whether another finding is about the same line, and about most of the time."""
-    if one is other or "line" not in one.place:
-        return False
-    same = all(one.place[key] == other.place.get(key) for key in ("file", "line"))
-    return same and (other.gain_ns or 0) >= steps.EXPLAINED * (one.gain_ns or 0)
-
-
 def ordered(findings: list[Finding]) -> list[Finding]:
-    """Return findings by their gain, followed by those without a gain by severity."""
-    rules = list(RULES)
+    """Return findings by their gain, followed by those without a gain by severity.
+
+    A change that is not sure to help could save anything between nothing and the gain: half of it counts. If
+    no finding is sure, the largest operation counts a quarter of its time: half may be needed, half of the
+    rest be saved.
+    """
+    rules, sure = list(RULES), any(one.severity != "info" for one in findings)
 
     def key(one: Finding) -> tuple[float, int, int]:
         worth = one.gain_ratio if one.gain_ratio is not None else -1.0
+        worth *= HALF if one.severity == "info" and worth > 0 else 1
+        if one.rule == "expensive-operation" and not sure:
+            worth = HALF * HALF * largest_ratio(one)
         # What the other findings are about, where there is one; and what ends a run.
         urgent = one.rule == "slow-rank" or (one.rule == "memory-near-limit" and one.severity == "high")
         return (-2.0 if urgent else -worth, SEVERITIES.index(one.severity), rules.index(one.rule))

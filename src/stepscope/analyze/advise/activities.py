@@ -142,11 +142,18 @@ def rule_of(rule: ActivityRule) -> Callable[[Facts], Iterator[Finding]]:
             say=lambda case: f"{rule.say}{_what(case)} for {case.cost_text}{case.where}; {case.free_text}",
             command=lambda case: open_line(facts, case),
             least=rule.least,
+            sure=lambda case: rule.activity != Purpose.LOADING or _hands_over(case),
             withdrawn=f"the steps without it would not be {rule.least:.0%} shorter",
         )
 
     check.__doc__ = f"Replay the steps without the time in which {rule.say}."
     return check
+
+
+def _hands_over(case: Case) -> bool:
+    """Return whether a batch takes longer than a process needs to hand one over."""
+    waited = case.waited
+    return waited.has_device or case.worth.cost_ns >= HANDING_NS * waited.count
 
 
 def remedy_of(facts: Facts, rule: ActivityRule, case: Case) -> str:
@@ -266,7 +273,7 @@ def _case(facts: Facts, rule: ActivityRule, waited: Waited) -> Case | None:
             "workers": workers.count, "fetch_ratio": workers.fetch_ratio,
             "collate_ratio": workers.collate_ratio,
         }  # fmt: skip
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain)
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, chain, spans=spans)
 
 
 def without_gradients(waited: Waited, spans: Spans) -> dict[str, int]:
@@ -283,6 +290,11 @@ def _forward_passes(waited: Waited) -> Spans:
     return called.union(rows_spans(trace, programs).closed(_NEXT_NS)) if len(programs) else called
 
 
+HANDING_NS = 500_000
+"""Time that a batch from another process costs the thread that takes it: loading ahead saves the rest.
+
+Half of what 16 small images from a worker of PyTorch's cost on a busy machine: 1.1 ms of a processor.
+"""
 _CALLED = 0.25
 """Share of the wait for a pipeline from which on its calls of Python take the time; calls that had
 begun before the recording are not included.

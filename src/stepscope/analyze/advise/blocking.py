@@ -6,7 +6,6 @@ Python that do nothing but wait, such as ``time.sleep`` and locks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,13 +19,11 @@ from stepscope.attribute.named import named
 from stepscope.attribute.sampled import FEWEST
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
-from stepscope.attribute.table import BLOCKS
+from stepscope.attribute.table import BLOCKS, EXCHANGES, JOINS
 from stepscope.trace.model import Kind, among
 
 RULE = "blocking-call"
 LEAST = 0.05
-_EXCHANGES = re.compile(r"(?:^|/)(?:torch/distributed|horovod|mpi4py|deepspeed/comm|jax/_src/distributed)\b")
-_JOINS = re.compile(r"(?:^|/|\$)threading\.py[:(]\d+\)?:? (?:join|_wait_for_tstate_lock)$")
 ONE_LINE = 0.5
 """Share of the waiting that one line of the user's must account for."""
 
@@ -97,7 +94,7 @@ def _recorded(waited: Waited) -> Case | None:
 def _for_a_thread(waited: Waited, rows: Ints, blocked: Spans) -> tuple[str, ...]:
     """Return the known facts about threads that the training thread waits for most of the time."""
     trace = waited.trace
-    joins = rows_spans(trace, rows[named(trace, _JOINS)[trace.name[rows]]]).intersect(blocked)
+    joins = rows_spans(trace, rows[named(trace, JOINS)[trace.name[rows]]]).intersect(blocked)
     beside = (trace.rank == waited.rank) & (trace.lane != waited.lane) & (trace.device < 0)
     ran = rows_spans(trace, np.flatnonzero(beside)).intersect(joins)
     if joins.measure_ns < ONE_LINE * blocked.measure_ns or len(ran):
@@ -111,7 +108,7 @@ def _of(waited: Waited, blocked: Spans, lines: list[Share]) -> Case:
         "waited_ns": round(worth.cost_ns / waited.count),
         "lines": lines_told(lines, blocked.measure_ns),
     }
-    return Case(waited, worth, evidence, lines[0])
+    return Case(waited, worth, evidence, lines[0], spans=blocked)
 
 
 def _explained(waited: Waited) -> Spans:
@@ -128,9 +125,8 @@ def _exchanging(waited: Waited) -> Spans:
     """Return the time in which stacks say that ranks wait for each other."""
     if waited.sampled is None:
         trace, frames = waited.trace, _frames(waited)
-        frames = frames[named(trace, _EXCHANGES)[trace.name[frames]]]
+        frames = frames[named(trace, EXCHANGES)[trace.name[frames]]]
         # One that began before a step may be a launcher's, around the whole program.
         inside = waited.spans.within(trace.start_ns[frames], trace.start_ns[frames] + 1) > 0
         return rows_spans(trace, frames[inside])
-    of_stack = waited.sampled.of_frames(lambda text: 0 if _EXCHANGES.search(text) else -1)
-    return waited.sampled.where_stack(of_stack == 0)
+    return waited.sampled.holding(EXCHANGES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,14 +14,10 @@ from stepscope.attribute.attribution import pipeline_lanes
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.table import CALLBACKS
 from stepscope.trace.model import Kind, among
 
 RULE = "host-callback"
-CALLBACKS = re.compile(
-    r"^(?:pure_callback|io_callback|debug_callback|debug_print|host_callback|outside_call)\b"
-    r"|xla_(?:ffi_)?(?:partitioned_)?python_\w*callback|^(?:Eager)?PyFunc|^PyFuncStateless"
-)
-"""Names that XLA and TensorFlow give to operations that call Python."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -90,4 +85,6 @@ def _case(waited: Waited) -> Case | None:
     lines = lines or waited.lines(of_thread(waited).intersect(spans))
     evidence["lines"] = lines_told(lines, spans.measure_ns)
     line = lines[0] if lines else None
-    return Case(waited, worth, evidence, line, rows[np.argsort(-trace.duration_ns[rows], kind="stable")])
+    return Case(
+        waited, worth, evidence, line, rows[np.argsort(-trace.duration_ns[rows], kind="stable")], spans=spans
+    )

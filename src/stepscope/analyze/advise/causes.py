@@ -6,13 +6,18 @@ worst rank. A row never computes a gain.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from stepscope.analyze.advise import gradients
+from stepscope.analyze.advise.expensive import question_of
 from stepscope.analyze.advise.finding import (
     WORTH,
     Abstain,
@@ -26,30 +31,19 @@ from stepscope.analyze.advise.finding import (
     place_of,
 )
 from stepscope.analyze.advise.remedy import framework_of, open_line, with_line
+from stepscope.analyze.advise.selection import Selection
 from stepscope.analyze.advise.waited import Waited, outermost
-from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.origin import line_of
+from stepscope.attribute.sampled import Sampled
+from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.table import MESSAGES, RECOMPUTES
 from stepscope.attribute.windows import NO_STEP
-from stepscope.kernels import tree
-from stepscope.trace.model import Kind
+from stepscope.text import time
 
-
-@dataclass(frozen=True)
-class Selection:
-    """The time of a rank that a cause accounts for.
-
-    Attributes:
-        spans: Time of the training thread that the mend would take away.
-        evidence: Numbers and names for the sentence, JSON types.
-        rows: The events behind it.
-    """
-
-    spans: Spans
-    evidence: dict[str, Any] = field(default_factory=dict)
-    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,11 +54,16 @@ class Cause:
         rule: Its id.
         select: Returns its time on one rank, None if it is not there. Without the data it raises
             :class:`Abstain`.
-        say: The sentence's begin, up to its cost.
+        say: The beginning of its sentence, up to the cost.
         remedies: By framework; "" for any other.
         withdrawn: The condition under which it would no longer be reported.
         limits: Limits that the evidence passed.
         always: It is worth a word even if its time is not in the profile.
+        sure_from: Share of the step from which on the mend is sure to help; what takes the place of the
+            time costs something that the profile does not hold.
+        bound: Whether it saves that at most.
+        formula: The measured quantity, in Markdown, for the reference of rules.
+        fires: From which value on, beyond a gain of 3 % of the step.
     """
 
     rule: str
@@ -74,6 +73,10 @@ class Cause:
     withdrawn: str
     limits: Mapping[str, float] = field(default_factory=dict)
     always: bool = False
+    sure_from: float = 0.0
+    bound: bool = False
+    formula: str = ""
+    fires: str = ""
 
     def remedy(self, facts: Facts, evidence: Mapping[str, Any]) -> str:
         """Return what to do, in terms of the program's framework."""
@@ -100,12 +103,13 @@ def check_of(cause: Cause) -> Check:
             cause.rule,
             cases,
             of=len(facts.waited),
-            say=lambda case: f"{cause.say(case.evidence)} {case.cost_text}{case.where}; {case.free_text}",
+            say=lambda case: f"{cause.say(case.evidence)} {case.cost_text}{case.where}; {_free(cause, case)}",
             action=lambda case: with_line(facts, case, cause.remedy(facts, case.evidence)),
             command=lambda case: open_line(facts, case),
             least=WORTH,
             withdrawn=cause.withdrawn,
             limits=cause.limits,
+            sure=lambda case: case.ratio >= cause.sure_from,
         ))  # fmt: skip
         unseen = next((case for case in cases if case is not None and cause.always and not said), None)
         yield from said if unseen is None else (_unmeasured(cause, facts, unseen),)
@@ -115,11 +119,20 @@ def check_of(cause: Cause) -> Check:
 
 
 def _case(waited: Waited, selected: Selection) -> Case:
-    worth = waited.worth(host={waited.lane: selected.spans})
-    lines = waited.origin_lines(selected.rows, lambda rows: rows_spans(waited.trace, rows))
-    lines = lines or waited.lines(selected.spans)
-    evidence = {**selected.evidence, "lines": lines_told(lines, selected.spans.measure_ns)}
-    return Case(waited, worth, evidence, lines[0] if lines else None, selected.rows)
+    spans, rows = selected.spans, selected.rows
+    worth = waited.whole(spans) if selected.whole else waited.worth(host={waited.lane: spans})
+    lines: list[Share] = []
+    if selected.of_rows:
+        lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))
+    lines = lines or waited.origin_lines(rows, lambda some: rows_spans(waited.trace, some))
+    lines = lines or waited.lines(spans)
+    evidence = {**selected.evidence, "lines": lines_told(lines, spans.measure_ns)}
+    line = selected.line or (lines[0] if lines else None)
+    return Case(waited, worth, evidence, line, rows, spans=spans)
+
+
+def _free(cause: Cause, case: Case) -> str:
+    return case.free_text.replace("takes about", "takes at best") if cause.bound else case.free_text
 
 
 def _unmeasured(cause: Cause, facts: Facts, case: Case) -> Finding:
@@ -130,7 +143,7 @@ def _unmeasured(cause: Cause, facts: Facts, case: Case) -> Finding:
         {**case.evidence, "rank": case.waited.rank},
         {},
         cause.remedy(facts, case.evidence),
-        place=place_of(case.waited, None),
+        place=place_of(case.waited, case.line),
         events=events_of(case.waited.trace, case.waited.step_rows),
         command=open_line(facts, case),
         withdrawn=cause.withdrawn,
@@ -186,6 +199,34 @@ LEFT_ON = (
         re.compile(r"(?:^|/)tensorflow/python/(?:eager|framework|ops)/\S+\.py\(\d+\): "),
     ),
     LeftOn(
+        "jax_debug_infs",
+        "the search for infinities is on",
+        "switch it off: jax.config.update('jax_debug_infs', False)",
+        re.compile(r"(?:^|/)jax/_src/\S+\.py\(\d+\): _?check_\w*special$"),
+    ),
+    LeftOn(
+        "jax_check_tracer_leaks",
+        "the search for leaked tracers is on",
+        "switch it off: jax.config.update('jax_check_tracer_leaks', False)",
+    ),
+    LeftOn(
+        "python.trace",
+        "a debugger or a measurement of coverage follows each line",
+        "train without it: sys.settrace(None)",
+        re.compile(r"(?:^|/)bdb\.py\(\d+\): |(?:^|/)(?:coverage|debugpy|_?pydevd\w*)/\S+\.py\(\d+\): "),
+    ),
+    LeftOn(
+        "python.profile",
+        "a profiler of Python follows each call",
+        "train without it: sys.setprofile(None), or no python -m cProfile",
+        re.compile(r"(?:^|/)profile\.py\(\d+\): trace_dispatch\w*$"),
+    ),
+    LeftOn(
+        "python.dev_mode",
+        "Python's development mode is on",
+        "train without python -X dev and PYTHONDEVMODE",
+    ),
+    LeftOn(
         "python.tracemalloc",
         "tracemalloc is on",
         "switch it off: tracemalloc.stop(), or unset PYTHONTRACEMALLOC",
@@ -193,25 +234,55 @@ LEFT_ON = (
 )  # fmt: skip
 
 
+def set_at(waited: Waited, setting: str) -> Share | None:
+    """Return the line that changed a setting, None if it is not known."""
+    if waited.sampled is None:
+        return None
+    line = line_of(waited.sampled.shown(waited.sampled.samples.setters.get(setting, "")))
+    return None if line is None else Share(line, 0, 0, "")
+
+
+def with_settings(waited: Waited, *names: str) -> Sampled:
+    """Return what was sampled of a program whose settings were recorded, these among them."""
+    sampled = waited.sampled
+    if sampled is None or not sampled.samples.settings or not {*names} <= sampled.samples.settings.keys():
+        raise Abstain("the program's settings were not recorded")
+    return sampled
+
+
+OFF = (False, "", "builtins")
+"""Values of a setting that is off. The recorder's own object, which older captures hold, has no module."""
+
+
 def left_on(one: LeftOn) -> Callable[[Waited], Selection | None]:
     """Return the selection of a setting: its frames in sampled stacks, and the operators that it adds."""
 
     def select(waited: Waited) -> Selection | None:
-        sampled, trace = waited.sampled, waited.trace
-        if sampled is None or not sampled.samples.settings:
-            raise Abstain("the program's settings were not recorded")
-        if not sampled.samples.settings.get(one.setting):
+        sampled, trace = with_settings(waited), waited.trace
+        if sampled.samples.settings.get(one.setting, "") in OFF:
             return None
-        spans = Spans.empty()
         rows: Ints = np.zeros(0, np.int64)
-        if one.frames is not None:
-            mine = one.frames
-            spans = sampled.where_stack(sampled.of_frames(lambda text: 0 if mine.search(text) else -1) == 0)
+        spans = Spans.empty() if one.frames is None else sampled.holding(one.frames)
         if one.operators is not None:
-            added = (trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)
-            rows = outermost(trace, np.flatnonzero(added & named(trace, one.operators)[trace.name]))
+            added = waited.operators[named(trace, one.operators)[trace.name[waited.operators]]]
+            rows = outermost(trace, added)
             spans = spans.union(rows_spans(trace, rows))
-        return Selection(spans.intersect(waited.spans), {"setting": one.setting})
+        return Selection(
+            spans.intersect(waited.spans), {"setting": one.setting}, line=set_at(waited, one.setting)
+        )
+
+    return select
+
+
+def in_frames(frames: re.Pattern[str]) -> Callable[[Waited], Selection | None]:
+    """Return the selection of sampled stacks that hold some frames."""
+
+    def select(waited: Waited) -> Selection | None:
+        sampled = waited.sampled
+        if sampled is None or sampled.lane != waited.lane:
+            raise Abstain("no sampled stacks of the training thread")
+        spans = sampled.holding(frames).intersect(waited.spans).minus(waited.activities.spans(waited.lane))
+        return Selection(spans) if len(spans) else None
 
     return select
 
@@ -219,12 +290,14 @@ def left_on(one: LeftOn) -> Callable[[Waited], Selection | None]:
 # --- precision -----------------------------------------------------------------------------------------
 
 
+SHORTER = 0.6
+"""Share of its time that 64-bit work loses in 32 bit. Half of the memory and of the vector instructions are
+gone, and more where 64-bit functions have no vector code."""
+
+
 def double_precision(waited: Waited) -> Selection | None:
-    """Select half of the time of operators if the program computes in 64 bit by a setting of its own."""
-    sampled, trace = waited.sampled, waited.trace
-    if sampled is None or not sampled.samples.settings:
-        raise Abstain("the program's settings were not recorded")
-    settings = sampled.samples.settings
+    """Select what operators would lose in 32 bit, if a setting of the program makes them 64 bit."""
+    trace, settings = waited.trace, with_settings(waited).samples.settings
     setting = next(
         (name for name, value in (("jax_enable_x64", True), ("torch.default_dtype", "float64"))
          if settings.get(name) == value), "",
@@ -234,70 +307,109 @@ def double_precision(waited: Waited) -> Selection | None:
     if len(waited.executing):
         ran = waited.executing.intersect(waited.spans)
     else:
-        mine = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP))
-        ran = rows_spans(trace, outermost(trace, mine)).intersect(waited.spans)
-    # Numbers of half the size take half the memory and half the vector instructions.
-    half = Spans.of(ran.start, ran.start + (ran.end - ran.start) // 2)
-    return Selection(half, {"setting": setting})
+        ran = rows_spans(trace, outermost(trace, waited.operators)).intersect(waited.spans)
+    saved = Spans.of(ran.start, ran.start + (SHORTER * (ran.end - ran.start)).astype(np.int64))
+    return Selection(saved, {"setting": setting}, whole=True, line=set_at(waited, setting))
 
 
-# --- gradients -----------------------------------------------------------------------------------------
-
-_DENSE = re.compile(r"^aten::embedding_dense_backward$")
-_FILLS = re.compile(r"^aten::fill_$")
+# --- threads -------------------------------------------------------------------------------------------
 
 
-def dense_gradient(waited: Waited) -> Selection | None:
-    """Select the work on a gradient that is mostly zeros: filling it takes longer than computing it.
-
-    Whatever else in the step takes at least half as long as filling it passes over the whole table, too.
-    """
-    trace = waited.trace
-    mine = (trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)
-    if not mine.any():
-        raise Abstain("no operators of the training thread")
-    inside = waited.spans.within(trace.start_ns, trace.start_ns + 1) > 0
-    made = np.flatnonzero(mine & inside & named(trace, _DENSE)[trace.name])
-    fills = np.flatnonzero(mine & inside & named(trace, _FILLS)[trace.name])
-    owner = np.empty(len(trace), np.int32)
-    is_made = np.zeros(len(trace), np.uint8)
-    is_made[made] = 1
-    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_made, owner)
-    fills = fills[owner[fills] >= 0]
-    filled = np.bincount(owner[fills], weights=trace.duration_ns[fills], minlength=len(trace))
-    made = made[filled[made] >= HALF * trace.duration_ns[made]]
-    if not len(made):
+def too_many_threads(waited: Waited) -> Selection | None:
+    """Select the operators, if PyTorch divides them among more threads than there are processors."""
+    trace, settings = waited.trace, with_settings(waited, "torch.num_threads").samples.settings
+    threads, processors = int(settings["torch.num_threads"]), int(settings["processors"])
+    if threads <= processors or waited.has_device:
         return None
-    least = HALF * np.median(filled[made])
-    leaves = np.setdiff1d(np.flatnonzero(mine & inside), trace.parent[trace.parent >= 0])
-    purpose = attribution(trace).purpose[leaves]
-    passes = leaves[
-        (trace.duration_ns[leaves] >= least) & ((purpose == Purpose.OPTIMIZER) | (owner[leaves] >= 0))
-    ]
-    spans = rows_spans(trace, np.union1d(made, passes))
+    rows = outermost(trace, waited.operators)
     return Selection(
-        spans,
-        {"filled_ratio": float(filled[made].sum() / trace.duration_ns[made].sum())},
-        made,
+        rows_spans(trace, rows).intersect(waited.spans),
+        {"threads": threads, "processors": processors},
+        rows,
+        line=set_at(waited, "torch.num_threads"),
     )
-
-
-HALF = 0.5
-"""Share of the time of a gradient from which on most of it is filling with zeros."""
 
 
 # --- growth --------------------------------------------------------------------------------------------
 
 
+SIGMAS = 3
+"""How many times its error a growth has to be: chance alone makes one line in 700 grow as much."""
+
+
 def growing(waited: Waited) -> Selection | None:
-    """Select the time of the operators that each later capture has more than the first one."""
+    """Select what each later capture has more of: its operators, or the time in a line of the program."""
+    found = _more_operators(waited)
+    return _longer_line(waited) if found is None else found
+
+
+def _longer_line(waited: Waited) -> Selection | None:
+    """Select the line whose time in a step grows from capture to capture, by more than chance.
+
+    The growth is that of a line through the captures, with the error of their numbers of samples. Where the
+    rest of the step grows as well, the machine became slower.
+    """
+    sampled, steps = waited.sampled, waited.steps
+    if sampled is None:
+        return None
+    first = _captures(steps.number)
+    bounds = [*first.tolist(), len(steps)]
+    count = np.diff(bounds)
+    spans = [Spans.of(steps.start_ns[at:end], steps.end_ns[at:end]) for at, end in pairwise(bounds)]
+    lines = [{one.line: one for one in sampled.lines(each, most=EVERY, own=True)} for each in spans]
+    whole = np.array([sum(one.time_ns for one in known.values()) for known in lines]) / count
+    grown = []
+    for line in {line for known in lines for line in known}:
+        seen = [known.get(line) for known in lines]
+        times = np.array([one.time_ns if one else 0 for one in seen]) / count
+        rows = np.array([one.rows if one else 0.0 for one in seen])
+        more = _rise(steps.number[first], times, rows)
+        rest = _rise(steps.number[first], whole - times, np.full(len(rows), np.inf))
+        if more > 0 and more / times.mean() > 2 * rest / max((whole - times).mean(), 1.0):
+            grown.append((more, line, times))
+    if not grown:
+        return None
+    more, line, times = max(grown, key=lambda one: one[0])
+    return Selection(
+        sampled.of_line(line).intersect(waited.spans),
+        {
+            "captures": [
+                {"name": f"step {int(steps.number[at])}", "time_ns": round(time_ns)}
+                for at, time_ns in zip(first, times, strict=True)
+            ]
+        },
+        line=next(known[line] for known in reversed(lines) if line in known),
+    )
+
+
+def _rise(at: Ints, times: Floats, rows: Floats) -> float:
+    """Return by how much times rise from the first to the last capture, 0 if that may be chance.
+
+    Args:
+        at: The captures' steps.
+        times: The mean time of a step.
+        rows: Of how many samples that is; a count has the square root of itself as its error.
+    """
+    weight = (at - at.mean()) / ((at - at.mean()) ** 2).sum()
+    slope = float((weight * times).sum())
+    error = float(((weight * times) ** 2 / np.maximum(rows, 1)).sum()) ** 0.5
+    return slope * float(at[-1] - at[0]) if slope > SIGMAS * error else 0.0
+
+
+def _captures(number: Ints) -> Ints:
+    """Return where each capture begins among the numbers of steps."""
+    first: Ints = np.flatnonzero(np.concatenate(([True], np.diff(number) > 1)))
+    if len(first) < 3:
+        raise Abstain("fewer than three captures of one run")
+    return first
+
+
+def _more_operators(waited: Waited) -> Selection | None:
     trace, steps = waited.trace, waited.every_step
     if waited.lane < 0 or (steps.number == NO_STEP).any():
         raise Abstain("no marked steps")
-    first = np.flatnonzero(np.concatenate(([True], np.diff(steps.number) > 1)))
-    if len(first) < 3:
-        raise Abstain("fewer than three captures of one run")
-    rows = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP))
+    first = _captures(steps.number)
+    rows = waited.operators
     at = np.searchsorted(steps.start_ns, trace.start_ns[rows], side="right") - 1
     inside = (at >= 0) & (trace.start_ns[rows] < steps.end_ns[np.maximum(at, 0)])
     rows, at = rows[inside], at[inside]
@@ -323,8 +435,19 @@ def growing(waited: Waited) -> Selection | None:
 
 def _grown(evidence: Mapping[str, Any]) -> str:
     captures = evidence["captures"]
+    if "time_ns" in captures[0]:
+        times = ", ".join(f"{time(one['time_ns'])} at {one['name']}" for one in captures)
+        return f"one line takes longer and longer, as over a list that grows ({times}); it takes"
     numbers = ", ".join(f"{one['operators']:,} at {one['name']}" for one in captures)
     return f"each capture has more operators a step than the one before ({numbers}); the added ones take"
+
+
+def _computed_once(evidence: Mapping[str, Any]) -> str:
+    once = (
+        "if what they compute from is the same again, such as constants, a frozen model or a data set "
+        "that is read many times, compute it once and keep it"
+    )
+    return "; ".join(filter(None, (once, question_of(evidence["mostly"]))))
 
 
 # --- the table -----------------------------------------------------------------------------------------
@@ -338,25 +461,50 @@ CAUSES: tuple[Cause, ...] = (
             {"": one.off},
             "it is switched off",
             always=True,
+            formula=(
+                "a setting for debugging that was on when the capture started: "
+                "`torch.autograd.detect_anomaly`, `jax_disable_jit`, `jax_debug_nans`, `jax_debug_infs`, "
+                "`jax_check_tracer_leaks`, `tf.config.run_functions_eagerly`, `sys.settrace`, "
+                "`sys.setprofile`, `python -X dev`, `tracemalloc`; gain "
+                "without its own frames in sampled stacks and the operators that it adds"
+            ),
+            fires="≥ 0.03, else info",
         )
         for one in LEFT_ON
     ),
     Cause(
         "double-precision",
         double_precision,
-        lambda evidence: (
-            f"the program computes in float64 ({evidence['setting']}); at half the work it saves"
-        ),
+        lambda evidence: f"the program computes in float64 ({evidence['setting']}); in float32 it would save",
         {
             "jax": "leave jax_enable_x64 off, or give arrays dtype=jnp.float32 where 64 bit are not needed",
             "torch": "leave torch.set_default_dtype at float32, or convert model and data with .float()",
             "": "compute in float32",
         },
-        f"it computes in 32 bit, or the steps at half the work would not be {WORTH:.0%} shorter",
+        f"it computes in 32 bit, or the steps in 32 bit would not be {WORTH:.0%} shorter",
+        formula=(
+            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started; gain with "
+            "0.6 of the time in which operators or XLA's threads ran"
+        ),
+    ),
+    Cause(
+        "too-many-threads",
+        too_many_threads,
+        lambda evidence: (
+            f"PyTorch divides operators among {evidence['threads']} threads, which take turns on "
+            f"{evidence['processors']} processor{'s' * (evidence['processors'] > 1)}; operators take"
+        ),
+        {"": "use no more threads than processors: torch.set_num_threads(…), OMP_NUM_THREADS"},
+        "there are as many processors as threads",
+        bound=True,
+        formula=(
+            "more threads of PyTorch than processors that the process may use, when the capture started; the "
+            "gain is at most the time of the operators"
+        ),
     ),
     Cause(
         "dense-gradient",
-        dense_gradient,
+        gradients.dense,
         lambda evidence: (
             "the gradient of an embedding is dense and mostly zeros; filling and applying it takes"
         ),
@@ -366,7 +514,76 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"most of the gradient is computed, not filled with zeros, or the steps without it would not be "
         f"{WORTH:.0%} shorter",
-        {"filled_ratio": HALF},
+        {"filled_ratio": gradients.HALF},
+        sure_from=gradients.HALF,
+        formula=(
+            "gain without the gradients of embeddings that take half of their time or more to be filled with "
+            "zeros, and without operators of the optimizer that take at least half as long as filling one; "
+            "info below half of the step, because a sparse gradient has a cost of its own"
+        ),
+        fires="filling ≥ 0.5 of it",
+    ),
+    Cause(
+        "unused-gradients",
+        gradients.unused,
+        lambda evidence: (
+            f"a backward pass computes {evidence['gradients']} gradients, of which the optimizer uses "
+            f"{evidence['updated']}; the others, which are never used, take"
+        ),
+        {
+            "torch": "stop the backward pass there: .detach() what goes into the part that is trained, or "
+            ".requires_grad_(False) for parameters that no optimizer has",
+            "": "stop the gradient in front of the parameters that no optimizer has",
+        },
+        f"an optimizer updates as many parameters as have got a gradient, or the steps without the others "
+        f"would not be {WORTH:.0%} shorter",
+        formula=(
+            "gain without the end of a backward pass after the last gradient that the optimizer then uses, "
+            "if more are accumulated than it has parameters; they are counted by its operators, of which "
+            "most run once for each. What is added to a gradient that was not cleared is not its own"
+        ),
+    ),
+    Cause(
+        "computed-again",
+        gradients.without,
+        lambda evidence: (
+            f"operators that no gradient passes, {evidence['operators_per_step']:,} a step"
+            f"{', mostly ' * bool(evidence['mostly'])}{evidence['mostly']}, are the same in each step and "
+            "take"
+        ),
+        _computed_once,
+        f"the steps run different ones, or the steps without them would not be {WORTH:.0%} shorter",
+        sure_from=math.inf,
+        formula=(
+            "gain without operators of the forward pass that no backward operator is linked to, that draw no "
+            "random numbers, and that are the same in half of the steps or more; whether their values are "
+            "the same is not known, so the finding is info"
+        ),
+    ),
+    Cause(
+        "process-messages",
+        in_frames(MESSAGES),
+        lambda evidence: "messages to other processes and from them take",
+        {
+            "": "send fewer and larger ones: several tasks or environments in each process, or in this one "
+            "if they are short; large arrays in shared memory"
+        },
+        f"the steps without them would not be {WORTH:.0%} shorter",
+        formula=(
+            "gain without the time in which sampled stacks of T stand in `multiprocessing`, Ray or ZeroMQ"
+        ),
+    ),
+    Cause(
+        "recomputed",
+        in_frames(RECOMPUTES),
+        lambda evidence: "activations are computed again in the backward pass, for",
+        {"": "if there is enough memory, do without gradient checkpointing, or use it in fewer layers"},
+        f"the steps without it would not be {WORTH:.0%} shorter",
+        sure_from=math.inf,
+        formula=(
+            "gain without the time in which sampled stacks of T stand in the recomputing of "
+            "`torch.utils.checkpoint`; info, because whether memory would suffice is not known"
+        ),
     ),
     Cause(
         "growing-steps",
@@ -375,9 +592,15 @@ CAUSES: tuple[Cause, ...] = (
         {
             "torch": "look for a graph, list or hook that each step adds to: .detach() losses and states "
             "that are kept, clear lists, remove hooks",
-            "": "look for a list, hook or graph that each step adds to",
+            "": "look for a list, hook or graph that each step adds to, and go over what is new",
         },
-        "a later capture has no more operators a step than an earlier one",
+        "a later capture has no more operators a step than an earlier one, and that line takes no longer",
+        formula=(
+            "from three captures of a run on: every step of each capture has more operators than every step "
+            "of the one before; gain without those that the first capture did not have. Or the time of one "
+            "line rises through the captures by three times its error, and that of the rest of the step half "
+            "as much or less; gain without that line"
+        ),
     ),
 )
 """Every cause that is a row, by its id."""

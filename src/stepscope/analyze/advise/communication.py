@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analyze.advise.finding import (
-    HIGH,
-    MEDIUM,
     WORTH,
     Abstain,
     Case,
     Facts,
     Finding,
     events_of,
-    graded,
     judged,
     longest,
     place_of,
@@ -29,6 +26,7 @@ from stepscope.attribute.device import COMMUNICATION, rows_spans
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.errors import EmptyTraceError
+from stepscope.health.worth import severity_of
 from stepscope.text import time
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace, among
@@ -170,7 +168,7 @@ def slow_rank(facts: Facts) -> Iterator[Finding]:
     line = _line_before(waited, begin[mine, culprit], waits[mine].max(axis=1))
     yield Finding(
         SLOW,
-        graded(ratio, medium=MEDIUM, high=HIGH),
+        severity_of(ratio),
         f"rank {ranks[culprit]} arrives last at {int(mine.sum())} of {len(late)} collectives and the others "
         f"wait for it {time(lost)} of {time(wall)} a "
         "step" + (f"; before them it is in {line.line}" if line else ""),

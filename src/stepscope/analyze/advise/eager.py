@@ -19,6 +19,7 @@ from stepscope.analyze.advise.waited import Waited, outermost
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.spans import Spans
+from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, among
 
 RULE = "eager-operations"
@@ -26,8 +27,10 @@ NEAR_NS = 1_000_000
 """Longest gap between operations that contains only the Python from one to the next."""
 LEAST = 0.1
 _CALLS = re.compile(r"^PjitFunction\(|^Eager(?:Local|Remote|Kernel)?Execute: |^TFE_Py_(?:FastPath)?Execute")
-_EXECUTION = re.compile(r"Executable::Execute|ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")
-"""Frames that run an operation if the host itself is the device: not part of dispatching it."""
+_RUNS = re.compile(r"ThunkExecutor|^EagerKernelExecute|KernelAndDevice\w*::Run")
+"""Frames that run an operation on the host itself: not part of dispatching it."""
+_EXECUTION = re.compile(rf"Executable::Execute|{_RUNS.pattern}")
+"""Those frames, and the call that runs a program if no threads of XLA's do."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -72,7 +75,9 @@ def _case(waited: Waited) -> Case | None:
     reading = reads(waited)
     if len(reading):  # reading one value after another is a cause of its own
         handing = handing.minus(around(trace, reading))
-    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows))
+    # A step of several functions calls each of them once: that is not one by one.
+    names = len(distinct(trace.name[rows]))
+    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows) // names)
     lines = waited.lines(handing)
     evidence: dict[str, Any] = {
         "operations_per_step": len(rows) / waited.count,
@@ -80,7 +85,7 @@ def _case(waited: Waited) -> Case | None:
         "most": most_frequent(trace, rows),
         "lines": lines_told(lines, handing.measure_ns),
     }
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows)
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, spans=handing)
 
 
 def _handing(waited: Waited, start: Any, end: Any) -> Spans:
@@ -92,6 +97,8 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     whole = whole.intersect(waited.spans).minus(waited.activities.spans(waited.lane))
     if waited.has_device:
         return whole
-    runs = named(trace, _EXECUTION)
+    # Where XLA's threads execute, the call that hands a program to them does not.
+    runs = named(trace, _RUNS if len(waited.executing) else _EXECUTION)
     executed = np.flatnonzero((trace.lane == waited.lane) & runs[trace.name])
-    return whole.minus(rows_spans(trace, executed)).minus(waited.activities.waiting(waited.lane))
+    whole = whole.minus(rows_spans(trace, executed)).minus(waited.executing)
+    return whole.minus(waited.activities.waiting(waited.lane))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,10 +113,70 @@ def largest_parts(finding: Finding) -> list[str]:
     ]
 
 
+def largest_ratio(finding: Finding) -> float:
+    """Return the largest operation's share of the steps, 0 if only that of a device's time is known."""
+    return max((one.get("host_ratio", 0.0) for one in finding.evidence.get("operators", ())), default=0.0)
+
+
+class Question(NamedTuple):
+    """Something that is cheaper in some programs; a profile does not show whether in its own.
+
+    Attributes:
+        names: The operations, without what frameworks write around their names.
+        ask: The condition and the remedy.
+    """
+
+    names: re.Pattern[str]
+    ask: str
+
+
+QUESTIONS = (
+    Question(
+        re.compile(r"(?:arg)?sort|msort"),
+        "if only the largest or the smallest values are used, topk finds them without sorting all",
+    ),
+    Question(
+        re.compile(r"(?:add|b)?mm|(?:add)?baddbmm|matmul|linear|dot(?:_general)?|einsum|batchmatmul\w*"),
+        "if a factor is mostly zeros, as of a graph, keep it as a sparse matrix; else 16-bit types, on a "
+        "device that is faster with them",
+    ),
+    Question(
+        re.compile(r"\w*attention\w*"),
+        "it grows with the square of the length: pad a batch to its own longest sequence, no further",
+    ),
+    Question(
+        re.compile(
+            r"(?:linalg_)?(?:eigh?|eigvalsh?|svd|qr|inv(?:_ex|erse)?|cholesky\w*|lu\w*|solve\w*|pinv)"
+        ),
+        "decompose less often, or solve instead of inverting",
+    ),
+    Question(
+        re.compile(r"i?r?fft\w*|stft|fft_\w+"),
+        "lengths whose prime factors are small are fastest: pad to one",
+    ),
+    Question(
+        re.compile(r"cat|stack|concatenate\w*|concatv2"),
+        "write into an array that is made once, instead of joining parts in each step",
+    ),
+    Question(
+        re.compile(r"mul|add|sub|div|exp|pow|sqrt|where|multiply|subtract"),
+        "if broadcasting makes an array larger than its inputs that is then summed, einsum or a matrix "
+        "product needs no such intermediate; several in a row pass over memory once if compiled",
+    ),
+)
+_AROUND_NAME = re.compile(r"^aten::_?|(?:_backward|_for_cpu|_)+$|[._]\d+$")
+
+
+def question_of(name: str) -> str:
+    """Return what to ask about an operation, ``""`` if nothing is known of it."""
+    plain = _AROUND_NAME.sub("", name).lower()
+    return next((one.ask for one in QUESTIONS if one.names.fullmatch(plain)), "")
+
+
 def _action(trace: Trace, rows: Ints) -> str:
     """Return the remedy: no faster form ends an exchange in which its rank waits for others."""
     if among(*COMMUNICATION)[trace.kind[rows]].mean() <= HALF:
-        return (
+        return question_of(trace.name_of(int(rows[0]))) or (
             "the operation that takes most is where a faster version gains most; other findings say whether "
             "the step waits for it"
         )

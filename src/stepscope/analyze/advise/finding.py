@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ from stepscope.analyze.views.measure import Measures, measure
 from stepscope.attribute.activity import Activities
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import Share
-from stepscope.attribute.spans import Ints
+from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import StepTree, step_tree
 from stepscope.attribute.windows import Windows, ranks, windows
+from stepscope.health.worth import severity_of
 from stepscope.text import most, readable, share, time
 from stepscope.trace.sampled import load_samples
 
@@ -33,8 +34,8 @@ _HOW = {
     "ranks": "by replay of all ranks, this one working like the median of the others",
     "bound": "its exposed time",
 }
-WORTH, MEDIUM, HIGH = 0.03, 0.1, 0.2
-"""Gains, as shares of the steps, from which on a finding is reported, is medium, is high."""
+WORTH = 0.03
+"""Gain, as a share of the steps, from which on a finding is reported."""
 
 ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
 """Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
@@ -63,6 +64,8 @@ class Finding:
         events: The longest events behind it: ``row``, ``name``, ``rank``, ``start_ns``, ``duration_ns``.
         command: A command that shows it, or that records the missing data.
         withdrawn: The condition under which this would no longer be reported.
+        spans: The time of the thread that runs the steps that it is about, None if that is not known; only
+            for joining it with others.
     """
 
     rule: str
@@ -82,6 +85,11 @@ class Finding:
     events: list[dict[str, Any]] = field(default_factory=list)
     command: str = ""
     withdrawn: str = ""
+    spans: Spans | None = field(default=None, repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as JSON types."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "spans"}
 
     @property
     def evidence_lines(self) -> list[str]:
@@ -281,6 +289,7 @@ class Case:
     rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     chain: tuple[str, ...] = ()
     rule: str = ""
+    spans: Spans | None = None
 
     @property
     def ratio(self) -> float:
@@ -328,6 +337,7 @@ def judged(
     command: Callable[[Case], str],
     withdrawn: str,
     limits: Mapping[str, float] | None = None,
+    sure: Callable[[Case], bool] = lambda case: True,
 ) -> Iterator[Finding]:
     """Yield one finding of all ranks on which a cause is worth anything, described by the worst of them.
 
@@ -341,6 +351,8 @@ def judged(
         command: Returns the command.
         withdrawn: The condition under which it would no longer be reported.
         limits: Further limits that the evidence passed.
+        sure: Whether the named change saves this time. If that depends on what a profile does not hold, the
+            finding is worth knowing, ``info``, and its gain is what the change could save.
     """
     worth_it = [case for case in cases if case is not None and case.ratio >= least]
     if not worth_it:
@@ -364,7 +376,7 @@ def judged(
         ]
     yield Finding(
         rule,
-        graded(worst.ratio, medium=MEDIUM, high=HIGH),
+        severity_of(worst.ratio) if sure(worst) else "info",
         label + say(worst),
         evidence,
         {"gain_ratio": least, **(limits or {})},
@@ -380,6 +392,7 @@ def judged(
         events=events_of(waited.trace, worst.rows if len(worst.rows) else waited.step_rows),
         command=command(worst),
         withdrawn=withdrawn,
+        spans=worst.spans,
     )
 
 
@@ -421,11 +434,6 @@ def events_of(trace: Trace, rows: Ints) -> list[dict[str, Any]]:
         }
         for row in longest
     ]
-
-
-def graded(value: float, *, medium: float, high: float) -> str:
-    """Return the severity of a value that passed the lower limit."""
-    return "high" if value >= high else "medium" if value >= medium else "low"
 
 
 def longest(trace: Trace, rows: Any) -> list[dict[str, Any]]:

@@ -34,7 +34,8 @@ from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.source_lines import Share
+from stepscope.attribute.sampled import FEWEST
+from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
 from stepscope.kernels import tree
@@ -50,6 +51,8 @@ SAMPLED = 0.1
 """The same if stacks were sampled, which slows nothing down, and one line has most of it."""
 MANY = 100
 """Kernels per step from which on the host may be busy launching them."""
+ALONE = 0.8
+"""Share of a line's time outside of operators from which on it runs hardly any."""
 SMALL_NS = 10_000
 """A kernel below 10 µs is about as long as a launch takes from Python."""
 _GRAPHS = re.compile(r"(?:cuda|hip|cu)GraphLaunch", re.IGNORECASE)
@@ -107,7 +110,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             least=WORTH,
             limits={"cost_ratio": WORTH},
             withdrawn=f"the steps without it would not be {WORTH:.0%} shorter, or no device ran dry for that",
+            sure=_is_own,
         )
+
+
+def _is_own(case: Case) -> bool:
+    """Return whether most of sampled Python is in lines that do something other than call operators."""
+    evidence = case.evidence
+    return "own_ns" not in evidence or bool(evidence["own_ns"] >= MOST * evidence["seen_ns"])
 
 
 def _say(rule: str, case: Case) -> str:
@@ -231,6 +241,7 @@ def _python_alone(facts: Facts, waited: Waited, python: Spans) -> Case | None:
         rows[np.argsort(-self_ns)][:5],
         chain,
         "python-overhead",
+        python,
     )
 
 
@@ -261,21 +272,50 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
     worth = waited.worth(host={waited.lane: python})
     queued = waited.sampled.queued_ns(python)
     seen = max(sum(one.time_ns for one in lines), python.measure_ns // 4)
+    own = _without_operators(waited, python)
+    lines = [*own, *(one for one in lines if one not in own)]
     evidence = {
+        "own_ns": round(sum(one.time_ns for one in own) / waited.count),
         "python_ns": round((python.measure_ns - queued) / waited.count),
         "python_ratio": (python.measure_ns - queued) / waited.own_ns,
         "seen_ns": round(seen / waited.count),
         "lines": lines_told(lines, python.measure_ns),
     }
-    return Case(waited, worth, evidence, _one(lines, seen), rule="python-overhead")
+    return Case(
+        waited, worth, evidence, own[0] if own else _one(lines, seen), rule="python-overhead", spans=python
+    )
+
+
+def _without_operators(waited: Waited, python: Spans) -> list[Share]:
+    """Return the lines that run Python and hardly any operator, or whose functions do.
+
+    The Python of all others is that of calling operators, in each line some of it.
+    """
+    every: dict[object, list[int]] = {}
+    lines, whole = waited.lines(python, most=EVERY), waited.lines(waited.spans, most=EVERY)
+    for place, several in ((0, whole), (1, lines)):
+        for one in several:
+            for group in (one.line, (one.line.file, one.line.function)):
+                times = every.setdefault(group, [0, 0, 0])
+                times[place] += one.time_ns
+                times[2] += one.rows * place
+
+    def alone(group: object) -> bool:
+        time_ns, ran, rows = every[group]
+        return rows >= FEWEST and ran >= ALONE * time_ns
+
+    own = [one for one in lines if alone(one.line) or alone((one.line.file, one.line.function))]
+    count = max(sum(one.rows for one in whole), 1)
+    share = min(sum(one.rows for one in own) / count, 1.0)
+    # So few samples might be there by chance: a share has an error of two standard deviations.
+    return own if share - 2 * (share * (1 - share) / count) ** 0.5 >= WORTH else []
 
 
 def _has_operators(waited: Waited) -> bool:
     """Return whether operators of the thread that runs the steps were recorded as they ran, one by one."""
-    trace = waited.trace
-    if trace.format in ONE_RUN_EACH:
+    if waited.trace.format in ONE_RUN_EACH:
         return False  # the lanes are devices, not threads
-    return bool(((trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)).any())
+    return bool(len(waited.operators))
 
 
 def _outside_operators(waited: Waited, other: Spans) -> Case | None:
@@ -303,7 +343,7 @@ def _outside_operators(waited: Waited, other: Spans) -> Case | None:
     }
     if found and found[0]["total_ns"] >= MOST * left.measure_ns:
         evidence["ranges"] = found
-    return Case(waited, waited.worth(host={waited.lane: left}), evidence, rule="host-bound")
+    return Case(waited, waited.worth(host={waited.lane: left}), evidence, rule="host-bound", spans=left)
 
 
 def _in_ranges(trace: Trace, rows: Ints, spans: Spans) -> list[dict[str, Any]]:
@@ -503,8 +543,6 @@ def optimizer_calls(trace: Trace, waited: Waited) -> Ints:
 
 def optimizer_rows(trace: Trace, waited: Waited) -> Ints:
     """Return the operators of the optimizer on the main thread, in the steps."""
-    purpose = attribution(trace).purpose
-    mine = np.flatnonzero(
-        (purpose == Purpose.OPTIMIZER) & (trace.kind == Kind.HOST_OP) & (trace.lane == waited.lane)
-    )
-    return mine[waited.spans.within(trace.start_ns[mine], trace.start_ns[mine] + 1) > 0]
+    rows = waited.operators_in_steps
+    mine: Ints = rows[attribution(trace).purpose[rows] == Purpose.OPTIMIZER]
+    return mine

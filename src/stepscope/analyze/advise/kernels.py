@@ -64,7 +64,17 @@ def small(facts: Facts) -> Iterator[Finding]:
         limits={"small_ratio": COUNT_RATIO},
         withdrawn=f"fewer than half are shorter than 10 µs, or the steps with one in place of these would "
         f"not be {WORTH:.0%} shorter",
+        sure=_fusing_saves,
     )
+
+
+def _fusing_saves(case: Case) -> bool:
+    """Return whether one kernel in place of many is known to save their launches.
+
+    On a host the operators' own work is most of such a time, or nothing of it: that the calls cost it is
+    known only of what no operator does.
+    """
+    return case.waited.has_device
 
 
 def _worth_it(case: Case) -> Case | None:
@@ -78,8 +88,8 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
     elif waited.lane < 0:
         return np.zeros(0, np.int64)
     else:
-        mine = (trace.lane == waited.lane) & (trace.kind == Kind.HOST_OP)
-        rows = outermost(trace, np.flatnonzero(mine & ~_holds_others(trace, mine)))
+        rows = waited.operators
+        rows = outermost(trace, rows[~_holds_others(trace, rows)])
         read = reads(waited)
         reading = around(trace, read) if len(read) else Spans.empty()
         busy = waited.activities.spans(waited.lane).union(reading)
@@ -88,13 +98,11 @@ def _pieces(trace: Trace, waited: Waited) -> Ints:
     return inside
 
 
-def _holds_others(trace: Trace, mine: Any) -> Any:
-    """Return bool[n]: rows of the backward pass that enclose one of the operators that they consist of."""
-    names = named(trace, _AROUND)
-    holds = np.zeros(len(trace), bool)
-    inner = np.flatnonzero(mine & (trace.parent >= 0))
-    holds[trace.parent[inner]] = True
-    return holds & names[trace.name]
+def _holds_others(trace: Trace, rows: Ints) -> Any:
+    """Return bool[rows]: those of the backward pass that enclose an operator that they consist of."""
+    holds, above = np.zeros(len(trace), bool), trace.parent[rows]
+    holds[above[above >= 0]] = True
+    return holds[rows] & named(trace, _AROUND)[trace.name[rows]]
 
 
 def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
@@ -120,7 +128,7 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
-    return Case(waited, worth, evidence, lines[0] if lines else None, tiny)
+    return Case(waited, worth, evidence, lines[0] if lines else None, tiny, spans=calling)
 
 
 def _calling(trace: Trace, tiny: Ints, looked: Ints | None = None) -> Spans:
@@ -194,7 +202,8 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
             "most": most_frequent(trace, leaves),
         }
         lines = waited.lines(spans)
-        cases.append(_worth_it(Case(waited, worth, evidence, lines[0] if lines else None, leaves)))
+        of_line = lines[0] if lines else None
+        cases.append(_worth_it(Case(waited, worth, evidence, of_line, leaves, spans=spans)))
     if not seen:
         raise Abstain("nothing in the profile shows the optimizer")
     yield from judged(
@@ -214,6 +223,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         least=WORTH,
         withdrawn=f"one of its operators is fused or foreach, or the steps with one operator in place of "
         f"these would not be {WORTH:.0%} shorter",
+        sure=_fusing_saves,
     )
 
 

@@ -24,7 +24,7 @@ from stepscope.analyze.advise import (
     syncs,
     utilization,
 )
-from stepscope.analyze.advise.causes import check_rows
+from stepscope.analyze.advise.causes import CAUSES, check_rows
 from stepscope.analyze.advise.finding import Check
 
 
@@ -225,7 +225,7 @@ RULES: dict[str, Rule] = {
         formula=(
             "gain without dispatching operations one by one: calls on T of compiled JAX functions and "
             "TensorFlow operations, and the gaps between them if shorter than 1 ms, not counting what they "
-            "execute on the host, nor reads of single values"
+            "execute on the host, nor reads of single values; one call of each function is left"
         ),
         fires="≥ 0.1, 50 per step",
     ),
@@ -268,37 +268,7 @@ RULES: dict[str, Rule] = {
         ),
         fires="≥ 0.25 and ≥ 0.03",
     ),
-    "debug-setting": Rule(
-        check_rows("debug-setting"),
-        formula=(
-            "a setting for debugging that was on when the capture started: `torch.autograd.detect_anomaly`, "
-            "`jax_disable_jit`, `jax_debug_nans`, `tf.config.run_functions_eagerly`, `tracemalloc`; gain "
-            "without its own frames in sampled stacks and the operators that it adds"
-        ),
-        fires="≥ 0.03, else info",
-    ),
-    "double-precision": Rule(
-        check_rows("double-precision"),
-        formula=(
-            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started; gain with "
-            "half of the time in which operators or XLA's threads ran"
-        ),
-    ),
-    "dense-gradient": Rule(
-        check_rows("dense-gradient"),
-        formula=(
-            "gain without the gradients of embeddings that take half of their time or more to be filled with "
-            "zeros, and without operators of the optimizer that take at least half as long as filling one"
-        ),
-        fires="filling ≥ 0.5 of it",
-    ),
-    "growing-steps": Rule(
-        check_rows("growing-steps"),
-        formula=(
-            "from three captures of a run on: every step of each capture has more operators than every step "
-            "of the one before; gain without those that the first capture did not have"
-        ),
-    ),
+    **{row.rule: Rule(check_rows(row.rule), row.formula, row.fires) for row in CAUSES},
     "launch-bound": Rule(
         None,
         formula=(
@@ -315,7 +285,8 @@ RULES: dict[str, Rule] = {
             "of frames on T, from 0.2 of the step, because recording stacks slows Python down; with sampled "
             "stacks, the time in which T runs outside operators, or within an operator that is a "
             "`torch.autograd.Function` in Python, from 0.1 if one line accounts for half of its samples. "
-            "Both are relative to the part of the steps in which T does not wait for a processor"
+            "Both are relative to the part of the steps in which T does not wait for a processor. Info if "
+            "less than half of what was sampled of it is in lines that run hardly any operator"
         ),
     ),
 }

@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 
 from stepscope.analyze.advise.finding import (
-    HIGH,
-    MEDIUM,
     WORTH,
     Abstain,
     Facts,
     Finding,
     events_of,
     gathered,
-    graded,
     place_of,
 )
 from stepscope.analyze.advise.remedy import quoted
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.source_lines import Share
+from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.windows import NO_STEP, Windows, ranks
+from stepscope.health.worth import severity_of
 from stepscope.text import time
 from stepscope.trace.model import Kind, among
 
@@ -63,7 +61,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     known = "cause" in worst or line is not None
     yield Finding(
         RULE,
-        graded(worst["lost_ratio"], medium=MEDIUM, high=HIGH) if known else "info",
+        severity_of(worst["lost_ratio"]) if known else "info",
         (found.label or _alone(waited)) + _say(worst, line),
         {**worst, **found.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
@@ -78,6 +76,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         command=f"stepscope profile op {quoted(facts)} -step {steps[0]} -order_by micros",
         withdrawn=f"no step is {LIMIT:.0%} longer than the median, or together they lose less than "
         f"{WORTH:.0%}",
+        spans=_long(waited, worst),
     )
 
 
@@ -112,18 +111,26 @@ def _action(worst: dict[str, Any], line: Share | None) -> str:
     return f"{what}: input, checkpoints, garbage collection, recompilation, other programs on the machine"
 
 
+def _long(waited: Waited, found: dict[str, Any]) -> Spans:
+    """Return the longest step."""
+    at = waited.steps.number == found["longest"][0]["step"]
+    return Spans.of(waited.steps.start_ns[at], waited.steps.end_ns[at])
+
+
 def _line(waited: Waited, found: dict[str, Any]) -> Share | None:
     """Return the line of the user's own code that makes up most of the longest step's extra time.
 
     Only the long steps run it: some line is always the one that was running when the machine was busy.
     """
     steps = waited.steps
-    longest = steps.number == found["longest"][0]["step"]
     long = np.isin(steps.number, [one["step"] for one in found["longest"][: found["longer_steps"]]])
-    within = Spans.of(steps.start_ns[longest], steps.end_ns[longest])
+    within = _long(waited, found)
     usual = Spans.of(steps.start_ns[~long], steps.end_ns[~long])
-    elsewhere = {one.line for one in waited.lines(usual)}
-    for one in waited.lines(within):
+    elsewhere = {one.line for one in waited.lines(usual, most=EVERY)}
+    sampled = waited.sampled
+    # While others had all processors, whichever line was running seems to take long.
+    lines = sampled.lines(within, own=True) if sampled is not None and not waited.has_device else None
+    for one in waited.lines(within) if lines is None else lines:
         enough = one.time_ns >= EXPLAINED * (found["max_ns"] - found["median_ns"])
         if enough and one.line not in elsewhere:
             return one

@@ -17,6 +17,7 @@ from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.source_lines import responsible
 from stepscope.attribute.spans import Ints, Spans
+from stepscope.attribute.table import READING
 from stepscope.text import most, often
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
@@ -24,14 +25,6 @@ from stepscope.trace.model import Kind, Trace
 RULE = "sync-points"
 READS = 20
 """Values per step that are read one by one on a host alone, from which on that is a cause."""
-_READING = re.compile(
-    r"^aten::(?:item|_local_scalar_dense|is_nonzero)$|^np\.asarray\(jax\.Array\)$"
-    r"|<built-in method (?:item|tolist) of Tensor"
-    r"|\$array\.py:\d+ (?:_value|__float__|__int__|__bool__|__index__|item|tolist|__array__"
-    r"|_single_device_array_to_np_array_\w+)$"
-    r"|^(?:__float__|item|tolist|_value) \(.*(?:array|_tensor)\.py:\d+\)$|EagerTensor\.numpy"
-    r"|^\$ops\.py:\d+ (?:numpy|_numpy)$"
-)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -48,7 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         cases,
         of=len(facts.waited),
         say=_say,
-        action=lambda case: with_line(facts, case, _remedy(trace)),
+        action=lambda case: with_line(facts, case, _remedy(trace, case)),
         command=lambda case: open_line(facts, case),
         least=WORTH,
         withdrawn=f"the steps would not be {WORTH:.0%} shorter if these calls did not wait",
@@ -104,13 +97,13 @@ def _on_host(facts: Facts, waited: Waited) -> Case | None:
         "reads_per_step": len(rows) / waited.count,
         "calls": _calls(facts, rows),
     }
-    return Case(waited, worth, evidence, lines[0] if lines else None, rows)
+    return Case(waited, worth, evidence, lines[0] if lines else None, rows, spans=spans)
 
 
 def reads(waited: Waited) -> Ints:
     """Return the reads of single values in the steps, none if they are few."""
     trace = waited.trace
-    reading = named(trace, _READING)
+    reading = named(trace, READING)
     rows: Ints = np.flatnonzero(reading[trace.name] & (trace.lane == waited.lane) & (trace.device < 0))
     rows = outermost(trace, rows)
     rows = rows[waited.spans.within(trace.start_ns[rows], trace.start_ns[rows] + 1) > 0]
@@ -164,8 +157,13 @@ def _say(case: Case) -> str:
     )
 
 
-def _remedy(trace: Trace) -> str:
-    return {
+_SHAPED = re.compile(r"^aten::(?:nonzero|masked_select|_?unique\w*|repeat_interleave)")
+"""Operators whose result has a shape that depends on values: the host waits to learn it."""
+
+
+def _remedy(trace: Trace, case: Case) -> str:
+    shaped = any(_SHAPED.search(one["operator"]) for one in case.evidence["calls"])
+    read = {
         "torch": "take .item(), .cpu(), print and metrics of device values out of the loop, sum them on "
         "the device and "
         "read them every n steps; copy with non_blocking=True into pinned memory",
@@ -173,3 +171,10 @@ def _remedy(trace: Trace) -> str:
         "on the device and "
         "read them together every n steps",
     }.get(framework_of(trace), "keep metrics on the device and read them together every n steps")
+    return f"{_FIXED}; {read}" if shaped else read
+
+
+_FIXED = (
+    "the shape of what boolean indexing, nonzero and unique return depends on values, for which the host "
+    "waits: keep shapes fixed with torch.where, or weights of 0 in place of a selection"
+)

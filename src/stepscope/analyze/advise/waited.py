@@ -204,6 +204,17 @@ class Waited:
         return bool(len(self.device_rows))
 
     @cached_property
+    def operators(self) -> Ints:
+        """The operators of the training thread, in order of time."""
+        return np.flatnonzero((self.trace.lane == self.lane) & (self.trace.kind == Kind.HOST_OP))
+
+    @cached_property
+    def operators_in_steps(self) -> Ints:
+        """Those of them that begin in a step."""
+        start = self.trace.start_ns[self.operators]
+        return self.operators[self.spans.within(start, start + 1) > 0]
+
+    @cached_property
     def replay(self) -> Replay | None:
         """The graph to replay, None if it would not reproduce the recorded steps."""
         if self.graph is None:

@@ -10,6 +10,7 @@ from typing import Any
 from stepscope.analyze.health.batch_size import BatchSize
 from stepscope.analyze.health.forecast import Forecast
 from stepscope.health import RULES, SEVERITIES, Abstention, Finding, Verdict
+from stepscope.health.coverage import Covered, coverage, outcome
 from stepscope.health.finding import batch_line
 from stepscope.text import number
 
@@ -90,6 +91,7 @@ class HealthReport:
         batch_size: What the gradient noise scale says, if it was recorded.
         recorded: Roles of the series that were recorded.
         hooks: Names of the hooks of the run.
+        state: Of the run; empty if it does not matter.
     """
 
     run: str
@@ -100,6 +102,18 @@ class HealthReport:
     batch_size: BatchSize | None = None
     recorded: frozenset[str] = frozenset()
     hooks: tuple[str, ...] = ()
+    state: str = ""
+
+    @property
+    def coverage(self) -> list[Covered]:
+        """The questions with their answers."""
+        verdict = self.verdict
+        return coverage(verdict.findings, verdict.passed, verdict.abstained)
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in a few words."""
+        return outcome(self.coverage, state=self.state)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -108,6 +122,8 @@ class HealthReport:
             "run": self.run,
             "attempt": self.attempt,
             "source": self.source,
+            "verdict": self.outcome,
+            "coverage": [asdict(each) for each in self.coverage],
             "findings": [finding.as_dict() for finding in verdict.findings],
             "abstained": [asdict(abstention) for abstention in verdict.abstained],
             "passed": verdict.passed,
@@ -118,6 +134,23 @@ class HealthReport:
             },
         }
 
+    @property
+    def headline(self) -> str:
+        """The findings by severity, or the verdict, and how much it rests on."""
+        verdict = self.verdict
+        counts = {
+            severity: len({each.rule for each in verdict.findings if each.severity == severity})
+            for severity in SEVERITIES
+        }
+        told = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+        checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
+        return f"{told or self.outcome}; {checks}"
+
+    @property
+    def covered(self) -> str:
+        """The answers to the questions on one line."""
+        return ", ".join(f"{each.question}: {each.answer}" for each in self.coverage)
+
     def text(self, *, see: str = "") -> str:
         """Return the verdict for people: findings of one rule together.
 
@@ -126,7 +159,7 @@ class HealthReport:
                 that could not judge are left out.
         """
         verdict = self.verdict
-        lines = [f"{self.run}, attempt {self.attempt}: {headline(verdict)}"]
+        lines = [f"{self.run}, attempt {self.attempt}: {self.headline}", f"       {self.covered}"]
         order = {rule: at for at, rule in enumerate(dict.fromkeys(each.rule for each in verdict.findings))}
         findings = sorted(verdict.findings, key=lambda each: order[each.rule])
         for rule, group in groupby(findings, key=lambda each: each.rule):
@@ -136,17 +169,6 @@ class HealthReport:
         lines += [self.batch_size.text] if self.batch_size else []
         lines += () if see else lines_of_lacking(verdict.abstained, self.recorded, self.hooks)
         return "\n".join(lines) + "\n"
-
-
-def headline(verdict: Verdict) -> str:
-    """Return the verdict in a few words."""
-    counts = {
-        severity: len({each.rule for each in verdict.findings if each.severity == severity})
-        for severity in SEVERITIES
-    }
-    told = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
-    checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
-    return f"{told or 'nothing found'}; {checks}"
 
 
 def brief_lines(findings: Sequence[Finding], more: int, see: str) -> list[str]:
@@ -192,5 +214,6 @@ def place(finding: Finding, *, numbers: bool = True) -> str:
     until = "still open" if finding.closed_step is None else f"over by step {finding.closed_step:,}"
     rank = "" if finding.rank is None else f", rank {finding.rank}"
     run = f"{finding.run}: " if finding.run else ""
-    where = f"{run}{finding.tag}{rank}, since step {finding.since:,}, {until}"
+    line = f", at {finding.stack[-1]}" if finding.stack else ""
+    where = f"{run}{finding.tag}{rank}, since step {finding.since:,}, {until}{line}"
     return f"{where}: {values}" if numbers and values else where

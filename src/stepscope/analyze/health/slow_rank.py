@@ -114,7 +114,11 @@ def _finding(
     title: str = "",
     **said: Any,
 ) -> Finding:
-    """Return a finding of a group of ranks, noticed at a step."""
+    """Return a finding of a group of ranks, noticed at a step; that of a rank has its line."""
+    line = account.lines.get(-1 if rank is None else rank)
+    if line is not None:
+        place, text = line
+        said |= {"stack": (place,), "action": f"look there: {text}"}
     return Finding(
         rule=rule,
         title=title or TITLES[rule],

@@ -7,15 +7,16 @@ Ranks that wait for each other leave together the stage in which they do, so ste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, StageTimes, frontier_of
+from stepscope.analyze.ranks.frontier import FEWEST_STEPS, WORTH, Frontier, StageTimes, frontier_of
 from stepscope.errors import EmptyTraceError
+from stepscope.health.worth import is_worth
 
 Floats = npt.NDArray[np.floating[Any]]
 Steps = npt.NDArray[np.int64]
@@ -46,6 +47,7 @@ class Account:
             of the window; above :data:`APART` the ranks do not wait for each other step by step.
         off: How much longer the group's steps are in sum than those of the rank that took longest, as a share
             of these: each step is counted as if all ranks began it together.
+        lines: For some ranks the line in which they spend more time than the others, and that in a sentence.
         own: The ranks' own steps, if they count their steps together and do not wait for each other.
     """
 
@@ -57,6 +59,7 @@ class Account:
     apart: float
     off: float = 0.0
     own: OwnSteps | None = None
+    lines: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +161,18 @@ class Durations(Protocol):
     def own_steps(self) -> bool:
         """Whether the steps are numbered by each rank's own order, since the ranks count them together."""
 
+    @property
+    def lines(self) -> Mapping[int, tuple[str, str]]:
+        """For some ranks the line in which they spend more time than the others, and that in a sentence."""
+
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
     """Return the account of each group of ranks of a run; see :func:`accounts`."""
-    return accounts(
+    found = accounts(
         table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups,
         own_steps=table.own_steps,
     )  # fmt: skip
+    return tuple(replace(each, lines=table.lines) for each in found)
 
 
 def _account(
@@ -172,7 +180,11 @@ def _account(
 ) -> Account:
     likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
     views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
-    found, shares, kept, numbers, meets = max(views, key=lambda view: (named_loss(view[0]), paused(view[0])))
+    found, shares, kept, numbers, meets = views[0]
+    for other in views[1:]:  # of two ranks either may be the one that waits: then the likely stage decides
+        more = _explained(other[0]) - _explained(found)
+        if is_worth(more, found.group_s, ratio=WORTH, steps=found.steps):
+            found, shares, kept, numbers, meets = other
     if meets is not None:
         back = len(stages) - 1 - meets
         shares = np.roll(shares, -back, axis=1)
@@ -262,9 +274,9 @@ def named_loss(found: Frontier) -> float:
     return sum(stage.beyond_median_s for stage in found.stages if stage.label == "persistent")
 
 
-def paused(found: Frontier) -> float:
-    """Return the cost of one rank's pauses."""
-    return 0.0 if found.pauses is None else found.pauses.cost_s
+def _explained(found: Frontier) -> float:
+    """Return the loss for which one rank is named, its pauses included."""
+    return named_loss(found) + (0.0 if found.pauses is None else found.pauses.cost_s)
 
 
 def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> list[int | None]:

@@ -9,7 +9,6 @@ device was idle. If ranks cannot be compared, it is its work in exactly that tim
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from stepscope.attribute.purpose import WORDS, Purpose
 from stepscope.attribute.sampled import Sampled
 from stepscope.attribute.source_lines import line_text, user_lines
 from stepscope.attribute.spans import Spans
+from stepscope.attribute.table import READING
 from stepscope.trace.model import Kind, Trace, among
 from stepscope.trace.sampled import samples_of
 
@@ -58,8 +58,6 @@ _CAUSE_OF_KIND = np.full(max(Kind) + 1, _CAUSES.index("host code"))
 _CAUSE_OF_KIND[list(_OF_KIND)] = [_CAUSES.index(cause) for cause in _OF_KIND.values()]
 _CAUSE_OF_PURPOSE = np.full(len(Purpose), -1)
 _CAUSE_OF_PURPOSE[list(_OF_PURPOSE)] = [_CAUSES.index(cause) for cause in _OF_PURPOSE.values()]
-_READS = re.compile(r"_local_scalar_dense|::item")
-"""Operators that read a value, for which a rank with a device waits for it."""
 _DEEPEST_CHAIN = 8
 
 
@@ -308,6 +306,7 @@ class _Causes:
         self.trace, self.rank, self.asked = trace, rank, asked
         self._rows = np.flatnonzero(trace.rank == rank)
         self._start, self._end = trace.start_ns[self._rows], ends_of(trace, self._rows)
+        self._has_device = bool((trace.device[self._rows] >= 0).any())
         self._number_of = dict(zip(asked.row.tolist(), asked.number.tolist(), strict=True))
         self._samples: list[Sampled | None] = []
         self._scopes: dict[int, str] = {}
@@ -491,7 +490,8 @@ class _Causes:
         trace = self.trace
         told = _CAUSE_OF_PURPOSE[attribution(trace).purpose[rows]]
         cause = np.where(told >= 0, told, _CAUSE_OF_KIND[trace.kind[rows]])
-        cause[named(trace, _READS)[trace.name[rows]]] = _CAUSES.index(_WAITS_FOR_DEVICE)
+        if self._has_device:
+            cause[named(trace, READING)[trace.name[rows]]] = _CAUSES.index(_WAITS_FOR_DEVICE)
         return np.asarray(cause)
 
     def _line_of(self, row: int) -> str:

@@ -53,6 +53,7 @@ class Clocks:
     middle_ns: float
     """The moment at which the offsets hold, in the trace's time."""
     refused: str | None = None
+    """Why they cannot be aligned."""
     one_host: bool = False
     """All ranks are of one host and share its clock."""
 

@@ -120,7 +120,7 @@ class HowRead:
     """How the files of a job are read.
 
     Attributes:
-        cache: Keep the columns in cache files beside them.
+        cache: Keep the columns in the user's cache directory.
         processes: Number of processes on this machine, by default one per processor.
         ray: On a Ray cluster, see :func:`stepscope.workers.spread`.
         progress: Called as files are done.

@@ -19,8 +19,11 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
 from stepscope.attribute.spans import Spans
-from stepscope.trace.distinct import distinct
+from stepscope.attribute.step_tree import loading_rows
+from stepscope.attribute.table import READING, WAITS
 from stepscope.trace.model import Kind, Trace, among
 
 Ints = npt.NDArray[np.int64]
@@ -30,7 +33,6 @@ MOST_OPERATORS = 5
 """Number of operators of a rank whose cost is reported: those that take longest."""
 _COMPUTES = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _COMMUNICATES = (Kind.COLLECTIVE, Kind.SEND_RECV)
-_WAITS = ("Synchronize", "_local_scalar_dense", "::item", "::wait", "::record_stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def own_work(trace: Trace, rank: int) -> OwnWork:
     row, step, start, end, after, since = _stretches(trace, rank, mine)
     working = _spans(trace, mine.of(_COMPUTES, on_device=True))
     busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
-    loading = _loading(trace, mine)
+    loading = rows_spans(trace, loading_rows(trace, mine.rows))
     exposed = loading.minus(busy)
     found = [(LOADER, _sooner(loading, exposed, start, end))]
     found += _operators(trace, mine, row, start, end, after)
@@ -167,14 +169,6 @@ def _stretches(
     return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1, columns[:, 4]
 
 
-def _loading(trace: Trace, mine: _RankRows) -> Spans:
-    """Return when the thread that trains loaded."""
-    rows = mine.of([Kind.DATA_LOADING], on_device=False)
-    threads = distinct(trace.lane[mine.of([Kind.STEP])])
-    on_thread = np.isin(trace.lane[rows], threads)
-    return _spans(trace, rows[on_thread] if on_thread.any() else rows)
-
-
 def _sooner(loading: Spans, exposed: Spans, start: Ints, end: Ints) -> Ints:
     """Return the savings of each stretch if the loader took half of its time."""
     saved = np.zeros(len(start), np.int64)
@@ -203,7 +197,8 @@ def _operators(
     weight = trace.duration_ns if on_device else trace.self_ns
     taken = np.bincount(trace.name[rows], weights=weight[rows])
     order = np.argsort(-taken, kind="stable").tolist()
-    most = islice((n for n in order if taken[n] > 0 and not _waits(trace, n)), MOST_OPERATORS)
+    waits = named(trace, WAITS) | named(trace, READING)
+    most = islice((n for n in order if taken[n] > 0 and not waits[n]), MOST_OPERATORS)
     bound = np.full(len(start), np.iinfo(np.int64).max)
     if on_device:
         bound[~after] = _slack(trace, row)
@@ -227,10 +222,6 @@ def _slack(trace: Trace, row: Ints) -> Ints:
     launched = trace.start_ns[launch] + trace.duration_ns[launch]
     unbounded = np.iinfo(np.int64).max
     return np.where(launch >= 0, np.maximum(0, trace.start_ns[row] - launched), unbounded)
-
-
-def _waits(trace: Trace, number: int) -> bool:
-    return any(part in str(trace.strings[number]) for part in _WAITS)
 
 
 def _spans(trace: Trace, rows: Ints) -> Spans:

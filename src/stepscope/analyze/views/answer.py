@@ -18,6 +18,7 @@ from stepscope.analyze.views.measure import Bools, Measures, measure, names_of, 
 from stepscope.analyze.views.memory import MEASURES as MEMORY
 from stepscope.analyze.views.memory import with_memory
 from stepscope.analyze.views.tree import Floats, Numbers, Tree
+from stepscope.attribute.step_tree import parts_of
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
@@ -98,7 +99,12 @@ def _number(value: float) -> float | int | None:
 
 
 def view(
-    name: str, trace: Trace, options: ViewOptions | None = None, *, measures: Measures | None = None
+    name: str,
+    trace: Trace,
+    options: ViewOptions | None = None,
+    *,
+    measures: Measures | None = None,
+    by_part: bool = False,
 ) -> Answer:
     """Ask one of the views.
 
@@ -107,6 +113,8 @@ def view(
         trace: Any trace.
         options: tfprof's.
         measures: The measures of the trace's events for the requested step, if known already.
+        by_part: Whether the parts of the step, as its breakdown has them, are the children of the root; only
+            the step's time is then shown.
 
     Raises:
         UsageError: No such view or step.
@@ -121,6 +129,8 @@ def view(
             hint="record while the training works, or ask for another view",
         )
     measures = measures or measure(trace, step=options.step)
+    if by_part and measures.stretches is not None:
+        measures = replace(measures, part=parts_of(trace))
     if _flops_asked(options) and name != "kernel":
         flops, unknown = credited(trace)
         measures = replace(measures, flops=flops, flops_unknown=unknown)
@@ -128,9 +138,10 @@ def view(
     if _memory_asked(options):
         tree = with_memory(tree, trace, measures)
     # A node in which nothing was recorded is not an answer to anything.
-    able = summed(tree, ("calls", "device_ns", "host_ns", "step_ns")) > 0
+    split = measures.part is not None
+    able = summed(tree, ("step_ns",) if split else ("calls", "device_ns", "host_ns", "step_ns")) > 0
     terms = terms_of_trace(measures.windows)
-    chosen = choose(tree, options, terms, able=able, flat=name in FLAT)
+    chosen = choose(tree, options, terms, able=able, flat=name in FLAT and not split)
     lines, columns = chosen.lines, _columns(name, chosen.tree, np.array(chosen.nodes), options, measures)
     return Answer(
         name,
@@ -180,8 +191,11 @@ def _columns(
     columns: list[AnswerColumn] = []
     whole = "step" if measures.marked else "wall"
     for key, head in (("step_ns", whole), ("device_ns", "device"), ("host_ns", "host")):
-        if _selected(key, options) and key in tree.own and tree.own[key].any():
-            columns += _times(name, tree, order, key, head, measures.windows)
+        shown = _selected(key, options) and (measures.part is None or key == "step_ns")
+        if shown and key in tree.own and tree.own[key].any():
+            columns += _times(
+                name in FLAT and measures.part is None, tree, order, key, head, measures.windows
+            )
     calls = tree.own["calls"][order] / measures.windows
     calls[calls == 0] = np.nan  # a scope or the root, which no event stands for
     columns.append(AnswerColumn("calls", "calls", calls, text.quantity))
@@ -205,11 +219,11 @@ def _selected(key: str, options: ViewOptions) -> bool:
     return not times or bool(wanted.intersection(times))
 
 
-def _times(name: str, tree: Tree, order: Any, key: str, head: str, windows: int) -> list[AnswerColumn]:
+def _times(flat: bool, tree: Tree, order: Any, key: str, head: str, windows: int) -> list[AnswerColumn]:
     own, total = tree.own[key], tree.total[key]
     stem = key.removesuffix("_ns")
     share = total / total[0] if total[0] else total
-    if name in FLAT:
+    if flat:
         columns = [AnswerColumn(f"{stem}_ns", head, total[order] / windows, text.time)]
     else:
         columns = [

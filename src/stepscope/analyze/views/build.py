@@ -12,12 +12,13 @@ from stepscope.analyze.views.measure import (
     Bools,
     Ints,
     Measures,
+    Stretches,
     begins_call,
     names_of,
     owners,
     paths,
 )
-from stepscope.analyze.views.tree import Tree, grow
+from stepscope.analyze.views.tree import Tree, below_added, grow
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
 from stepscope.trace.distinct import numbered
@@ -179,10 +180,30 @@ def code_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
         raise EmptyTraceError("no event carries a Python stack", hint="profile with with_stack=True")
     launched = np.where(trace.launch >= 0, trace.stack[trace.launch], -1)
     stack = np.where(trace.stack >= 0, trace.stack, launched)
-    parent = np.concatenate([[-1], trace.stacks.parent + 1]).astype(np.int32)
+    parent: Ints = np.concatenate([[-1], trace.stacks.parent + 1]).astype(np.int32)
     texts = trace.stacks.strings
     names = [ROOT, *(texts[number] for number in trace.stacks.name.tolist())]
-    return grow(trace, measures, stack + 1, parent, names, called=measures.device_ns == 0, keep=keep)
+    node: Ints = stack + 1
+    if measures.part is not None and measures.stretches is not None:
+        node, parent = _within_the_loop(node, parent, measures.stretches)
+    return grow(trace, measures, node, parent, names, called=measures.device_ns == 0, keep=keep)
+
+
+def _within_the_loop(node: Ints, parent: Ints, stretches: Stretches) -> tuple[Ints, Ints]:
+    """Return nodes and parents without the frames around all of the steps' time.
+
+    The innermost of these, the loop, keeps its own time; what it calls stands beside it.
+    """
+    at = node[stretches.row]
+    total = below_added(
+        np.bincount(at, weights=stretches.length_ns * (at > 0), minlength=len(parent)), parent
+    )
+    around = np.flatnonzero((total == total[0]) & (total > 0))[1:]
+    if not len(around):
+        return node, parent
+    loop, above = around[-1], parent.copy()
+    above[(parent == loop) | (np.arange(len(parent)) == loop)] = 0
+    return np.where(np.isin(node, around), loop, node), above
 
 
 BUILDERS: dict[str, Builder] = {
@@ -192,4 +213,14 @@ BUILDERS: dict[str, Builder] = {
     "code": code_tree,
     "kernel": kernel_tree,
 }
+
+
+def opening(trace: Trace) -> str:
+    """Return the view of a trace that says most: its code, else its modules, else its operators."""
+    if (trace.stack >= 0).any():
+        return "code"
+    scoped = (trace.scope >= 0).any() or (trace.kind == Kind.ANNOTATION).any()
+    return "scope" if scoped else "op"
+
+
 FLAT = ("op", "kernel")

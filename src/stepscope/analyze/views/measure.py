@@ -35,6 +35,7 @@ class Stretches:
         length_ns: i8[m].
         part: i8[m], the place of its part of the step in :data:`~stepscope.attribute.step_tree.PARTS`.
         nothing_ns: i8[windows], the part of each step that no stretch covers: nothing was recorded then.
+        nothing_part: i8[windows], the part of the step that this time is of.
     """
 
     row: Ints
@@ -42,6 +43,7 @@ class Stretches:
     length_ns: Ints
     part: Ints
     nothing_ns: Ints
+    nothing_part: Ints
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Measures:
         stretches: The event of each instant of the counted steps; None if nothing took time.
         overlaps: Whether nothing says which thread runs the steps, so that a time of the step is how long at
             least one of some slices was open: such times overlap.
+        part: i8[n], the place of the part of the step that each event is of in
+            :data:`~stepscope.attribute.step_tree.PARTS`, by which nodes are then split; None if they are not.
         flops: i8[n], operations of each event, if they are not the recorded ones; -1 for none.
         flops_unknown: Calls whose operations are not known although they are counted, by name.
     """
@@ -76,6 +80,7 @@ class Measures:
     waited_ns: int
     stretches: Stretches | None = None
     overlaps: bool = False
+    part: Ints | None = None
     flops: Ints | None = None
     flops_unknown: Mapping[str, int] = field(default_factory=dict)
 
@@ -139,12 +144,15 @@ def _stretches(every: StepTree, counted: _Counted) -> Stretches | None:
     inside = np.flatnonzero(place[every.window] >= 0)
     known = place >= 0
     nothing = np.bincount(place[known], weights=every.nothing_ns[known], minlength=counted.windows)
+    of_part = np.zeros(counted.windows, np.int64)
+    of_part[place[known]] = every.nothing_part[known]
     return Stretches(
         row=every.row[inside],
         window=place[every.window[inside]],
         length_ns=every.length_ns[inside],
         part=every.part[inside],
         nothing_ns=nothing.astype(np.int64),
+        nothing_part=of_part,
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from stepscope.analyze.views.measure import UNCOUNTED, Bools, Ints, Measures, Stretches
 from stepscope.attribute.step_tree import PARTS, innermost
 from stepscope.kernels import tree
+from stepscope.trace.distinct import numbered
 from stepscope.trace.model import Kind, Trace, among
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -96,12 +97,18 @@ def grow(
         step_node: i4[events], the node to which a step's time goes, if that is another one.
     """
     stretches = measures.stretches
-    if stretches is not None:
-        parent, names = _with_rest(parent, names)
     counted = measures.counted & (node >= 0)
     if keep is not None:
         counted &= keep
-    size, windows = len(parent), measures.windows
+    windows, part = measures.windows, None
+    at: Ints = np.zeros(0, np.int64)
+    if stretches is not None:
+        parent, names = _with_rest(parent, names)
+        stretches = stretches if keep is None else _kept(stretches, keep)
+        at = _step_nodes(trace, stretches, node if step_node is None else step_node, len(parent))
+        if measures.part is not None:
+            node, at, parent, names, part = _by_part(measures, stretches, counted, node, at, parent, names)
+    size = len(parent)
     # What does not count goes to one more place, which is cheaper than leaving it out of every column.
     place = np.where(counted, node, size)
 
@@ -109,7 +116,6 @@ def grow(
         return np.bincount(place, weights=values, minlength=size + 1)[:size].astype(np.float64, copy=False)
 
     own: dict[str, Floats] = {"calls": summed(called)}
-    part: Ints = np.full(size, -1, np.int64)
     spread: dict[str, Floats] = {}
     for name, column in (("device_ns", measures.device_ns), ("host_ns", measures.host_ns)):
         own[name] = summed(column) if column.any() else np.zeros(size)
@@ -119,27 +125,71 @@ def grow(
             cells = np.bincount(cell, weights=column, minlength=size * windows + 1)[:-1].astype(np.float64)
             spread[name] = _spread(below_added(cells.reshape(size, windows), parent))
     if stretches is not None:
-        places = node if step_node is None else step_node
-        kept = stretches if keep is None else _kept(stretches, keep)
-        at = _step_nodes(trace, kept, places, size)
-        own["step_ns"] = np.bincount(at, weights=kept.length_ns, minlength=size).astype(np.float64)
-        own["step_ns"][size - 1] += kept.nothing_ns.sum()
-        part = _parts(kept, at, parent)
+        length = np.concatenate([stretches.length_ns, stretches.nothing_ns])
+        own["step_ns"] = np.bincount(at, weights=length, minlength=size).astype(np.float64)
+        if part is None:
+            part = _parts(stretches, at, parent)
         if windows > 1 and size * windows <= _MOST_CELLS:
-            spread["step_ns"] = _spread(below_added(_by_window(kept, at, size, windows), parent))
+            cell = at * windows + np.concatenate([stretches.window, np.arange(windows)])
+            spent = np.bincount(cell, weights=length, minlength=size * windows).astype(np.float64)
+            spread["step_ns"] = _spread(below_added(spent.reshape(size, windows), parent))
     flops = trace.flops if measures.flops is None else measures.flops
     for name, column in (("flops", flops), ("moved_bytes", trace.bytes)):
         if (column > 0).any():
             own[name] = summed(np.maximum(column, 0))
             own[f"{name}_ns"] = summed(np.where(column >= 0, measures.device_ns + measures.host_ns, 0))
     total = {name: below_added(sums, parent) for name, sums in own.items()}
-    if stretches is not None and measures.overlaps:
+    if stretches is not None and measures.overlaps and measures.part is None:
         rows = np.flatnonzero(counted & (trace.device < 0) & ~among(*UNCOUNTED)[trace.kind])
         places = np.where(node[rows] > 0, node[rows], size - len(REST) + 1)
         own["step_ns"], total["step_ns"] = _open_times(trace, rows, places, parent)
         own["step_ns"][size - 1] = total["step_ns"][size - 1] = stretches.nothing_ns.sum()
         total["step_ns"][0] = stretches.length_ns.sum() + stretches.nothing_ns.sum()
+    if part is None:
+        part = np.full(size, -1, np.int64)
     return Tree(names, parent, depths(parent), own, total, spread, node, part)
+
+
+def _by_part(
+    measures: Measures, stretches: Stretches, counted: Bools, node: Ints, at: Ints, parent: Ints,
+    names: Sequence[str],
+) -> tuple[Ints, Ints, Ints, list[str], Ints]:  # fmt: skip
+    """Split nodes by the part of the step, so that the root's children are the parts.
+
+    Args:
+        measures: With the part of each event.
+        stretches: The step's time.
+        counted: Which events count.
+        node: Of each event.
+        at: Of each stretch, and of each window's time that was not recorded.
+        parent: Of each node.
+        names: Likewise.
+
+    Returns:
+        The new nodes of events and stretches, and parent, name and part of each new node.
+    """
+    assert measures.part is not None
+    size = len(parent)
+    of_stretch = np.concatenate([stretches.part, stretches.nothing_part]) * size + at
+    of_event = np.where(counted, measures.part * size + node, -1)
+    length = np.concatenate([stretches.length_ns, stretches.nothing_ns])
+    wanted: Ints = numbered(np.concatenate([of_event[counted], of_stretch[length > 0]]))[0]
+    keys: Ints = wanted
+    while len(wanted := wanted[wanted % size > 0]):
+        wanted = numbered(wanted // size * size + parent[wanted % size])[0]
+        keys, before = np.union1d(keys, wanted), len(keys)
+        if len(keys) == before:
+            break
+    inner = keys % size
+    above = np.where(inner > 0, 1 + np.searchsorted(keys, keys - inner + parent[inner]), 0)
+    told = [PARTS[key // size] if key % size == 0 else names[key % size] for key in keys.tolist()]
+    return (
+        np.where(counted, 1 + np.searchsorted(keys, of_event), -1),
+        1 + np.minimum(np.searchsorted(keys, of_stretch), len(keys) - 1),
+        np.concatenate([[-1], above]).astype(np.int32),
+        ["step" if measures.marked else names[0], *told],
+        np.concatenate([[-1], keys // size]),
+    )
 
 
 def _open_times(trace: Trace, rows: Ints, place: Ints, parent: Ints) -> tuple[Floats, Floats]:
@@ -191,41 +241,29 @@ def _kept(stretches: Stretches, keep: Bools) -> Stretches:
     return replace(stretches, length_ns=length, nothing_ns=np.zeros_like(stretches.nothing_ns))
 
 
-def _by_window(stretches: Stretches, node: Ints, size: int, windows: int) -> Floats:
-    """Return f8[nodes, windows]: the part of each step that went to each node."""
-    cell = node * windows + stretches.window
-    spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * windows).astype(np.float64)
-    spent = spent.reshape(size, windows)
-    spent[size - 1] += stretches.nothing_ns
-    return spent
-
-
 def _parts(stretches: Stretches, node: Ints, parent: Ints) -> Ints:
     """Return the part of the step that took most of each node and all below it, -1 for none.
 
     That a device idles meanwhile says nothing of a node: only unrecorded time is idle.
     """
-    size, parts = len(parent), len(PARTS)
-    cell = node * parts + stretches.part
-    spent = np.bincount(cell, weights=stretches.length_ns, minlength=size * parts).astype(np.float64)
-    spent = spent.reshape(size, parts)
-    idle = PARTS.index("idle")
-    spent[:, idle] = 0.0
-    spent[size - 1, idle] = stretches.nothing_ns.sum()
-    total = below_added(spent, parent)
+    size, parts, idle = len(parent), len(PARTS), PARTS.index("idle")
+    length = np.concatenate([np.where(stretches.part == idle, 0, stretches.length_ns), stretches.nothing_ns])
+    cell = node * parts + np.concatenate([stretches.part, stretches.nothing_part])
+    spent = np.bincount(cell, weights=length, minlength=size * parts).astype(np.float64)
+    total = below_added(spent.reshape(size, parts), parent)
     # All of the root may be idle; what is named is one of the others.
     total[0, idle] = 0.0
     return np.where(total.any(axis=1), total.argmax(axis=1), -1)
 
 
 def _step_nodes(trace: Trace, stretches: Stretches, places: Ints, size: int) -> Ints:
-    """Return the node that each stretch went to; the last of :data:`REST` is the last node."""
-    python, elsewhere = size - len(REST), size - len(REST) + 1
+    """Return the node of each stretch, then of each window's time that was not recorded."""
+    python, elsewhere, nothing = range(size - len(REST), size)
     node = places[stretches.row].astype(np.int64)
     lost = np.flatnonzero(node <= 0)
     framed = among(*_FRAMES)[trace.kind[stretches.row[lost]]]
     node[lost] = np.where(framed, python, elsewhere)
-    return node
+    return np.concatenate([node, np.full(len(stretches.nothing_ns), nothing)])
 
 
 def _spread(cells: Floats) -> Floats:

@@ -7,33 +7,12 @@ the steps. Everything that a thread with steps or operators does counts, above a
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.trace.distinct import distinct
+from stepscope.attribute.named import named
+from stepscope.attribute.table import WAITS
 from stepscope.trace.model import Kind, Trace
-
-_BUILTIN = r"acquire|wait|sleep|select|poll|kevent|accept|recv|recv_into|recvfrom|get of _queue\.SimpleQueue"
-_LIBRARY = {"threading": "wait|join|_wait_for_tstate_lock", "queue": "get", "selectors": "select"}
-_WAITS = re.compile(
-    "|".join(
-        [
-            rf"<built-in (?:method|function) (?:{_BUILTIN})\b",
-            r"(?:_thread\.lock\.acquire|time\.sleep|select\.\w+|_queue\.SimpleQueue\.get)$",
-            *(
-                rf"(?:.*/)?{module}\.py\(\d+\): (?:{names})$|(?:\w+\.)*(?:{names}) \(.*\b{module}\.py:\d+\)$"
-                for module, names in _LIBRARY.items()
-            ),
-        ]
-    )
-)
-"""Functions that do nothing but wait, as PyTorch's profiler and viztracer write them."""
-
-
-_RUNTIME_WAITS = re.compile(r"wait for completion|^BufferSequencingEvent::|::Await$|Block(?:Host)?UntilReady")
-"""Events of XLA's own threads that do nothing but wait for others."""
 
 
 def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -43,28 +22,13 @@ def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
     waits of XLA's runtime for work that it handed on. Of a trace that holds nothing but frames, no frame:
     nobody knows which thread it is about.
     """
-    return _frames(trace) | _runtime(trace)
-
-
-def _runtime(trace: Trace) -> npt.NDArray[np.bool_]:
-    rows = np.flatnonzero((trace.kind == Kind.OTHER) & (trace.device < 0))
-    found = np.zeros(len(trace), bool)
-    if len(rows) and len(trace.instructions):
-        stepping = trace.lane[(trace.kind == Kind.STEP) & (trace.device < 0)]
-        rows = rows[~np.isin(trace.lane[rows], stepping)]
-        names = [n for n in distinct(trace.name[rows]).tolist() if _RUNTIME_WAITS.search(trace.strings[n])]
-        found[rows[np.isin(trace.name[rows], names)]] = True
-    return found
-
-
-def _frames(trace: Trace) -> npt.NDArray[np.bool_]:
-    frames = (trace.kind == Kind.PYTHON_FRAME) & (trace.device < 0)
-    if not frames.any() or frames.all():
-        return np.zeros(len(trace), bool)
-    busy = np.zeros(len(trace.lanes) + 1, bool)
+    host = trace.device < 0
+    lanes = len(trace.lanes) + 1
+    frames, steps = (trace.kind == Kind.PYTHON_FRAME) & host, np.zeros(lanes, bool)
+    steps[trace.lane[(trace.kind == Kind.STEP) & host]] = True
+    busy = np.zeros(lanes, bool)
     busy[trace.lane[~frames]] = True
-    helper = frames & ~busy[trace.lane]
-    names = distinct(trace.name[helper])
-    waits = np.zeros(len(trace.strings) + 1, bool)
-    waits[[name for name in names.tolist() if _WAITS.match(trace.strings[name])]] = True
-    return np.asarray(helper & waits[trace.name])
+    found = frames & ~busy[trace.lane] if not frames.all() else np.zeros(len(trace), bool)
+    if len(trace.instructions):
+        found |= (trace.kind == Kind.OTHER) & host & ~steps[trace.lane]
+    return np.asarray(found & named(trace, WAITS)[trace.name])

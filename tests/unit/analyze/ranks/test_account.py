@@ -45,13 +45,22 @@ def test_a_delay_before_or_after_the_meeting_is_found_in_its_stage(stage):
     assert began.lost_gpu_s == pytest.approx(0.03 * 120 * 8, rel=0.1)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("stage", ["data", "forward", "optimizer", "rest"])
+def test_of_two_ranks_the_one_that_waits_is_not_blamed(stage, noise):
+    """Nothing but the place of the meeting tells a delay of the same length each step from the waiting."""
+    (found,) = account(job(stage, rank=1, ranks=2, noise=noise))
+    began = onset(found)
+    assert (began.rank, began.stage) == (1, stage)
+
+
 def test_a_delay_is_the_mean_of_its_steps_less_that_of_those_before():
     (found,) = account(job("forward", since=80, noise=0.0))
     began = onset(found)
     whole = found.shares_s.sum(axis=1)
     assert began.since == 80
-    assert began.before_s == pytest.approx(whole[:80].mean())
-    assert began.after_s == pytest.approx(whole[80:].mean())
+    assert began.before_s == pytest.approx(whole[found.steps < 80].mean())
+    assert began.after_s == pytest.approx(whole[found.steps >= 80].mean())
     assert began.before_s == pytest.approx(0.103)
     assert began.after_s == pytest.approx(0.133)
     assert began.lost_gpu_s == pytest.approx(0.03 * 120 * 8)

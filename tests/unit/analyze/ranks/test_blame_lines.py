@@ -112,3 +112,22 @@ def test_two_collectives_of_two_ranks_are_said_to_be_too_few(tmp_path):
 def test_eight_collectives_are_enough(job):
     assert "rank 1 causes 100 % of it" in verdict(job)
     assert answer_of("made", job).wait.needed is None
+
+
+@pytest.mark.parametrize(
+    ("on_device", "cause"), [(False, "host operators"), (True, "waiting for its device")]
+)
+def test_a_value_is_waited_for_only_on_a_device(tmp_path, on_device, cause):
+    made(tmp_path, stacks=False)
+    for rank in range(2):
+        path = tmp_path / f"rank{rank}.json"
+        content = json.loads(path.read_text())
+        if rank:
+            content["traceEvents"] += [
+                event("aten::item", "cpu_op", step * STEP_US + 110, DELAY_US - 20) for step in range(STEPS)
+            ]
+        if on_device:
+            content["traceEvents"].append(event("k", "kernel", 5, 5, 7, device=0, stream=7))
+        path.write_text(json.dumps(content))
+    worst = load_ranks(tmp_path, cache=False).blame[0]
+    assert (worst.rank, worst.cause, worst.name) == (1, cause, "aten::item")

@@ -1,0 +1,166 @@
+"""Work on gradients that no optimizer needs, and work that needs none and is the same in each step."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from stepscope.analyze.advise.finding import Abstain, top
+from stepscope.analyze.advise.selection import Selection
+from stepscope.analyze.advise.waited import Waited, outermost
+from stepscope.attribute.attribution import attribution
+from stepscope.attribute.device import rows_spans
+from stepscope.attribute.named import named
+from stepscope.attribute.purpose import Purpose
+from stepscope.attribute.spans import Ints, Spans
+from stepscope.kernels import tree
+from stepscope.trace.model import Kind, Trace, among
+
+_DENSE = re.compile(r"^aten::embedding_dense_backward$")
+_FILLS = re.compile(r"^aten::fill_$")
+_ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
+_ADDS = re.compile(r"^aten::add_$")
+_STEPS = re.compile(r"^Optimizer\.step#")
+_DRAWS = re.compile(r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|dropout)")
+HALF = 0.5
+"""Share of the time of a gradient from which on most of it is filling with zeros; share of the steps that
+run the same operators, from which on a step is like the others."""
+
+
+def operators_of(waited: Waited) -> Ints:
+    """Return the operators of the training thread in the steps."""
+    if not len(waited.operators):
+        raise Abstain("no operators of the training thread")
+    return waited.operators_in_steps
+
+
+def dense(waited: Waited) -> Selection | None:
+    """Select the work on a gradient that is mostly zeros: filling it takes longer than computing it.
+
+    Whatever else in the step takes at least half as long as filling it passes over the whole table, too.
+    """
+    trace, mine = waited.trace, operators_of(waited)
+    made = mine[named(trace, _DENSE)[trace.name[mine]]]
+    fills = mine[named(trace, _FILLS)[trace.name[mine]]]
+    owner = np.empty(len(trace), np.int32)
+    is_made = np.zeros(len(trace), np.uint8)
+    is_made[made] = 1
+    tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_made, owner)
+    fills = fills[owner[fills] >= 0]
+    filled = np.bincount(owner[fills], weights=trace.duration_ns[fills], minlength=len(trace))
+    made = made[filled[made] >= HALF * trace.duration_ns[made]]
+    if not len(made):
+        return None
+    least = HALF * np.median(filled[made])
+    leaves = np.setdiff1d(mine, trace.parent[trace.parent >= 0])
+    purpose = attribution(trace).purpose[leaves]
+    passes = leaves[
+        (trace.duration_ns[leaves] >= least) & ((purpose == Purpose.OPTIMIZER) | (owner[leaves] >= 0))
+    ]
+    spans = rows_spans(trace, np.union1d(made, passes))
+    return Selection(spans, {"filled_ratio": float(filled[made].sum() / trace.duration_ns[made].sum())}, made)
+
+
+def unused(waited: Waited) -> Selection | None:
+    """Select the end of each backward pass after the last gradient that the optimizer then uses.
+
+    A backward pass accumulates the gradient of a parameter once. An optimizer that calls operators for one
+    parameter after the other calls most of them once for each: the number that most names have is the number
+    of its parameters, the larger one of two. An optimizer's own gradients were cleared before, so that what
+    is added to a gradient that is still there is for another one.
+    """
+    trace, mine = waited.trace, operators_of(waited)
+    steps_of = (trace.lane == waited.lane) & named(trace, _STEPS)[trace.name]
+    called = outermost(trace, np.flatnonzero(steps_of))
+    adds = mine[named(trace, _ACCUMULATES)[trace.name[mine]]]
+    if not len(called) or not len(adds):
+        raise Abstain("no calls of an optimizer and of autograd that accumulate gradients")
+    forward = np.sort(trace.start_ns[mine[attribution(trace).purpose[mine] == Purpose.FORWARD]])
+    passes = _passes(trace, adds, np.sort(np.concatenate((forward, trace.start_ns[called]))))
+    onto = np.isin(adds, trace.parent[mine[named(trace, _ADDS)[trace.name[mine]]]])
+    spans, counts, edges = [], [], []
+    for at, group in enumerate(passes):
+        end = trace.end_ns[group[-1]]
+        until = trace.start_ns[passes[at + 1][0]] if at + 1 < len(passes) else np.iinfo(np.int64).max
+        steps = called[(trace.start_ns[called] >= end) & (trace.start_ns[called] < until)]
+        updated = sum(_parameters(trace, mine, int(row)) for row in steps)
+        if not len(steps) or not 0 < updated < len(group):
+            continue
+        fresh = group[~onto[np.searchsorted(adds, group)]]
+        used = fresh if len(fresh) == updated else group[:updated] if len(fresh) == len(group) else group
+        last = trace.end_ns[used[-1]]
+        if last < end:
+            spans.append(Spans.window(int(last), int(end)))
+            counts.append((len(group), updated))
+            edges.append(int(last))
+    if not spans:
+        return None
+    computed, needed = np.median(counts, axis=0)
+    return Selection(
+        Spans.empty().union(*spans).intersect(waited.spans),
+        {"gradients": int(computed), "updated": int(needed)},
+        _linked_before(trace, mine, np.array(edges)),
+        of_rows=True,
+    )
+
+
+def _passes(trace: Trace, adds: Ints, others: Ints) -> list[Ints]:
+    """Return the accumulations of each backward pass: between two passes runs something else."""
+    between = np.searchsorted(others, trace.start_ns[adds])
+    cuts = [0, *(np.flatnonzero(np.diff(between)) + 1).tolist(), len(adds)]
+    return [adds[first:last] for first, last in pairwise(cuts)]
+
+
+def _parameters(trace: Trace, mine: Ints, call: int) -> int:
+    """Return the number of parameters that a call of an optimizer updates, 0 if it is not known."""
+    first, last = np.searchsorted(trace.start_ns[mine], (trace.start_ns[call], trace.end_ns[call]))
+    within = mine[first:last]
+    called = outermost(trace, within[within != call])
+    _, counts = np.unique(trace.name[called], return_counts=True)
+    many, names = np.unique(counts, return_counts=True)
+    often = many[names == names.max()] if len(names) else many
+    return int(often.max(initial=0)) if often.max(initial=0) > 1 else 0
+
+
+def _linked_before(trace: Trace, mine: Ints, times: Ints) -> Ints:
+    """Return the calls around the forward operators of the last backward operators before some times."""
+    linked = mine[trace.forward[mine] >= 0]
+    at = np.searchsorted(trace.start_ns[linked], times) - 1
+    rows = trace.forward[linked[at[at >= 0]]].astype(np.int64)
+    calls = among(Kind.HOST_OP, Kind.MODULE_SCOPE)
+    while True:
+        above = trace.parent[rows]
+        outer = (above >= 0) & calls[trace.kind[above]]
+        if not outer.any():
+            return rows
+        rows = np.where(outer, above, rows)
+
+
+def without(waited: Waited) -> Selection | None:
+    """Select operators of the forward pass that no gradient passes, if each step runs the same ones.
+
+    Random numbers are new ones each time. What loads data, or evaluates, is none of the forward pass.
+    """
+    trace, mine = waited.trace, operators_of(waited)
+    linked = trace.forward[mine][trace.forward[mine] >= 0]
+    if not len(linked):
+        raise Abstain("no links from the backward pass to the forward pass")
+    purpose = attribution(trace).purpose
+    rows = outermost(trace, mine)
+    start = trace.start_ns[rows]
+    needs = np.zeros(len(rows), bool)
+    needs[np.maximum(np.searchsorted(start, trace.start_ns[linked], side="right") - 1, 0)] = True
+    busy = waited.activities.spans(waited.lane)
+    free = ~needs & (purpose[rows] == Purpose.FORWARD) & ~named(trace, _DRAWS)[trace.name[rows]]
+    free &= busy.within(start, start + 1) == 0
+    rows = rows[free]
+    step = np.searchsorted(waited.steps.start_ns, trace.start_ns[rows], side="right")
+    names = [tuple(trace.name[rows[step == number]].tolist()) for number in range(1, len(waited.steps) + 1)]
+    usual = max(set(names), key=names.count) if names else ()
+    if not usual or names.count(usual) < HALF * len(names):
+        return None
+    first = top(trace, rows, trace.duration_ns[rows], count=1)[0]
+    mostly = first[0] if first[1] >= HALF * trace.duration_ns[rows].sum() else ""
+    return Selection(rows_spans(trace, rows), {"operators_per_step": len(usual), "mostly": mostly}, rows)

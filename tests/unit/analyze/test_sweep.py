@@ -1,0 +1,158 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepscope.analyze.importance import SettingGroup, importances
+from stepscope.analyze.sweep import configurations, ranked, standing, student_p
+
+NAN = math.nan
+RATES = [1e-4, 3e-4, 1e-3, 3e-3]
+
+
+def crossed(**settings: list[Any]) -> list[dict[str, Any]]:
+    """Return the configs of a grid."""
+    configs: list[dict[str, Any]] = [{}]
+    for key, values in settings.items():
+        configs = [{**config, key: value} for config in configs for value in values]
+    return configs
+
+
+def numbered(configs: list[dict[str, Any]], key: str, of: Any) -> list[dict[str, Any]]:
+    """Return configs with a setting that has a value of its own in each."""
+    return [{**config, key: of(at)} for at, config in enumerate(configs)]
+
+
+REPEATED = [config for config in crossed(lr=RATES) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("configs", "keys", "seeds", "sizes"),
+    [
+        pytest.param(crossed(lr=RATES, seed=[0, 1, 2]), ["lr"], ["seed"], [3] * 4, id="named"),
+        pytest.param(REPEATED, ["lr"], [], [3] * 4, id="recorded without a seed"),
+        pytest.param(numbered(REPEATED, "job", lambda at: 71 * at), ["lr"], ["job"], [3] * 4, id="a number"),
+        pytest.param(
+            numbered(REPEATED, "out", lambda at: f"runs/{at}"), ["lr"], ["out"], [3] * 4, id="a folder"
+        ),
+        pytest.param(crossed(lr=RATES, width=[64, 128, 256]), ["lr", "width"], [], [1] * 12, id="a grid"),
+        pytest.param(
+            numbered(crossed(opt=["adam", "sgd"], n=[0] * 6), "lr", lambda at: 1e-4 * 1.7**at),
+            ["opt", "lr"],
+            [],
+            [1] * 12,
+            id="a drawn rate",
+        ),
+        pytest.param(
+            numbered([{}] * 9, "width", lambda at: 8 * at), ["width"], [], [1] * 9, id="one setting"
+        ),
+        pytest.param(
+            [{"lr": 0.1, "opt": "a"}, {"lr": 0.1, "opt": "b"}, {"lr": 0.2, "opt": "c"}],
+            ["lr", "opt"],
+            [],
+            [1] * 3,
+            id="too few runs to call a text a name",
+        ),
+        pytest.param([{}] * 5, [], [], [1] * 5, id="nothing recorded"),
+        pytest.param([{"lr": 1}, {"lr": True}, {}], ["lr"], [], [1] * 3, id="values of other types"),
+        pytest.param(crossed(lr=[0.1], seed=[1, 2]), [], ["seed"], [2], id="seeds alone"),
+    ],
+)
+def test_configurations(configs: Any, keys: list[str], seeds: list[str], sizes: list[int]) -> None:
+    grouping = configurations(configs)
+    assert (grouping.keys, list(grouping.seeds), [len(runs) for runs in grouping.members]) == (
+        keys,
+        seeds,
+        sizes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "lower", "order", "tied", "sentence"),
+    [
+        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], True, "AB", "A", "Best: A."),
+        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], False, "BA", "B", "Best: B."),
+        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], None, "AB", "", "Neither end of the metric is better"),
+        ([[1.0, 1.4, 0.6], [1.1, 1.3, 0.7]], True, "AB", "AB", "No winner between A and B"),
+        ([[1.0, 1.4], [1.1, 1.3], [0.9, 1.6]], True, "ABC", "ABC", "No winner among the first 3"),
+        ([[0.1, NAN, 0.1], [5, 5.1, 4.9]], True, "BA", "B", "Best: B."),
+        ([[NAN, 1.0], [NAN, 2.0]], True, "AB", "", "Every configuration has runs that are not finite"),
+        ([[1.0], [2.0]], True, "AB", "AB", "No winner can be told: each configuration ran once"),
+        ([[1.0, 1.1, 0.9], [50.0]], True, "AB", "A", "Best: A."),
+        ([[1.0, 1.1, 0.9], [1.2]], True, "AB", "AB", "No winner between A and B"),
+        ([[1.0, 1.0], [1.0, 1.0]], True, "AB", "AB", "No winner between A and B"),
+        ([[1.0, 1.2], [None]], True, "AB", "A", "Only A has"),
+        ([[None], [None]], True, "AB", "", "No run has a finite value"),
+    ],
+)
+def test_the_best_configuration(
+    values: list[list[float | None]], lower: bool | None, order: str, tied: str, sentence: str
+) -> None:
+    members, flat = [], []
+    for own in values:
+        members.append(list(range(len(flat), len(flat) + len(own))))
+        flat += own
+    rows = ranked(members, flat, lower)
+    names = ["ABC"[members.index(row.runs)] for row in rows]
+    assert "".join(names) == order
+    assert "".join(name for name, row in zip(names, rows, strict=True) if row.tied) == tied
+    assert standing(rows, names, lower).startswith(sentence)
+
+
+@pytest.mark.parametrize(("size", "free"), [(12.706, 1), (4.3027, 2), (2.2281, 10), (1.984, 100)])
+def test_student(size: float, free: float) -> None:
+    assert student_p(size, free) == pytest.approx(0.05, abs=2e-4)
+    assert student_p(0.0, free) == pytest.approx(1)
+
+
+def swept(random: np.random.Generator, *, acts: bool) -> tuple[list[dict[str, Any]], list[float]]:
+    """Return a sweep of 20 configurations of 3 seeds: they differ, by their rate if it acts."""
+    configs, values = [], []
+    for _ in range(20):
+        config = {
+            "lr": float(10 ** random.uniform(-5, -1)),
+            "width": int(random.choice([128, 256, 512])),
+            "dropout": float(random.uniform(0, 0.5)),
+            "optimizer": str(random.choice(["adamw", "sgd", "lion"])),
+        }
+        level = 3 * abs(np.log10(config["lr"]) + 3) if acts else 0.0
+        level += random.normal()
+        for seed in range(3):
+            configs.append({**config, "seed": seed})
+            values.append(level + 0.1 * random.normal())
+    return configs, values
+
+
+def test_seeds_do_not_make_a_setting_important() -> None:
+    random = np.random.default_rng(3)
+    without = [importances(*swept(random, acts=False)) for _ in range(40)]
+    assert sum(any(one.told for one in sweep.settings) for sweep in without) <= 4  # 19 of 20 say nothing
+    assert {(sweep.units, sweep.runs) for sweep in without} == {(20, 60)}
+    acting = [importances(*swept(random, acts=True)) for _ in range(20)]
+    assert sum(sweep.settings[0].key == "lr" and sweep.settings[0].told for sweep in acting) >= 18
+
+
+def test_what_importance_says_of_a_setting() -> None:
+    configs = crossed(lr=RATES, wd=[0, 1], opt=["adam", "sgd"], seed=[0, 1])
+    for config in configs:
+        config |= {"fast": config["opt"] == "sgd", "name": f"{config['lr']} {config['wd']} {config['opt']}"}
+    values = [1.0 if config["opt"] == "adam" else 2.0 for config in configs]
+    sweep = importances(configs, [*values[:-1], NAN])
+    assert (sweep.units, sweep.runs) == (16, 31)
+    facts = {one.key: (one.told, one.alike, one.reason) for one in sweep.settings}
+    assert facts == {
+        "opt": (True, "fast", ""),
+        "fast": (True, "opt", ""),
+        "lr": (False, None, ""),
+        "wd": (False, None, ""),
+        "name": (False, None, "nearly every configuration has its own value"),
+        "seed": (False, None, "a seed: it is named as a seed"),
+    }
+    assert sweep.settings[0].groups in (
+        (SettingGroup("adam", 8, 1.0), SettingGroup("sgd", 8, 2.0)),
+        (SettingGroup("False", 8, 1.0), SettingGroup("True", 8, 2.0)),
+    )
+    assert importances(configs, [1.0] * 32).chance is None
+    few = importances(configs[:8], values[:8])
+    assert {one.reason for one in few.settings if one.key == "opt"} == {"fewer than 8 configurations"}
