@@ -7,6 +7,7 @@ losses, and losses before evaluations: a cause is recorded before its consequenc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -19,9 +20,9 @@ from stepscope.health.finding import plain
 from stepscope.health.series import Stream, stream_of
 from stepscope.names.roles import MEASURED
 from stepscope.names.splits import JudgedSplit
-from stepscope.text import number
+from stepscope.text import levels, number
 
-Source = Literal["setting", "attempt", "capture", "finding", "series"]
+Source = Literal["attempt", "rank", "setting", "code", "series", "capture", "finding", "checkpoint"]
 
 SETTINGS = ("learning_rate", "setting", "loss_scale")
 """Roles whose values somebody or a schedule sets: they have no noise."""
@@ -60,12 +61,17 @@ class RecordedSeries:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened at one time: an attempt began, a profile was captured, a finding opened."""
+    """Something that happened at one time: an attempt began, a rank was lost, a finding opened.
+
+    Attributes:
+        begins: Whether nothing of the run was recorded for a while before it.
+    """
 
     source: Source
     text: str
     step: int
     wall: float
+    begins: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class LoggedChange:
     @property
     def place(self) -> int:
         """Its place among changes of one time: causes first, then losses and the like, then evaluations."""
-        if self.source in ("attempt", "setting"):
+        if self.source in ("attempt", "rank", "setting", "code"):
             return 0
         if self.source == "series":
             return 3 if not self.main else 2 if self.role == "metric" else 1
@@ -170,7 +176,7 @@ def steps_of(change: Change) -> str:
 def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -> list[ChangeGroup]:
     """Return all changes of a run, in groups, in the order of time.
 
-    The chance of a false change is 0.1 % for all series together, of which main series share four fifths.
+    Limits are those of a chance of 0.1 % in a run of plain noise, of which main series share four fifths.
 
     Args:
         series: All that the run recorded; points of later attempts follow those of earlier ones.
@@ -184,20 +190,39 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
             facts.take(each.steps, each.values, each.walls)
             known.append((stream, facts))
     until = max((facts.last_wall for _, facts in known), default=math.inf)
+    until_step = max((facts.last_step for _, facts in known), default=math.inf)
     main = sum(stream.role in MAIN for stream, _ in known)
     chances = {
         True: CHANCE * MAIN_SHARE / max(main, 1),
         False: CHANCE * (1 - MAIN_SHARE) / max(len(known) - main, 1),
     }
-    logged = [_of_event(event) for event in events]
+    events = list(events)
+    begun = [event.wall for event in events if event.source == "attempt" and event.begins]
+    logged = [_of_event(event) for event in events if event.source != "checkpoint"]
     for stream, facts in known:
         found = (
             set_changes(facts)
             if stream.role in SETTINGS
-            else repeated(facts.changes(chances[stream.role in MAIN], until=until))
+            else repeated(facts.changes(chances[stream.role in MAIN], until=until, until_step=until_step))
         )
-        logged += [_of_series(stream, change, times) for change, times in found]
-    return grouped(logged, LAG * _spacing(known))
+        logged += [_of_series(stream, _since_attempt(change, begun), times) for change, times in found]
+    saved = [_of_event(event) for event in events if event.source == "checkpoint"]
+    return [_with_way_back(group, saved) for group in grouped(logged, LAG * _spacing(known))]
+
+
+def _since_attempt(change: Change, begun: Sequence[float]) -> Change:
+    """Return a change that lies between two attempts as of the second one: it did not happen in the pause."""
+    within = [wall for wall in begun if change.first_wall < wall <= change.wall]
+    return replace(change, first_wall=max(within)) if within else change
+
+
+def _with_way_back(group: ChangeGroup, saved: Sequence[LoggedChange]) -> ChangeGroup:
+    """Return a group in which main series changed with the last checkpoint from before it."""
+    begins = min(each.change.first_wall for each in group.changes)
+    before = [each for each in saved if each.change.wall <= begins]
+    if not before or not any(each.main and each.source == "series" for each in group.changes):
+        return group
+    return ChangeGroup((*group.changes, max(before, key=lambda each: each.change.wall)))
 
 
 def set_changes(facts: Facts) -> list[tuple[Change, int]]:
@@ -267,6 +292,8 @@ def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
         end = first.change.wall + lag_s
         inside = [first, *(each for each in others if each.change.first_wall <= end)]
         waiting = [each for each in others if not each.change.first_wall <= end]
+        if any(each.source == "attempt" for each in inside):  # which says that steps start over
+            inside = [each for each in inside if each.change.kind != "counter"]
         inside.sort(key=lambda each: (each.place, each.change.wall, each.tag, each.rank or 0))
         groups.append(ChangeGroup(tuple(inside)))
     return groups
@@ -279,18 +306,18 @@ def only_in(groups: Sequence[ChangeGroup], others: Sequence[ChangeGroup]) -> lis
         groups: Of the run.
         others: Of the other run. Its steps may differ; the order and the direction of changes count.
     """
-    left = [_likeness(each) for group in others for each in group.changes]
+    left = Counter(_likeness(each) for group in others for each in group.changes)
     found = []
     for group in groups:
-        kept = []
+        only: list[LoggedChange] = []
         for each in group.changes:
             like = _likeness(each)
-            if like in left:
-                left.remove(like)
-            else:
-                kept.append(each)
-        if kept:
-            found.append(ChangeGroup(tuple(kept)))
+            if left[like]:
+                left[like] -= 1
+            elif each.source != "checkpoint" or only:
+                only.append(each)
+        if only:
+            found.append(ChangeGroup(tuple(only)))
     return found
 
 
@@ -317,7 +344,8 @@ def _spacing(known: Sequence[tuple[Stream, Facts]]) -> float:
 
 def _of_event(event: Event) -> LoggedChange:
     change = Change("jump", event.step, event.step, event.wall, event.wall)
-    return LoggedChange(event.source, "", "", None, "", event.text, change, True)
+    main = event.source not in ("capture", "checkpoint")
+    return LoggedChange(event.source, "", "", None, "", event.text, change, main)
 
 
 def _of_series(stream: Stream, change: Change, times: int) -> LoggedChange:
@@ -342,7 +370,9 @@ def _told(change: Change, times: int, *, setting: bool) -> str:
     if change.kind == "counter":
         again = f", the first of {times} times" if times > 1 else ""
         return f"starts over from step {change.before:,.0f}{again}"
-    before, after = number(change.before or 0.0), number(change.after or 0.0)
+    before, after = levels(change.before or 0.0, change.after or 0.0)
+    if before == after:
+        return f"moves by {number(change.size)} times its noise, and its level stays {before}"
     if change.kind == "drift":
         way = "rises" if (change.after or 0) > (change.before or 0) else "falls"
         return f"{way} from here on, from {before} to {after}"

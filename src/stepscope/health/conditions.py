@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.expression import (
+    AT,
     OPERATORS,
     Call,
     Node,
@@ -41,6 +42,7 @@ class WindowFollower:
         self._window = window
         self._count, self._total, self._extreme = 0, 0.0, nan
         self._mean = self._weight = 0.0
+        self._before = self._at = nan
         self._values, self._places = Ring(window.needed), Ring(window.needed)
 
     def see(self, value: float, step: int, wall: float) -> None:
@@ -50,7 +52,10 @@ class WindowFollower:
         self._count += 1
         self._total += value
         name, points = self._window.name, self._window.points
-        if name == "ema":
+        if name == AT:
+            self._before = value if step <= points else self._before
+            self._at = self._before if step >= points else nan
+        elif name == "ema":
             alpha = 2 / (points + 1)
             self._mean += alpha * (value - self._mean)
             self._weight += alpha * (1 - self._weight)
@@ -67,6 +72,8 @@ class WindowFollower:
         name, values, places = self._window.name, self._values.values, self._places.values
         if name == "count":
             return float(self._count)
+        if name == AT:
+            return self._at
         if self._count < self._window.needed:
             return nan
         if name == "ema":

@@ -17,6 +17,7 @@ from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.kind import hint_of, kind_of
 from stepscope.health.noise import standard_error
 from stepscope.health.restarts import Restarts, note
+from stepscope.health.ring import Floats
 from stepscope.health.series import Stream
 
 BLOCK = 8
@@ -26,6 +27,8 @@ RARELY = 2
 BLOCKS = 1024
 STILL = 3
 """Points of a series that show that it stays the same."""
+READINGS_S = 10.0
+"""Seconds in which a run that records waits for a processor has recorded some: twice their interval."""
 WORSE = 0.02
 """Relative amount by which later evaluations may be worse and still count as holding."""
 
@@ -153,9 +156,12 @@ class Context:
         self._weights: dict[Stream, Signs] = {}
         self._held: dict[Stream, tuple[list[float], list[float]]] = {}
         self._parts: dict[Stream, History] = {}
+        self._begun = inf
+        self._waits: dict[tuple[str, int | None], tuple[list[float], list[float]]] = {}
 
     def hear(self, tag: str, wall: float) -> None:
         """Note that a series was recorded, by its first point's time."""
+        self._begun = min(self._begun, wall if wall > -inf else inf)
         kind = kind_of(tag)
         if kind is None and (hint := hint_of(tag)) is not None:
             kind, name = hint
@@ -191,6 +197,10 @@ class Context:
                 values += chunk.values.tolist()
             elif stream.role == "update_ratio":
                 note(self._updates, chunk)
+            elif stream.role == "cpu_wait":
+                walls, values = self._waits.setdefault((stream.run, stream.rank), ([], []))
+                walls += chunk.walls.tolist()
+                values += chunk.values.tolist()
 
     def cuts(self, chunk: Chunk) -> list[tuple[int, bool]]:
         """Return where a series of the batch starts over, and whether its training does, too."""
@@ -231,6 +241,35 @@ class Context:
             for stream, (walls, _) in self._rates.items()
             if stream.run == run and walls
         )
+
+    def waits(self, stream: Stream, walls: Floats, until: float) -> Floats:
+        """Return the share of the time around given times in which its process waited for a processor.
+
+        Args:
+            stream: A series of the process.
+            walls: Times, seconds since the epoch.
+            until: All that came later does not count.
+
+        Returns:
+            Between 0 and 1, and NaN for times of which it is not known: of the shape of ``walls``.
+        """
+        known, values = self._waits.get((stream.run, stream.rank), ([], []))
+        # A reading is of the time since the one before it.
+        count = bisect_right(known, until)
+        shares: Floats = np.clip([*values[:count], nan], 0.0, 1.0)[np.searchsorted(known[:count], walls)]
+        return shares
+
+    def waited(self, stream: Stream, since: float, until: float) -> float:
+        """Return the seconds of a stretch of time in which a process may have waited for a processor.
+
+        What the newest reading does not reach counts whole; a run that has none soon will have none.
+        """
+        known = self._waits.get((stream.run, stream.rank), ([], []))[0]
+        if not bisect_right(known, until):
+            return until - since if until < self._begun + READINGS_S else 0.0
+        edges = np.array([since, *known[bisect_right(known, since) : bisect_right(known, until)], until])
+        shares = self.waits(stream, edges[1:], until)
+        return float(np.diff(edges) @ np.where(np.isfinite(shares), shares, 1.0))
 
     def update(self, run: str, wall: float) -> float | None:
         """Return the largest update ratio of a layer at a time, None if none is recorded."""

@@ -8,8 +8,8 @@ order alone, and not on the portions in which they came: a fact is the same live
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
@@ -19,14 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.ring import MAD_TO_SIGMA
+from stepscope.kernels import facts as kernel
+from stepscope.kernels import warn_if_uncompiled
+from stepscope.kernels.facts import FactPass
+
+warn_if_uncompiled(kernel)
 
 Floats = NDArray[np.float64]
 Kind = Literal["jump", "drift", "not finite", "finite again", "stopped", "counter", "constant"]
 
-BLOCKS = 1024
-"""Means that are kept of a series: a date is right to a thousandth of the run, and 10,000 series of layers
-fit into some 200 MB. In a series with fewer points each point is one.
-"""
 CHANCE = 1e-3
 """Chance of a false change in a run, over all of its series together."""
 SCALES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -38,9 +39,37 @@ COIN = 0.01
 """Chance at which as many rises of successive blocks of a fair coin would be: a drift goes one way."""
 NEAR = 32
 """Points before and after a jump whose medians are its levels."""
+LEFT = 0.6
+"""Part of the height of a jump that lies at one place, and that is left later."""
+SURE = 4.0
+"""Standard deviations by which a jump has to show again, beside a cubic and in the points after it: a second
+look at one place, whose chance is below 1e-4."""
+ALONE = 2.5
+"""Times the largest other difference that a jump of a series with a long memory is, which cannot show in the
+points after it."""
+FIRST = 10.0
+"""The same for a shock that fades: of noise with the tails of t3 one shock is so many times the next with a
+chance of its third power, 1e-3."""
+STEEPEST = 1.6
+"""Times the largest other difference that a jump of a short series is in any case: of a walk of so few points
+the largest two are seldom so far apart."""
+BOUND = 3.0
+"""Standard deviations at which a single point counts no more: a change is shown by many points."""
+SIDES = (8, 16, 32, 64, 128, 256)
+"""Points to either side of a jump in which it has to show: few if the series has a trend, many if it has a
+memory."""
+TREND = 15
+"""Differences whose median is the trend at a place."""
+LATTICE = 8
+"""Distinct values of a series from which their lattice is no chance, and differences from which they have a
+scale."""
 RANDOM_WALK = 0.8
 """Slope of log noise over log length from which longer lines see no less noise: such lengths are skipped.
 White noise has -1/2, a random walk 1/2."""
+
+
+Place = tuple[float, int, int, int, int]
+"""Size of a jump, length of the lines that show it best, its index, and the first and last that may be it."""
 
 
 class Jump(NamedTuple):
@@ -91,169 +120,85 @@ class Change:
     lasts: bool = True
 
 
-@dataclass
-class Facts:
-    """The facts about one series, from one pass over its points.
-
-    Attributes:
-        count: Number of points.
-        finite: Number of those that are finite.
-        first: The first finite value; NaN before it.
-        last: The newest finite value.
-        least: The smallest one, with its step.
-        most: The largest one, with its step.
-        first_step: Step of the first point.
-        last_step: Step of the newest point.
-        first_wall: Time of the first point.
-        last_wall: Time of the newest point.
-        broken: Step and time of the first value that is not finite.
-        whole: Step and time of the first finite value after the last that is not; None while there is none.
-        constant_since: The step since which the value is the same to the last bit.
-        counters: Step before, step after and time of each place at which steps start over, the first 64.
-        gap_s: The longest time between two of its points.
-    """
-
-    count: int = 0
-    finite: int = 0
-    first: float = math.nan
-    last: float = math.nan
-    least: tuple[float, int] = (math.inf, 0)
-    most: tuple[float, int] = (-math.inf, 0)
-    first_step: int = 0
-    last_step: int = 0
-    first_wall: float = math.nan
-    last_wall: float = -math.inf
-    broken: tuple[int, float] | None = None
-    whole: tuple[int, float] | None = None
-    constant_since: int = 0
-    counters: list[tuple[int, int, float]] = field(default_factory=list)
-    gap_s: float = 0.0
-    _width: int = 1
-    _steps: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    _walls: Floats = field(default_factory=lambda: np.empty(0))
-    _means: Floats = field(default_factory=lambda: np.empty(0))
-    _rest: tuple[NDArray[np.int64], Floats, Floats] = field(
-        default_factory=lambda: (np.empty(0, np.int64), np.empty(0), np.empty(0))
-    )
+class Facts(FactPass):
+    """The facts about one series, from one pass over its points."""
 
     def take(self, steps: NDArray[Any], values: NDArray[Any], walls: NDArray[Any]) -> None:
         """Take further points, in recorded order."""
-        if not len(steps):
-            return
-        steps, values = np.asarray(steps, np.int64), np.asarray(values, np.float64)
-        walls = np.asarray(walls, np.float64)
-        if not self.count:
-            self.first_step = int(steps[0])
-            self.first_wall = self.last_wall = float(walls[0])
-        good = np.isfinite(values)
-        self._note_times(steps, walls)
-        if not good.all():
-            self._note_broken(steps, walls, good)
-            steps_, values, walls = steps[good], values[good], walls[good]
-        else:
-            steps_ = steps
-            if self.broken is not None and self.whole is None:
-                self.whole = int(steps[0]), float(walls[0])
-        self.count += len(steps)
-        self.last_step = int(steps[-1])
-        if len(values):
-            self._note_values(steps_, values)
-            self._keep(steps_, values, walls)
-
-    def _note_times(self, steps: NDArray[np.int64], walls: Floats) -> None:
-        before = np.concatenate([[self.last_step if self.count else steps[0]], steps[:-1]])
-        for at in np.flatnonzero(steps < before)[: 64 - len(self.counters)].tolist():
-            self.counters.append((int(before[at]), int(steps[at]), float(walls[at])))
-        times = np.concatenate([[self.last_wall], walls])
-        times = times[np.isfinite(times)]
-        if len(times):
-            self.gap_s = max(self.gap_s, float(np.diff(times, prepend=times[0]).max()))
-            self.last_wall = max(float(times[0]), float(times[-1]))
-
-    def _note_broken(self, steps: NDArray[np.int64], walls: Floats, good: NDArray[np.bool_]) -> None:
-        bad = np.flatnonzero(~good)
-        if self.broken is None:
-            self.broken = int(steps[bad[0]]), float(walls[bad[0]])
-        after = int(bad[-1]) + 1
-        self.whole = (int(steps[after]), float(walls[after])) if after < len(steps) else None
-
-    def _note_values(self, steps: NDArray[np.int64], values: Floats) -> None:
-        if not self.finite:
-            self.first, self.constant_since = float(values[0]), int(steps[0])
-        before = np.concatenate([[self.last if self.finite else values[0]], values[:-1]])
-        moved = np.flatnonzero(values != before)
-        if len(moved):
-            self.constant_since = int(steps[moved[-1]])
-        low, high = int(values.argmin()), int(values.argmax())
-        self.least = min(self.least, (float(values[low]), int(steps[low])))
-        if values[high] > self.most[0]:
-            self.most = float(values[high]), int(steps[high])
-        self.finite += len(values)
-        self.last = float(values[-1])
-
-    def _keep(self, steps: NDArray[np.int64], values: Floats, walls: Floats) -> None:
-        """Keep means of equally many points; if there are too many means, each two become one."""
-        values = np.clip(values, -HUGE, HUGE)
-        waiting = [np.concatenate(pair) for pair in zip(self._rest, (steps, values, walls), strict=True)]
-        begin = 0
-        while True:
-            width, room = self._width, BLOCKS - len(self._means)
-            blocks = min(room, (len(waiting[0]) - begin) // width)
-            end = begin + blocks * width
-            # The step and the time of a block are those of its first point.
-            self._steps = np.concatenate([self._steps, waiting[0][begin:end:width]])
-            self._walls = np.concatenate([self._walls, waiting[2][begin:end:width]])
-            means = waiting[1][begin:end].reshape(blocks, width).mean(axis=1)
-            self._means = np.concatenate([self._means, means])
-            begin = end
-            if len(self._means) < BLOCKS:
-                break
-            self._steps, self._walls = self._steps[::2], self._walls[::2]
-            self._means = self._means.reshape(-1, 2).mean(axis=1)
-            self._width *= 2
-        self._rest = waiting[0][begin:], waiting[1][begin:], waiting[2][begin:]
+        super().take(
+            np.ascontiguousarray(steps, np.int64),
+            np.ascontiguousarray(values, np.float64),
+            np.ascontiguousarray(walls, np.float64),
+        )
 
     # --- questions ------------------------------------------------------------------------------------
 
     @property
     def curve(self) -> tuple[NDArray[np.int64], Floats]:
         """Steps and means of the kept blocks of finite values."""
-        return self._steps, self._means
+        steps, _, means = self.kept()
+        return np.frombuffer(steps, np.int64), np.frombuffer(means)
+
+    @property
+    def curve_to_newest(self) -> tuple[NDArray[np.int64], Floats]:
+        """The curve, and the newest finite value at its end if it is in no kept mean yet."""
+        steps, means = self.curve
+        if self.finite % self.width:
+            return np.append(steps, self.last_step), np.append(means, self.last)
+        return steps, means
 
     @property
     def walls(self) -> Floats:
         """Times of the kept blocks."""
-        return self._walls
-
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the noise of a kept mean."""
-        return point_noise(clipped(self._means)) if len(self._means) > 1 else 0.0
+        return np.frombuffer(self.kept()[1])
 
     @property
     def level(self) -> float:
         """The level now: the median of the last tenth of the kept means, of 3 to 32 of them."""
-        few = min(max(len(self._means) // 10, 3), 32)
-        return _median(self._means[-few:])
+        means = self.curve[1]
+        return _median(means[-min(max(len(means) // 10, 3), 32) :])
 
-    def changes(self, chance: float, *, until: float = -math.inf) -> list[Change]:
+    def is_missing(self, until: float, until_step: float, gaps: float) -> bool:
+        """Return whether the newest gap is so many times as long as any before, in time and in steps.
+
+        A slow end of a run makes a gap long in time alone, and one leap of its steps in steps alone.
+
+        Args:
+            until: Time up to which nothing came, in seconds since the epoch.
+            until_step: Step up to which nothing came.
+            gaps: How many times.
+        """
+        leap = float(np.diff(self.curve[0]).max(initial=0))
+        late = until - self.last_wall > gaps * self.gap_s > 0
+        # Steps that end before this series' own count something else and tell nothing.
+        far = until_step < self.last_step or until_step - self.last_step > gaps * leap
+        return self.count >= FEWEST_GAPS and late and far
+
+    def changes(
+        self, chance: float, *, until: float = -math.inf, until_step: float = math.inf
+    ) -> list[Change]:
         """Return what changed, in the order of time.
 
         Args:
             chance: Of a false change; exact facts have none.
             until: Time of the newest point of the run, if it is known: a series whose last gap is far longer
                 than any before has stopped.
+            until_step: Its newest step, likewise.
         """
-        found = [*self._exact(until), *self._sudden(chance)]
+        found = [*self._exact(until, until_step), *self._sudden(chance)]
         slow = self._slow(chance)
         # A slow change that only goes through jumps is these jumps.
         if slow is not None and not any(
             each.kind == "jump" and each.last_step >= slow.first_step and each.lasts for each in found
         ):
             found.append(slow)
-        return sorted(found, key=lambda change: (change.wall, change.first_step))
+        return _in_time(found)
 
-    def _exact(self, until: float) -> Iterator[Change]:
+    def sudden(self, chance: float) -> list[Change]:
+        """Return the jumps alone, in the order of time; ``chance`` is that of a false one."""
+        return _in_time(self._sudden(chance))
+
+    def _exact(self, until: float, until_step: float) -> Iterator[Change]:
         if self.broken is not None:
             step, wall = self.broken
             yield Change("not finite", step, step, wall, wall, lasts=self.whole is None)
@@ -261,33 +206,37 @@ class Facts:
             yield Change("finite again", self.whole[0], self.whole[0], self.whole[1], self.whole[1])
         for before, after, wall in self.counters:
             yield Change("counter", after, after, wall, wall, float(before), float(after))
-        if self.count >= FEWEST_GAPS and until - self.last_wall > LONGER * self.gap_s > 0:
+        if self.is_missing(until, until_step, LONGER):
             yield Change("stopped", self.last_step, self.last_step, self.last_wall, self.last_wall, self.last)
 
     def _sudden(self, chance: float) -> Iterator[Change]:
-        for jump in jumps(self._means, chance):
+        (steps, means), times, level = self.curve, self.walls, self.level
+        for jump in jumps(means, chance):
             # The first of these points may be the first after it, so it began after the point before.
-            first = int(self._steps[jump.first - 1]) + 1
-            last = max(int(self._steps[jump.last]) + self._width - 1, first)
-            if int(self._steps[jump.first]) <= int(self._steps[jump.first - 1]):  # steps start over here
-                first = last = int(self._steps[jump.first])
+            first = int(steps[jump.first - 1]) + 1
+            last = max(int(steps[jump.last]) + self.width - 1, first)
+            if int(steps[jump.first]) <= int(steps[jump.first - 1]):  # steps start over here
+                first = last = int(steps[jump.first])
             middle = (jump.before + jump.after) / 2
-            lasts = (self.level > middle) == (jump.after > jump.before)
-            walls = float(self._walls[jump.first - 1]), float(self._walls[jump.last])
+            lasts = (level > middle) == (jump.after > jump.before)
+            walls = float(times[jump.first - 1]), float(times[jump.last])
             yield Change("jump", first, last, *walls, jump.before, jump.after, jump.size, lasts)
 
     def _slow(self, chance: float) -> Change | None:
-        found = drift(self._means, chance)
+        (steps, means), times = self.curve, self.walls
+        found = drift(means, chance)
         if found is None:
             return None
-        first, last = int(self._steps[found.first]), int(self._steps[found.last])
-        first_wall, wall = sorted((float(self._walls[found.first]), float(self._walls[found.last])))
+        first, last = int(steps[found.first]), int(steps[found.last])
+        first_wall, wall = sorted((float(times[found.first]), float(times[found.last])))
         first, last = sorted((first, last))
         return Change("drift", first, last, first_wall, wall, found.before, found.after, found.size)
 
 
-HUGE = 1e100
-"""Larger values count as this one, so that sums of their squares are finite."""
+def _in_time(changes: Iterable[Change]) -> list[Change]:
+    return sorted(changes, key=lambda change: (change.wall, change.first_step))
+
+
 FEWEST_GAPS = 6
 """Points of a series before its rhythm is known."""
 LONGER = 3.0
@@ -315,7 +264,7 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
         return _steps_of_few(values, chance)
     smooth = clipped(values)
     noise = point_noise(smooth)
-    louder = _louder(smooth)
+    louder, counted = _louder(smooth), counted_noise(values)
     lengths = [length for length in SCALES if 2 * length <= len(values)]
     gaps = {length: _gaps(smooth, _line(length)) for length in lengths}
     noises = _noises(gaps, noise, len(values))
@@ -327,6 +276,7 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
             np.maximum(usual, 1e-12 * float(np.abs(smooth).max()))
             * louder[length : length + len(gaps[length])]
         )
+        scale = np.maximum(scale, counted[length : length + len(gaps[length])] * math.sqrt(8 / length))
         score = np.abs(gaps[length]) / np.maximum(scale, 1e-300)
         sudden = (score > least) & _is_sudden(smooth, gaps, noises, length, louder)
         found += [(float(score[at]), length, int(at) + length) for at in np.flatnonzero(sudden)]
@@ -335,22 +285,169 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
     for score_, length, at in found:
         if all(abs(at - other) >= max(length, long) // 2 for _, long, other in apart):
             apart.append((score_, length, at))
-    apart.sort(key=lambda each: each[2])
-    places = ((size, _dated(values, at, length, noise)) for size, length, at in apart)
-    by_place = {place[0]: (size, *place) for size, place in places if place is not None}
-    dated = [by_place[at] for at in sorted(by_place)]
-    edges = [0, *(at for _, at, _, _ in dated), len(values)]
+    places = ((size, length, _dated(values, at, length, noise)) for size, length, at in apart)
+    by_place = {place[0]: (size, length, *place) for size, length, place in places if place is not None}
+    return _borne_out(values, [by_place[at] for at in sorted(by_place)], louder, counted)
+
+
+def _levels(values: Floats, places: Sequence[Place]) -> list[tuple[Jump, int]]:
+    """Return jumps with their levels, each with the length of lines that shows it best."""
+    edges = [0, *(at for _, _, at, _, _ in places), len(values)]
+    near = NEAR if len(values) >= FEW else SIDES[0]
     return [
-        Jump(
-            at,
-            first,
-            last,
-            _median(values[max(edges[place], at - NEAR) : at]),
-            _median(values[at : min(edges[place + 2], at + NEAR)]),
-            size,
+        (
+            Jump(
+                at,
+                first,
+                last,
+                _median(values[max(edges[place], at - near) : at]),
+                _median(values[at : min(edges[place + 2], at + near)]),
+                size,
+            ),
+            length,
         )
-        for place, (size, at, first, last) in enumerate(dated)
+        for place, (size, length, at, first, last) in enumerate(places)
     ]
+
+
+def _borne_out(values: Floats, places: list[Place], louder: Floats, counted: Floats) -> list[Jump]:
+    """Return the jumps that the points around them bear out.
+
+    Args:
+        values: Of the series.
+        places: Of jumps, in order; those that are not borne out are taken out.
+        louder: By how much the neighbourhood of each point is noisier than the whole.
+        counted: The noise of each point as a share of things that are counted.
+    """
+    memory = _Memory(values, louder, counted) if places else None
+    while memory is not None and places:
+        jumps = _levels(values, places)
+        memory.leave_out([jump for jump, _ in jumps])
+        edges = [0, *(jump.at for jump, _ in jumps), len(values)]
+        failing = [
+            place
+            for place, (jump, length) in enumerate(jumps)
+            if not _is_borne_out(values, memory, jump, (edges[place], edges[place + 2]), length)
+        ]
+        if not failing:
+            return [jump for jump, _ in jumps]
+        # The smallest first: without them, their neighbours have room, and they are noise of the series.
+        for small in sorted(places[at] for at in failing)[: (len(failing) + 1) // 2]:
+            places.remove(small)
+    return []
+
+
+def _is_borne_out(values: Floats, memory: _Memory, jump: Jump, room: tuple[int, int], length: int) -> bool:
+    """Return whether a jump is no bend, lies at one place, and is no shock that the series only remembers."""
+    alone = memory.alone(jump)
+    if alone < STEEPEST if len(values) < FEW else _cubic(values, jump, room, length) < SURE:
+        return False
+    # Most of the height is at one place, or not to be told from the noise.
+    low = _median(values[max(room[0], jump.first - SIDES[0]) : jump.first])
+    high = _median(values[jump.last : min(room[1], jump.last + SIDES[0])])
+    step = abs(float(values[jump.last] - values[jump.first - 1]))
+    if step + SURE * memory.noise[jump.at] < LEFT * abs(high - low):
+        return False
+    if not memory.held and memory.lasting(jump, room) >= SURE:
+        return True
+    after = values[jump.last : min(room[1], jump.last + NEAR)]
+    fades = abs(_median(after[len(after) // 2 :]) - low) < LEFT * abs(_median(after[:3]) - low)
+    return alone >= (FIRST if fades else ALONE)
+
+
+def _cubic(values: Floats, jump: Jump, room: tuple[int, int], length: int) -> float:
+    """Return the height of a jump beside a cubic, in standard deviations; a curve that bends has little.
+
+    Infinite for few points: their cubic would take the jump for its own.
+    """
+    begin, end = max(room[0], jump.at - length), min(room[1], jump.at + length)
+    window, count = values[begin:end], end - begin
+    if count < 32:
+        return math.inf
+    basis, _ = np.linalg.qr(np.vander(np.linspace(-1, 1, count), 4))
+    step = (np.arange(begin, end) >= jump.at).astype(np.float64)
+    step -= basis @ (basis.T @ step)
+    rest = window - basis @ (basis.T @ window)
+    square = float(step @ step)
+    height = float(step @ rest) / max(square, 1e-12)
+    misfit = rest - height * step
+    usual = math.sqrt(float(misfit @ misfit) / (count - 5))
+    return abs(height) * math.sqrt(square) / max(usual, 1e-12 * float(np.abs(window).max()), 1e-300)
+
+
+class _Memory:
+    """How much of a value its successor keeps, by the correlation of differences.
+
+    Differences of white noise have -1/2, those of a walk 0. A trend is taken off, and so are jumps.
+    """
+
+    def __init__(self, values: Floats, louder: Floats, counted: Floats) -> None:
+        self.values, self.counted = values, counted
+        self.noise = np.maximum(point_noise(clipped(values)) * louder, counted)
+        apart = np.diff(values)
+        self.held = np.count_nonzero(apart) < len(apart) / 2 and not counted.any()
+        half = min(TREND, len(apart) - 1) // 2
+        padded = np.concatenate([apart[half:0:-1], apart, apart[-2 : -half - 2 : -1]])
+        trend = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
+        self.apart = (apart - trend) / louder[1:]
+        usual = 8 * MAD_TO_SIGMA * _median(np.abs(self.apart))
+        self.bound = np.clip(self.apart, -usual, usual)
+        self.own = np.ones(len(apart), np.bool_)
+
+    def leave_out(self, jumps: Sequence[Jump]) -> None:
+        """Take the differences at these jumps, and at no others, for changes of level."""
+        self.own[:] = True
+        for jump in jumps:
+            self.own[max(jump.first - 1, 0) : jump.last] = False
+
+    def share(self, begin: int, end: int) -> float:
+        """Return the share that a value keeps of the one before it."""
+        apart, own = self.bound[begin : end - 1], self.own[begin : end - 1]
+        square = float((apart * apart)[own].mean()) if own.any() else 0.0
+        both = own[1:] & own[:-1]
+        if not (square > 0 and both.any()):
+            return 0.0
+        # The median of 15 takes some of the noise off, too, and a short series shows less than it has.
+        share = 1 + 2 * float((apart[1:] * apart[:-1])[both].mean()) / square + 1.3 / (TREND - 1)
+        return min(max(share + (1 + 3 * max(share, 0.0)) / len(apart), 0.0), 1.0)
+
+    def alone(self, jump: Jump) -> float:
+        """Return how many times the largest other difference nearby the one at a jump is."""
+        reach = SIDES[-1] if len(self.values) >= FEW else SIDES[0]
+        begin, end = max(jump.at - reach, 0), jump.at + reach
+        here = np.abs(self.apart[max(jump.first - 1, 0) : jump.last]).max(initial=0.0)
+        own = self.own[begin:end]
+        if self.held and np.count_nonzero(self.apart) >= LATTICE:  # no noise: its steps are compared
+            own = np.ones(end - begin, np.bool_)[: len(own)]
+            own[max(jump.first - 1, 0) - begin : jump.last - begin] = False
+        others = np.abs(self.apart[begin:end][own]).max(initial=0.0)
+        return float(here) / max(float(others), 1e-300)
+
+    def lasting(self, jump: Jump, room: tuple[int, int]) -> float:
+        """Return by how many standard deviations what is new in each point differs before and after a jump.
+
+        A shock is new at one point, and then only remembered; after a change of level each point is.
+        """
+        best = -math.inf
+        reach = SIDES[-1] // 2
+        share = max(self.share(max(jump.at - reach, 0), jump.at + reach), self.share(0, len(self.values)))
+        for side in SIDES:
+            before = self.values[max(room[0], jump.first - side) : jump.first]
+            after = self.values[jump.last : min(room[1], jump.last + side + 1)]
+            if min(len(before), len(after)) < 4:
+                continue
+            parts = [part[1:] - share * part[:-1] for part in (before, after)]
+            middles = [_median(part) for part in parts]
+            rest = np.concatenate([part - middle for part, middle in zip(parts, middles, strict=True)])
+            usual = MAD_TO_SIGMA * _median(np.abs(rest))
+            usual = max(usual, self.counted[jump.at], 1e-12 * float(np.abs(self.values).max()), 1e-300)
+            noise = max(float(np.clip(rest / usual, -BOUND, BOUND).std()), 1.0)
+            old, new = (np.clip((part - sum(middles) / 2) / usual, -BOUND, BOUND) for part in parts)
+            gap = float(new.mean() - old.mean()) * math.copysign(1.0, jump.after - jump.before)
+            best = max(best, gap / (noise * math.sqrt(1 / len(old) + 1 / len(new))))
+            if max(len(before), len(after)) < side:
+                break
+        return best
 
 
 def clipped(values: Floats) -> Floats:
@@ -386,16 +483,40 @@ def limit_of(chance: float) -> float:
     return NormalDist().inv_cdf(1 - min(max(chance, 1e-15), 0.5) / 2)
 
 
-def _louder(values: Floats, reach: int = 16) -> Floats:
+def _louder(values: Floats) -> Floats:
     """Return at each point by how much its neighbourhood is noisier than the whole, at least 1."""
     apart = np.abs(np.diff(values, prepend=values[0]))
     usual = _median(apart)
-    if not usual > 0:
-        return np.ones(len(values))
-    padded = np.concatenate([apart[reach:0:-1], apart, apart[-2 : -reach - 2 : -1]])
-    local = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
-    louder: Floats = np.maximum(local / usual, 1.0)
-    return louder
+    return np.maximum(_around(apart) / usual, 1.0) if usual > 0 else np.ones(len(values))
+
+
+def _around(values: Floats, reach: int = 16) -> Floats:
+    """Return at each point the median of its neighbourhood."""
+    reach = min(reach, len(values) - 1)
+    padded = np.concatenate([values[reach:0:-1], values, values[-2 : -reach - 2 : -1]])
+    around: Floats = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
+    return around
+
+
+def counted_noise(values: Floats) -> Floats:
+    """Return at each point the noise of a share of things that are counted, as right answers of a batch.
+
+    Its variance is that of a binomial distribution, p (1 - p) / n, with one answer more of each kind, because
+    a share of 1 or 0 has noise, too. Shares lie between 0 and 1, or 100, and are multiples of one quantum, of
+    which there are fewer than points. Zero for other series.
+    """
+    levels = np.unique(values)
+    none = np.zeros(len(values))
+    if not LATTICE <= len(levels) < len(values) / 2 or levels[0] < 0 or levels[-1] > 100:
+        return none
+    top = 1.0 if levels[-1] <= 1 + 1e-6 else 100.0
+    apart = np.diff(levels)
+    count = round(top / float(apart[apart > 1e-5 * top].min(initial=top)))
+    places = levels / top * count
+    if float(np.abs(places - np.round(places)).max()) > 0.05:
+        return none
+    share = (_around(values) / top * count + 1) / (count + 2)
+    return top * np.sqrt(np.maximum(share * (1 - share), 0.0) / count)
 
 
 @lru_cache(maxsize=64)
@@ -508,27 +629,34 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
 
     The noise is that of differences; its uncertainty widens the limit as Student's distribution does.
     """
-    found: list[Jump] = []
+    found: list[Place] = []
     count = len(values)
     if count < 8:
-        return found
+        return []
     noise = point_noise(values)
     free = max(count / 2 - 2, 1.0)
     limit = _student(limit_of(chance / count), free)
+    least = max(noise, 1e-9 * float(np.abs(values).max()), 1e-300)
+    counted = counted_noise(values)
+    noises = np.maximum(counted, least).tolist()
     begin = 0
-    for at in range(3, count - 2):
-        before, after = values[max(begin, at - 8) : at], values[at : at + 8]
+    for at in range(5, count - 2):
+        before, after = values[max(begin, at - SIDES[0]) : at], values[at : at + SIDES[0]]
         if len(before) < 3:
             continue
+        step = float(values[at] - values[at - 1])
+        width = max(noises[at - 1], noises[at]) * math.sqrt(1.57 / len(before) + 1.57 / len(after))
+        # Most of the gap is at the step, so a small step needs no medians, which cost most here.
+        if not abs(step) > 0.6 * limit * width:
+            continue
         low, high = _median(before), _median(after)
-        gap, step = high - low, float(values[at] - values[at - 1])
-        usual = max(noise, 1e-9 * float(np.abs(values).max()), 1e-300)
-        size = abs(gap) / (usual * math.sqrt(1.57 / len(before) + 1.57 / len(after)))
+        gap = high - low
+        size = abs(gap) / width
         spread = max(np.ptp(before), np.ptp(after))
         if size > limit and step * gap > 0 and abs(step) >= 0.6 * abs(gap) and abs(gap) > 1.5 * spread:
-            found.append(Jump(at, at, at, low, high, size))
+            found.append((size, SIDES[0], at, at, at))
             begin = at
-    return found
+    return _borne_out(values, found, np.ones(count), counted)
 
 
 def _student(normal: float, free: float) -> float:
@@ -608,15 +736,34 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
     # Neighbours that err alike hold less: the noise of so many independent blocks is larger by this factor.
     alike = min(max(float(rest[1:] @ rest[:-1]) / max(misfit, 1e-300), 0.0), 0.95)
     noise = math.sqrt(misfit / (count - 4) * (1 + alike) / (1 - alike))
+    noise = max(noise, _wandering(level[knot:]))
     size = (after - before) / max(noise, 1e-9 * float(np.abs(level).max()), 1e-300)
     earlier = (level[knot] - level[0]) / max(knot, 1)
     later = (level[-1] - level[knot]) / (count - 1 - knot)
-    # A series that rose before as it does after has not changed.
-    if size < _student(limit_of(chance / count), count - 4) or earlier > 0.25 * later:
+    limit = _student(limit_of(chance / count), count - 4)
+    # A series that rose before as it does after has not changed, nor has one that a single line fits as well.
+    if size < limit or earlier > 0.25 * later:
+        return None
+    line, _ = np.linalg.qr(np.c_[np.ones(count), place])
+    straight = level - line @ (line.T @ level)
+    if float(straight @ straight) - misfit < (limit * noise) ** 2:
         return None
     near = [at for other, at, _ in fits if other <= misfit + 9 * noise * noise]
     first, last = edges[max(min(near) - 1, 0)], edges[min(max(near) + 1, count)] - 1
     return Drift(int(edges[knot]), int(first), int(last), before, after, size)
+
+
+def _wandering(level: Floats) -> float:
+    """Return how far a series comes by chance from its first point to its last: as a walk, or as white noise.
+
+    The correlation of its differences says how much of both it is; their mean is taken off.
+    """
+    apart = np.diff(level)
+    apart -= _median(apart)
+    usual = MAD_TO_SIGMA * _median(np.abs(apart))
+    alike = float(apart[1:] @ apart[:-1]) / max(float(apart @ apart), 1e-300)
+    alike = min(max(alike, -0.5), 0.5)
+    return usual * math.sqrt((1 + 2 * alike) * len(apart) + max(-2 * alike, 0.0))
 
 
 def _tail(heads: int, throws: int) -> float:
@@ -624,5 +771,15 @@ def _tail(heads: int, throws: int) -> float:
     return sum(math.comb(throws, each) for each in range(heads, throws + 1)) / 2.0**throws
 
 
+SORTED = 64
+"""Values up to which sorting them takes a quarter of the time of numpy's median, which checks much first."""
+
+
 def _median(values: Floats) -> float:
-    return float(np.median(values)) if len(values) else math.nan
+    count, middle = len(values), len(values) // 2
+    if not 0 < count <= SORTED:
+        return float(np.median(values)) if count else math.nan
+    ordered = np.sort(values)
+    if ordered[-1] != ordered[-1]:
+        return math.nan
+    return float(ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2)

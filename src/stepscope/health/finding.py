@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -109,6 +109,32 @@ def as_shown(findings: Iterable[Finding]) -> list[Finding]:
         return severity, not each.is_open, wall, NONFINITE.index(each.rule), each.key
 
     return sorted(found, key=place)
+
+
+def led(findings: Iterable[Finding], explains: Mapping[str, Collection[str]]) -> list[Finding]:
+    """Return findings, of which those that another one explains are for information and name it.
+
+    Args:
+        findings: Of one attempt.
+        explains: For each rule those whose findings are its consequences: what begins once it holds.
+    """
+    found = list(findings)
+    shown = []
+    for each in found:
+        causes = [
+            (lead.rule, f"a consequence of {lead.rule}, which holds since step {lead.since:,}")
+            for lead in found
+            if each.rule in explains.get(lead.rule, ())
+            and lead.run == each.run
+            and lead.since <= each.step
+            and (lead.closed_step is None or lead.closed_step >= each.since)
+        ]
+        if causes:
+            # The remedy of a symptom would be wrong: stopping early does not mend labels.
+            lead, cause = causes[0]
+            each = replace(each, severity="info", action=f"see {lead}", causes=(*each.causes, cause))
+        shown.append(each)
+    return shown
 
 
 @dataclass(frozen=True)

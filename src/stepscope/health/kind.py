@@ -21,7 +21,7 @@ _WORDS: dict[str, str] = {
     "adversarial": r"d_loss|g_loss|loss_d|loss_g|d_real|d_fake|disc|dis|discriminator|generator|gen_loss"
     r"|loss_gen|gan|wgan|adv|adversarial|wasserstein|gradient_penalty|gp_loss|d/loss|g/loss|errd|errg|netd|netg"
     r"|lossd|lossg|cycle_loss|critic_loss|loss_critic",
-    "reinforcement": r"policy|actor|approx_kl|clip_fraction|clipfrac|explained_variance|value_loss"
+    "reinforcement": r"policy|actor|approx_kl|explained_variance|value_loss"
     r"|v_loss|elo|self_?play|mcts|alpha_?zero|vf_loss|pg_loss|ep_rew_mean|ep_len_mean|ep_reward|episode"
     r"|episodic|episodes|reward|rewards|return|returns|rollout|rollouts|exploration_rate|q_loss|qf_loss"
     r"|qf1_loss|qf2_loss|q_values?|qf_values?|td_error|td_loss|advantages?|ppo|dqn|a2c|a3c|sac|ddpg|td3"
@@ -35,6 +35,7 @@ _WORDS: dict[str, str] = {
 _HINTS: dict[str, tuple[str, str]] = {
     "exploration": ("reinforcement", r"(?:.*[/.])?eps(?:ilon)?"),
     "score": ("reinforcement", r"(?:.*[/.])?(?:avg_|mean_|average_|total_|max_|running_)?scores?"),
+    "clip": ("reinforcement", r"(?:.*[/.])?clip_?frac(?:tion)?"),
     "q": ("reinforcement", r"(?:.*[/.])?(?:avg_|mean_|average_|max_)?q(?:_mean|_max|_avg)?"),
 }
 """Names that indicate a kind only if another one does, too: epsilon is also a budget of privacy, the size of

@@ -38,6 +38,11 @@ def is_vector(layer: str | None) -> bool:
     return _VECTOR.search(layer or "") is not None
 
 
+def is_dense_matrix(layer: str | None) -> bool:
+    """Return whether a name is that of a matrix that every example uses: of no bias, norm or expert."""
+    return not is_vector(layer) and expert_of(layer) is None
+
+
 class AcrossLayers(Rule):
     """A rule that looks at all layers of one sampled step, separately for each run and rank."""
 

@@ -1,85 +1,516 @@
-"""Rules over the facts of single series: when they look, and at which place a finding opens."""
+"""Rules as rows over facts: when they look, what they see of a run, and at which place a finding opens."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import ceil
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import ceil, inf, nan
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from stepscope.health.batch import Chunk
-from stepscope.health.facts import Facts
-from stepscope.health.rule import At, PerStream, StreamWatch
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.batch import Chunk, StreamBatch, stream_order
+from stepscope.health.facts import CHANCE, Facts
+from stepscope.health.finding import Finding, Severity
+from stepscope.health.restarts import Restarts
+from stepscope.health.ring import Floats
+from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
 
-OFTEN = 64
-"""Points up to which a rule looks at each of them: evaluations are few."""
+OFTEN = {"eval": 64, "train": 16, None: 16}
+"""Points up to which rules look at each of them: evaluations are few."""
 GROWTH = 1.25
 """Factor by which a longer series grows from one look to the next: what is noticed later than by a quarter of
 the time that it took to happen is noticed in time."""
+SERIES = CHANCE / 4
+"""Chance of a false jump in one series: rows ask few of the series of a run for jumps."""
+NEVER = 1 << 62
+"""Number of points that no series comes to."""
 
 
 class Seen(NamedTuple):
-    """A rule's view of the facts of a series.
+    """A rule's view of the facts of a run.
 
     Attributes:
         text: One sentence with the number that matters.
         values: The numbers that show it.
         since_step: The step since which it holds.
+        severity: By default the rule's.
+        action: By default the rule's.
+        at: Where it was noticed, by default at the newest point of the series.
+        about: Distinguishes findings of one row.
     """
 
     text: str
     values: dict[str, float]
     since_step: int
+    severity: Severity | None = None
+    action: str | None = None
+    at: At | None = None
+    about: str = ""
 
 
-class FactRule(PerStream):
-    """A rule that compares facts of a series; it looks at counts of points that no portion changes."""
+class Tail:
+    """How many values of a series are how large, to three digits: what means of many do not tell.
 
-    @abstractmethod
-    def see(self, facts: Facts, stream: Stream) -> Seen | None:
-        """Return what is wrong; None if nothing is."""
+    Args:
+        skipped: First values, which do not count.
+    """
 
-    def ended(self, facts: Facts, stream: Stream) -> None:
-        """Judge a series at the end of what is recorded."""
+    def __init__(self, skipped: int) -> None:
+        self._left, self._counts = skipped, Counter[float]()
 
-    def watch(self, stream: Stream) -> StreamWatch:
-        return _FactWatch(self)
+    def take(self, values: Floats) -> None:
+        """Take further values; those that are not positive do not count."""
+        values, self._left = values[self._left :], max(self._left - len(values), 0)
+        values = values[np.isfinite(values) & (values > 0)]
+        digit = 10.0 ** (2 - np.floor(np.log10(values)))
+        rounded, counts = np.unique(np.round(values * digit) / digit, return_counts=True)
+        self._counts.update(dict(zip(rounded.tolist(), counts.tolist(), strict=True)))
+
+    @property
+    def shape(self) -> tuple[Floats, NDArray[np.int64]]:
+        """The values, the smallest first, and how many there are of each."""
+        values = sorted(self._counts)
+        return np.array(values), np.array([self._counts[value] for value in values], np.int64)
+
+
+@dataclass
+class Known:
+    """The facts of one series, up to the time of the present look.
+
+    Attributes:
+        stage: The facts since it began anew, with another fold, stage or task; else those of all of it.
+        at: The newest point.
+        begun: The number of points before the stage.
+        last: The value of the newest point, also of those that wait for their look.
+        was_urgent: Whether a row looks at once at that point.
+        next: The number of points at which rules look at it next.
+        tail: Its values by size, where a row asks for them.
+    """
+
+    stream: Stream
+    facts: Facts
+    at: At
+    next: int = 1
+    tail: Tail = field(default_factory=lambda: Tail(10))
+    is_tailed: bool = False
+    begun: int = 0
+    last: float = nan
+    was_urgent: bool = False
+    stage: Facts = field(init=False)
+    _chunk: Chunk | None = None
+    _done: int = 0
+    _cuts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.stage = self.facts
+
+    def follow(self, chunk: Chunk, cuts: tuple[int, ...]) -> None:
+        """Hold further points; they count once a look asks for their time."""
+        self._chunk, self._done, self._cuts = chunk, 0, cuts
+
+    def advance(self, wall: float) -> None:
+        """Take the points until a time."""
+        chunk = self._chunk
+        if chunk is None:
+            return
+        end = int(np.searchsorted(chunk.walls, wall, side="right"))
+        while self._done < end:
+            if self._done in self._cuts:
+                self.stage = Facts()
+            stop = min([end, *(cut for cut in self._cuts if cut > self._done)])
+            part = chunk.part(slice(self._done, stop))
+            for facts in (self.facts, self.stage)[: 1 if self.stage is self.facts else 2]:
+                facts.take(part.steps, part.values, part.walls)
+            if self.is_tailed:
+                self.tail.take(part.values)
+            self.at, self._done = At.row(part, -1), stop
+        if end == len(chunk):
+            self._chunk = None
+
+
+class RunFacts:
+    """The facts of all series of a run that rows ask for.
+
+    Rows look at each series when it has certain numbers of points, in the order of time, and see of all other
+    series the points until that time: the portions in which points come make no difference.
+
+    Args:
+        rows: The rules that look.
+        restarts: Where series start over.
+    """
+
+    def __init__(self, rows: Sequence[Row], restarts: Restarts) -> None:
+        self._rows, self._restarts = rows, restarts
+        self._leads: dict[Stream, list[Row]] = {}
+        self._known: dict[Stream, Known | None] = {}
+        """None for series that no row looks at."""
+        self._of_role: dict[tuple[str, str], list[Known]] = {}
+        self._now = -inf
+
+    def take(self, batch: StreamBatch) -> None:
+        """Take the points of a stretch of time, and let the rows look."""
+        looks: list[tuple[float, tuple[str, str, int, str], Known]] = []
+        for chunk in batch.chunks:
+            known = self._of(chunk)
+            if known is None:
+                continue
+            # A learning rate goes on where a setting changes; it starts over with its steps alone.
+            of_rate = chunk.stream.role == "learning_rate"
+            begins = self._restarts.cuts(chunk.stream)
+            cuts = tuple(index for index, is_whole in begins if is_whole or not of_rate)
+            known.follow(chunk, cuts)
+            walls = {**_looks(known, chunk, cuts), **self._urgent(known, chunk)}
+            looks += [(wall, stream_order(chunk.stream), known) for wall in walls]
+        for wall, _, known in sorted(looks, key=lambda look: look[:2]):
+            self._now = wall
+            known.advance(wall)
+            for row in self._leads[known.stream]:
+                row.judge(known, self)
+        self._now = inf
+        for chunk in batch.chunks:
+            if (known := self._known[chunk.stream]) is not None:
+                known.advance(inf)
 
     def finish(self) -> None:
-        for watch in self._watches.values():
-            if isinstance(watch, _FactWatch):
-                watch.look()
-                watch.end()
+        """Let the rows look at the end of what is recorded."""
+        self._now = inf
+        for row in self._rows:
+            for known in self._known.values():
+                if known is not None and row in self._leads[known.stream]:
+                    row.judge(known, self, ended=True)
+
+    def _of(self, chunk: Chunk) -> Known | None:
+        stream = chunk.stream
+        if stream in self._known:
+            return self._known[stream]
+        known = self._known[stream] = None
+        if any(row.looks_at(stream) for row in self._rows):
+            known = self._known[stream] = Known(stream, Facts(), At.row(chunk, 0))
+            self._of_role.setdefault((stream.run, stream.role), []).append(known)
+            self._leads[stream] = [row for row in self._rows if row.is_led_by(stream)]
+            known.is_tailed = any(row.tails for row in self._leads[stream])
+            if not self._leads[stream]:
+                known.next = NEVER
+        return known
+
+    def _urgent(self, known: Known, chunk: Chunk) -> dict[float, None]:
+        """Return when points come that a row looks at once at: of several in a row the first."""
+        urgent = np.zeros(len(chunk), np.bool_)
+        before = np.concatenate([[known.last], chunk.values[:-1]])
+        for row in self._leads[known.stream]:
+            urgent |= row.urgent(known.stream, chunk.values, before)
+        known.last = float(chunk.values[-1])
+        first = urgent & ~np.concatenate([[known.was_urgent], urgent[:-1]])
+        known.was_urgent = bool(urgent[-1])
+        return dict.fromkeys(chunk.walls[first].tolist())
+
+    def of(self, run: str, role: str, split: str | None = None) -> Iterator[Known]:
+        """Return what is known of the series of one role, in the order in which they began.
+
+        Args:
+            run: Name of the run.
+            role: Of the series.
+            split: "eval" for those of an evaluation, "train" for all others, None for both.
+        """
+        for known in self._of_role.get((run, role), ()):
+            if split is None or (split == "eval") == (known.stream.split == "eval"):
+                known.advance(self._now)
+                if known.facts.count:
+                    yield known
+
+    def beside(self, known: Known, role: str) -> list[Known]:
+        """Return what is known of the series of one role of the same run and rank as a series."""
+        stream = known.stream
+        return [each for each in self.of(stream.run, role) if each.stream.rank == stream.rank]
+
+    def training_loss(self, run: str) -> Known | None:
+        """Return the main training loss: the first one, of another part of the run if this part has none."""
+        others = [other for other, role in self._of_role if role == "loss" and other != run]
+        losses = (known for part in (run, *others) for known in self.of(part, "loss", "train"))
+        return next(losses, None)
 
 
-class _FactWatch(StreamWatch):
-    def __init__(self, rule: FactRule) -> None:
-        self._rule, self._facts, self._next = rule, Facts(), 1
-        self._newest: Chunk | None = None
+def _looks(known: Known, chunk: Chunk, cuts: tuple[int, ...]) -> dict[float, None]:
+    """Return the times at which rules look at a series, each once."""
+    walls: dict[float, None] = {}
+    before, often = known.facts.count, OFTEN[known.stream.split]
+    for begin, end in pairwise([0, *cuts, len(chunk)]):
+        if begin in cuts and known.next < NEVER:
+            known.begun, known.next = before + begin, before + begin + 1
+        while known.next <= before + end:
+            walls[float(chunk.walls[known.next - before - 1])] = None
+            own = known.next - known.begun
+            known.next += max(1, ceil(own * GROWTH) - own if own >= often else 0)
+    return walls
 
-    def take(self, chunk: Chunk) -> None:
-        done = 0
-        while done < len(chunk):
-            part = chunk.part(slice(done, done + self._next - self._facts.count))
-            self._facts.take(part.steps, part.values, part.walls)
-            self._newest = part.part(slice(-1, None))
-            done += len(part)
-            if self._facts.count == self._next:
-                self._next = max(self._next + 1, ceil(self._next * GROWTH) if self._next >= OFTEN else 0)
-                self.look()
 
-    def end(self) -> None:
-        """Judge the end of what is recorded."""
-        if self._newest is not None:
-            self._rule.ended(self._facts, self._newest.stream)
+class Row(Rule):
+    """A rule as a row over facts: which series, which fact against which reference, one sentence."""
 
-    def look(self) -> None:
-        """Open a finding, or close it, by the facts so far."""
-        if self._newest is None:
-            return
-        seen = self._rule.see(self._facts, self._newest.stream)
-        at = At.row(self._newest, 0)
+    leads: ClassVar[tuple[str, ...]] = ()
+    """The roles of the series that it judges; by default all that it looks at."""
+    splits: ClassVar[tuple[str | None, ...] | None] = None
+    """Which parts of the data it judges; None: all."""
+
+    again: ClassVar[bool] = False
+    """Whether it tells only what it sees at two looks that follow each other."""
+    tails: ClassVar[bool] = False
+    """Whether it asks for the values of a series by size."""
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self.holding: dict[Stream, int] = {}
+        """Series of which something was wrong at the last look, and the step since which it is."""
+        self._about: dict[Stream, str] = {}
+        self._before: dict[Stream, int] = {}
+        """Number of points of a series at the first of the looks at which something was wrong."""
+
+    @abstractmethod
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return what is wrong with a series; None if nothing is."""
+
+    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return what is wrong with a series once nothing more comes."""
+        return self.see(known, run)
+
+    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_] | Literal[False]:
+        """Return which points it looks at once at, given the values before them; by default at none."""
+        return False
+
+    def looks_at(self, stream: Stream) -> bool:
+        """Return whether it needs the facts of a series."""
+        return stream.role in self.roles
+
+    def is_led_by(self, stream: Stream) -> bool:
+        """Return whether it judges a series."""
+        of_role = stream.role in (self.leads or self.roles)
+        return of_role and self.looks_at(stream) and (self.splits is None or stream.split in self.splits)
+
+    def look(self, batch: StreamBatch) -> None:
+        """Do nothing: the facts call ``judge`` when it is time to look."""
+
+    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+        """Open a finding about a series, bring it up to date, or close it."""
+        self.tell(known, (self.see_end if ended else self.see)(known, run))
+
+    def tell(self, known: Known, seen: Seen | None) -> None:
+        """Open a finding about a series, bring it up to date, or close it if nothing is seen any more."""
         if seen is None:
-            self._rule.close(at)
-        else:
-            self._rule.open(at, seen.text, seen.values, since_step=min(seen.since_step, at.step))
+            self._before.pop(known.stream, None)
+            if self.holding.pop(known.stream, None) is not None:
+                self.close(known.at, about=self._about.pop(known.stream))
+            return
+        if self.again and self._before.setdefault(known.stream, known.facts.count) == known.facts.count:
+            return
+        at = seen.at or known.at
+        since = self.holding[known.stream] = min(seen.since_step, at.step)
+        at = replace(at, first_step=min(since, at.first_step))
+        about = self._about.setdefault(known.stream, seen.about)
+        self.open(
+            at,
+            seen.text,
+            seen.values,
+            severity=seen.severity,
+            about=about,
+            since_step=since,
+            action=seen.action,
+        )
+
+    def _renew(self, place: int, told: Finding) -> None:
+        """Bring the figures of an open finding up to date: they are of the time since its onset."""
+        before = self.found[place]
+        now = replace(
+            before,
+            summary=told.summary,
+            values=told.values,
+            since_step=min(told.since, before.step),
+            severity=told.severity,
+            action=told.action,
+        )
+        if now != before:
+            self.found[place] = now
+            self.changed.append(now)
+
+
+class AcrossSeries(Row):
+    """A row that compares all series of a role with each other, such as the layers of a model.
+
+    The first one of a role, a run and a rank leads: when it is looked at, all of them are.
+    """
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._first: dict[tuple[str, int | None, str], Stream] = {}
+
+    def is_led_by(self, stream: Stream) -> bool:
+        """Return whether a series is the first of its run and rank."""
+        leads = super().is_led_by(stream)
+        return leads and self._first.setdefault((stream.run, stream.rank, stream.role), stream) is stream
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return nothing: all series are seen together."""
+        return None
+
+    @abstractmethod
+    def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
+        """Return what is wrong with each series of the run and rank of one."""
+
+    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+        """Open, renew and close findings about all series."""
+        seen = self.see_all(known, run)
+        for each in run.beside(known, known.stream.role):
+            if each.stream in seen or each.stream in self.holding:
+                self.tell(each, seen.get(each.stream))
+
+
+class AcrossLayers(AcrossSeries):
+    """A row that compares layers at steps that all have, ``samples`` times in a row, as ``InARow`` does."""
+
+    grouped = True
+    fewest_layers: ClassVar[int]
+
+    @abstractmethod
+    def counts(self, stream: Stream) -> bool:
+        """Return whether a series is of a layer that is compared."""
+
+    @abstractmethod
+    def bad(self, layers: list[Known], values: Floats, run: RunFacts) -> NDArray[np.bool_]:
+        """Return which values are bad, of the shape [layers, samples]."""
+
+    @abstractmethod
+    def told(self, layers: list[Known], at: int, values: Floats, run: RunFacts) -> Seen:
+        """Return what is wrong with the layer of an index, given the values of all at one step."""
+
+    def is_led_by(self, stream: Stream) -> bool:
+        """Return whether a series is the first of a layer that is compared."""
+        return stream.role in self.leads and self.counts(stream) and super().is_led_by(stream)
+
+    def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
+        """Compare the newest samples of all layers."""
+        every = run.beside(known, known.stream.role)
+        layers = [each for each in every if self.counts(each.stream) and len(each.facts.curve[0])]
+        steps, count = known.facts.curve[0], self.limit("samples")
+        # Within a step the first layer is recorded before the others.
+        if len(steps) and min(each.facts.last_step for each in layers) < steps[-1]:
+            steps = steps[:-1]
+        if len(layers) < self.fewest_layers or len(steps) < count:
+            return {}
+        self.judged()
+        recent = self.bad(layers, _values_at(layers, steps[-count:]), run)
+        held = np.array([each.stream in self.holding for each in layers])
+        wrong = np.flatnonzero(np.where(held, recent.any(axis=1), recent.all(axis=1))).tolist()
+        seen: dict[Stream, Seen] = {}
+        values = _values_at(layers, steps) if wrong else np.empty((0, 0))
+        bad = self.bad(layers, values, run) if wrong else values.astype(bool)
+        for at in wrong:
+            told = self.told(layers, at, values[:, int(np.flatnonzero(bad[at])[-1])], run)
+            onset = self.holding.get(layers[at].stream, int(steps[since_index(bad[at])]))
+            seen[layers[at].stream] = told._replace(since_step=onset)
+        return seen
+
+
+def _values_at(layers: list[Known], steps: NDArray[np.int64]) -> Floats:
+    return np.array([at_steps(each.facts, steps, 1) for each in layers])
+
+
+class InARow(Row):
+    """A row on values beyond a limit, ``samples`` times in a row; over once as many in a row are not."""
+
+    grouped = True
+    name: ClassVar[str]
+    """Of the value in the evidence; ``{}`` stands for the role."""
+
+    @abstractmethod
+    def bad(self, known: Known, values: Floats) -> NDArray[np.bool_]:
+        """Return which values of a series are beyond the limit."""
+
+    @abstractmethod
+    def sentence(self, known: Known, value: float) -> str:
+        """Return the sentence with a value."""
+
+    def samples(self, known: Known) -> int:
+        """Return how many it takes."""
+        return self.limit("samples")
+
+    def excused(self, known: Known, since: int) -> bool:
+        """Return whether something else shows that nothing is wrong, from a kept mean on."""
+        return False
+
+    def rank(self, value: float) -> Severity | None:
+        """Return the severity by the value, None for the rule's."""
+        return None
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        """Look at the newest values."""
+        steps, means = known.facts.curve
+        count = self.samples(known)
+        if len(means) < count:
+            return None
+        self.judged()
+        bad = self.bad(known, means)
+        onset = self.holding.get(known.stream)
+        if not (bad[-count:].all() if onset is None else bad[-count:].any()):
+            return None
+        last = int(np.flatnonzero(bad)[-1])
+        if onset is None:
+            first = since_index(bad)
+            onset = int(steps[first])
+            if self.excused(known, first):
+                return None
+        value = float(means[last])
+        return Seen(
+            self.sentence(known, value), {self.name.format(known.stream.role): value}, onset, self.rank(value)
+        )
+
+
+# --- facts that several rows ask for -----------------------------------------------------------------------
+
+
+def levels(facts: Facts, parts: int) -> Floats:
+    """Return the medians of equal stretches of a series; empty if it has fewer kept means."""
+    _, means = facts.curve
+    if len(means) < parts:
+        return np.empty(0)
+    edges = np.linspace(0, len(means), parts + 1).astype(int)
+    return np.array([np.median(means[a:b]) for a, b in pairwise(edges.tolist())])
+
+
+def at_steps(facts: Facts, steps: NDArray[Any], few: int = 3) -> Floats:
+    """Return a series near some steps: the median of its newest kept means up to each, at most ``few``.
+
+    NaN if the series has no kept mean.
+    """
+    own, means = facts.curve
+    if not len(means):
+        return np.full(len(steps), np.nan)
+    ends = np.searchsorted(own, steps, side="right")
+    if few == 1:
+        return np.asarray(means[np.maximum(ends - 1, 0)])
+    return np.array([np.median(means[max(end - few, 0) : max(end, 1)]) for end in ends.tolist()])
+
+
+def since_index(bad: NDArray[np.bool_]) -> int:
+    """Return the index since which all values are bad; the last one if it is not."""
+    fine = np.flatnonzero(~bad)
+    return min(int(fine[-1]) + 1 if len(fine) else 0, len(bad) - 1)
+
+
+def since_when(facts: Facts, bad: Callable[[Floats], NDArray[np.bool_]]) -> int:
+    """Return the step since which all kept means are on the bad side; the last step if none is."""
+    steps, means = facts.curve
+    return int(steps[since_index(bad(means))])
+
+
+def means_between(facts: Facts, edges: NDArray[np.int64]) -> Floats:
+    """Return the means of a series between ascending steps; 0 where it has no value."""
+    at, means = facts.curve
+    at = np.append(at, facts.last_step + 1)
+    counts = np.diff(np.interp(edges, at, np.arange(len(at))))
+    sums = np.diff(np.interp(edges, at, np.concatenate([[0.0], np.cumsum(means)])))
+    return np.asarray(np.divide(sums, counts, out=np.zeros(len(sums)), where=counts > 0))

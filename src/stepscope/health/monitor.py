@@ -13,7 +13,8 @@ from stepscope.errors import UsageError
 from stepscope.health.alert import Alert, Own, alert_of
 from stepscope.health.batch import Chunk, StreamBatch, rising_times
 from stepscope.health.context import Context
-from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown
+from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown, led
+from stepscope.health.looks import Row, RunFacts
 from stepscope.health.origins import SPIKES, Origins
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
@@ -79,8 +80,13 @@ class Monitor:
         self._begun: dict[Stream, tuple[float, int]] = {}
         """Time of the first point of each series, and its place among those that began then."""
         self._latest: dict[Stream, float] = {}
-        self._wanted = {role for rule in self.rules for role in rule.roles} | {"metric", "second_moment"}
+        self._wanted = {role for rule in self.rules for role in rule.roles} | {
+            "metric",
+            "second_moment",
+            "cpu_wait",
+        }
         self.context, self.origins = Context(), Origins()
+        self._facts = RunFacts([rule for rule in self.rules if isinstance(rule, Row)], self.context.restarts)
         for rule in self.rules:
             rule.context = self.context
         for alert in alerts:
@@ -165,6 +171,7 @@ class Monitor:
             batch = StreamBatch(sorted(chunks, key=lambda chunk: self._begun[chunk.stream]))
             self.context.take(batch)
             known = {rule.id: len(rule.found) for rule in self.rules if rule.id in EXPLAINED}
+            self._facts.take(batch)
             for rule in self.rules:
                 rule.take(batch)
             for rule in self.rules:
@@ -215,6 +222,7 @@ class Monitor:
         """Judge everything; the run is over."""
         self.advance(float("inf"))
         with np.errstate(all="ignore"):
+            self._facts.finish()
             for rule in self.rules:
                 rule.end()
             self._explain(again=True)
@@ -239,7 +247,8 @@ class Monitor:
     @property
     def verdict(self) -> Verdict:
         """The verdict so far."""
-        found = as_shown(finding for rule in self.rules for finding in rule.found)
+        every = (finding for rule in self.rules for finding in rule.found)
+        found = as_shown(led(every, {rule.id: rule.explains for rule in self.rules}))
         lacking = [(rule, rule.missing) for rule in self.rules if not rule.found]
         return Verdict(
             found,

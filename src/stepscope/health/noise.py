@@ -126,6 +126,15 @@ def taken_back(values: Floats) -> float:
     return float(np.minimum(rose, fell).max())
 
 
+def last_better(values: Floats, share: float) -> int:
+    """Return the index of the last value that is better than the best before it by more than a share."""
+    best = 0
+    for at, value in enumerate(values.tolist()):
+        if value < values[best] - share * abs(values[best]):
+            best = at
+    return best
+
+
 def trailing_median(values: Floats, size: int) -> Floats:
     """Return for each value from the ``size``-th on the median of the ``size`` values before it."""
     windows = np.lib.stride_tricks.sliding_window_view(values[:-1], size)

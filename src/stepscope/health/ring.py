@@ -42,11 +42,6 @@ class _Last(Generic[Number]):
         """The numbers, oldest first."""
         return self._room[max(0, self._end - self._size) : self._end]
 
-    @property
-    def full(self) -> bool:
-        """True if there were at least ``size`` numbers."""
-        return self.count >= self._size
-
 
 class Ring(_Last[np.float64]):
     """The last values of a series."""

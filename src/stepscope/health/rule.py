@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
@@ -15,14 +15,10 @@ from stepscope.errors import UsageError
 from stepscope.health.batch import Chunk, StreamBatch, rank_order
 from stepscope.health.context import Context
 from stepscope.health.finding import Finding, Severity
-from stepscope.health.gate import AlarmGate
 from stepscope.health.kind import KINDS
-from stepscope.health.ring import Floats, Ring, Steps, pieces
 from stepscope.health.series import Stream
 from stepscope.names.roles import ROLES
 
-Told = tuple[str, Mapping[str, float]]
-"""A finding's sentence, and the numbers that show it."""
 Detail = TypeVar("Detail")
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
@@ -96,6 +92,8 @@ class Rule(ABC):
     """How much it needs before it can tell, in words."""
     chance: ClassVar[str] = "none from noise"
     """The chance of a false alarm in a healthy run, by design."""
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Rules whose findings are its consequences while it holds."""
     grouped: ClassVar[bool] = False
     """Whether layers of one run in which the same is found are one finding."""
     in_a_row: ClassVar[bool] = False
@@ -159,11 +157,11 @@ class Rule(ABC):
     @property
     def missing(self) -> str | None:
         """The series that were missing for a judgement, None if nothing was missing."""
-        if self._judged and self.context.unfit(self.unfit, inf) is None:
-            return None
         unfit = self.context.unfit(self.unfit, inf)
         if unfit is not None:
             return f"not judged: {self.context.kinds[unfit][1]} indicates {KINDS[unfit]}"
+        if self._judged:
+            return None
         if self._reason:
             return self._reason
         lacking = [role for role in self.needs if role not in self._seen]
@@ -218,12 +216,6 @@ class Rule(ABC):
         since_step: int | None,
         action: str | None,
     ) -> None:
-        if (at.stream, about) in self._open:
-            return
-        count = self._opened[at.stream] = self._opened.get(at.stream, 0) + 1
-        if count > MOST_FINDINGS:
-            self.more += 1
-            return
         stream = at.stream
         finding = Finding(
             rule=self.id,
@@ -243,9 +235,19 @@ class Rule(ABC):
             action=self.action if action is None else action,
             number=len(self.found),
         )
+        if (stream, about) in self._open:
+            self._renew(self._open[stream, about], finding)
+            return
+        count = self._opened[at.stream] = self._opened.get(at.stream, 0) + 1
+        if count > MOST_FINDINGS:
+            self.more += 1
+            return
         self._open[stream, about] = len(self.found)
         self.found.append(finding)
         self.changed.append(finding)
+
+    def _renew(self, place: int, told: Finding) -> None:  # noqa: B027  most rules tell what they saw at first
+        """Take in what is told anew of an open finding."""
 
     def close(self, at: At, *, about: str = "") -> None:
         """Close the finding about something, if one is open."""
@@ -283,6 +285,8 @@ class Rule(ABC):
                 self._open_now(*told)
             elif opens and leader is not None:
                 self._join(leader, key)
+                if leader[0] == key:
+                    self._open_now(*told)
             elif leader is not None and key in leader[1]:
                 leader[1].discard(key)
                 if not leader[1]:
@@ -383,99 +387,6 @@ class PerStream(Rule):
                     watch.follow(before)
                 self._watches[stream], done = watch, index
             watch.take(chunk.part(slice(done, None)) if done else chunk)
-
-
-class Threshold(StreamWatch):
-    """Opens if values pass a limit often enough; the simplest watch.
-
-    Args:
-        rule: Whose findings these are.
-        bad: Values to an array of bool; never called without values.
-        say: Turns a value into the sentence.
-        name: Name of the value in the evidence.
-        gate: When to open and close.
-    """
-
-    def __init__(
-        self,
-        rule: Rule,
-        bad: Any,
-        say: Any,
-        *,
-        name: str,
-        gate: AlarmGate,
-        severity: Any = None,
-    ) -> None:
-        self.rule, self._bad, self._say, self._name, self._gate = rule, bad, say, name, gate
-        self._severity = severity
-        self._steps: list[int] = []
-        self.began, self.first = -inf, 0.0
-        self._withheld = False
-
-    def excused(self, at: At) -> bool:
-        """Return whether something else shows that nothing is wrong; called before it would open."""
-        return False
-
-    def take(self, chunk: Chunk) -> None:
-        """Judge points."""
-        if not len(chunk):
-            return
-        if self.began == -inf:
-            self.began, self.first = float(chunk.walls[0]), float(chunk.values[0])
-        rule, opens = self.rule, self._gate.opens
-        rule.judged()
-        before, self._steps = self._steps, [*self._steps, *chunk.steps[-opens:].tolist()][-opens:]
-        for index, change in self._gate.run(self._bad(chunk.values)):
-            if change == "close":
-                if not self._withheld:
-                    rule.close(At.row(chunk, index))
-                self._withheld = False
-                continue
-            steps = [*before, *chunk.steps[: index + 1].tolist()]
-            value = float(chunk.values[index])
-            at = At.row(chunk, index, min(steps[-opens:]))
-            self._withheld = self.excused(at)
-            if not self._withheld:
-                severity = self._severity(value) if self._severity else None
-                rule.open(at, self._say(value), {self._name: value}, severity=severity)
-
-
-class Windowed(StreamWatch):
-    """Looks at the last values every so many; opens and closes after several looks of one kind in a row.
-
-    Args:
-        rule: Whose findings these are; it has the limits ``window`` and ``checks``.
-        every: Values from one look to the next.
-        begin: Values before the first look; by default a whole window.
-    """
-
-    def __init__(self, rule: Rule, every: int, begin: int | None = None) -> None:
-        size, checks = rule.limit("window"), rule.limit("checks")
-        self.rule, self._every, self._begin = rule, every, size if begin is None else begin
-        self._ring, self._steps = Ring(size), Steps(size)
-        self._gate = AlarmGate(opens=checks, closes=checks)
-
-    @abstractmethod
-    def judge(self, values: Floats) -> Callable[[At], Told] | None:
-        """Return the parts of a finding's sentence and numbers; None if nothing is wrong."""
-
-    def take(self, chunk: Chunk) -> None:
-        """Judge points."""
-        chunk = finite(chunk)
-        for rows in pieces(self._ring.count, len(chunk), self._every):
-            part = chunk.part(rows)
-            self._ring.push(part.values)
-            self._steps.push(part.steps)
-            if self._ring.count < self._begin or self._ring.count % self._every:
-                continue
-            self.rule.judged()
-            say = self.judge(self._ring.values)
-            change = self._gate.see(say is not None)
-            at = At.row(part, -1, int(self._steps.values[0]))
-            if change == "close":
-                self.rule.close(at)
-            elif change == "open" and say is not None:
-                self.rule.open(at, *say(at))
 
 
 def finite(chunk: Chunk) -> Chunk:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import JudgedSplit, judged_split
+
+_OF_RANK = re.compile(r"rank[_-]?(\d{1,6})/(.+)")
+"""Names of the series of single ranks in one log."""
+
+
+def without_rank(tag: str) -> str:
+    """Return the tag without the part that names a rank: ``train/loss`` for ``rank2/train/loss``."""
+    named = _OF_RANK.fullmatch(tag)
+    return tag if named is None else named[2]
 
 
 @dataclass(frozen=True, eq=False)  # compared and hashed by identity: it is looked up for every point
@@ -45,6 +55,9 @@ def stream_of(
         split: Of its run, for tags that do not say.
         meanings: The meanings of tags.
     """
+    named = _OF_RANK.fullmatch(tag)
+    if rank is None and named is not None:
+        rank = int(named[1])
     meaning = meanings.role(tag)
     part = judged_split(meanings.part(tag, split))
     if meaning is None:

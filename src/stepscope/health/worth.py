@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from stepscope.health.finding import Severity
+
+MEDIUM, HIGH = 0.1, 0.2
+"""Shares of the time from which on a loss of time is medium, and is high."""
+
 RESOLUTION_S = 1e-6
 """The time that measuring a step takes: readings of the clock and the calls around them.
 
@@ -20,3 +25,14 @@ def is_worth(cost_s: float, whole_s: float, *, ratio: float, steps: float = 1) -
         steps: How many steps there were.
     """
     return cost_s >= ratio * whole_s and cost_s > steps * RESOLUTION_S
+
+
+def severity_of(share: float, *, medium: float = MEDIUM, high: float = HIGH) -> Severity:
+    """Return the severity of a loss of time, the same for health and for advice.
+
+    Args:
+        share: Of the time of the steps, of a loss that is worth a finding.
+        medium: The share from which on it is medium ...
+        high: ... and high.
+    """
+    return "high" if share >= high else "medium" if share >= medium else "low"

@@ -30,6 +30,9 @@ STEPS = [0, 10, 20, 30, 40]
         ("max", 0, 8.0),
         ("max", 2, 5.0),
         ("count", 0, 5.0),
+        ("at", 0, 4.0),
+        ("at", 25, 8.0),
+        ("at", 40, 5.0),
         ("std", 5, np.std(VALUES, ddof=1)),
         ("slope", 5, np.polyfit(STEPS, VALUES, 1)[0]),
         ("ema", 3, np.average(VALUES, weights=0.5 ** np.arange(4, -1, -1))),
@@ -44,7 +47,7 @@ def test_functions_are_what_they_say(function, points, expected):
 
 
 @pytest.mark.parametrize(
-    ("function", "points"), [("mean", 6), ("ema", 6), ("last", 5), ("delta", 5), ("slope", 6)]
+    ("function", "points"), [("mean", 6), ("ema", 6), ("last", 5), ("delta", 5), ("slope", 6), ("at", 41)]
 )
 def test_too_few_points_are_not_known(function, points):
     follower = WindowFollower(Window(function, Tag("a"), points))

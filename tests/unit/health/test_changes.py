@@ -55,6 +55,15 @@ def test_a_rate_and_its_consequences_are_one_group_and_the_rate_leads():
             [series("train/loss", noise(1)), series("val/loss", noise(2)[:20])],
             ["step 19: val/loss stops: it has no later points"],
         ),
+        (
+            [
+                series(
+                    "val/score",
+                    after(500, 0.99224, 0.99219) + 1e-7 * np.random.default_rng(0).normal(size=COUNT),
+                )
+            ],
+            ["step 500: val/score 0.99224 → 0.99219"],
+        ),
         ([series("activations/conv/max", after(500, 1.0, 9.0) + noise(0))], []),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.health.facts import BLOCKS, CHANCE, Facts, drift, jumps
+from stepscope.health.facts import CHANCE, Facts, clipped, drift, jumps, point_noise
+from stepscope.kernels.facts import BLOCKS
 
 SERIES = CHANCE / 20
 """Chance of one of the usual 20 series of a run."""
@@ -28,10 +29,16 @@ def null(kind, count, seed):
     return {
         "white": lambda: noise,
         "t3": lambda: rng.standard_t(3, count),
+        "AR(0.8) of t3": lambda: recursive(rng.standard_t(3, count), 0.8, 1),
         "AR(0.95)": lambda: recursive(noise, 0.95, 1),
         "EMA": lambda: recursive(noise, 0.98, 0.02),
+        "moving mean": lambda: np.convolve(rng.normal(size=count + 7), np.ones(8) / 8, "valid"),
         "walk": noise.cumsum,
+        "line": lambda: noise + 10 * at / count,
         "decay": lambda: 0.3 + 2 * np.exp(-at / 150) + 0.03 * noise,
+        "right answers": lambda: rng.binomial(64, 1 - 0.9 * np.exp(-at / (0.1 * count))) / 64,
+        "held": lambda: np.repeat(noise, rng.integers(1, 9, count))[:count],
+        "decay of shares": lambda: (0.1 + 2 * np.exp(-at / (0.1 * count))) * np.exp(0.3 * noise),
         "smooth decay": lambda: 0.3 + 2 * np.exp(-at / 150),
         "power law": lambda: 3 * (at + 1) ** -0.3 + 0.03 * noise,
         "cosine": lambda: 0.5 * (1 + np.cos(np.pi * at / count)),
@@ -45,17 +52,37 @@ def null(kind, count, seed):
 @pytest.mark.parametrize("count", [12, 40, 100, 1000])
 @pytest.mark.parametrize(
     "kind",
-    ["white", "t3", "AR(0.95)", "EMA", "walk", "decay", "smooth decay", "power law", "cosine", "constant",
-     "counts", "spikes", "sine"],
+    ["white", "t3", "AR(0.8) of t3", "AR(0.95)", "EMA", "moving mean", "walk", "line", "decay",
+     "decay of shares", "right answers", "smooth decay", "power law", "cosine", "constant", "counts",
+     "spikes", "sine"],
 )  # fmt: skip
 def test_series_in_which_nothing_changes_have_no_jumps(kind, count):
     found = [seed for seed in range(20) if jumps(null(kind, count, seed), SERIES)]
     assert len(found) <= 1, found
 
 
-@pytest.mark.parametrize("kind", ["white", "t3", "AR(0.95)", "EMA", "decay", "power law", "cosine", "counts"])
+@pytest.mark.parametrize(
+    "kind", ["white", "t3", "AR(0.95)", "EMA", "walk", "line", "decay", "power law", "cosine", "counts"]
+)
 def test_series_in_which_nothing_changes_do_not_drift(kind):
+    assert [seed for seed in range(60) if drift(null(kind, 400, seed), SERIES)] == []
     assert [seed for seed in range(20) if drift(null(kind, 1000, seed), SERIES)] == []
+
+
+def test_a_shock_that_a_series_remembers_is_no_change_and_a_level_that_stays_is_one():
+    shock, level = null("AR(0.8) of t3", 400, 3), null("AR(0.8) of t3", 400, 3)
+    shock[200:] += 30 * 0.8 ** np.arange(200)
+    level[200:] += 30
+    assert jumps(shock, SERIES) == []
+    assert [jump.at for jump in jumps(level, SERIES)] == [200]
+
+
+def test_right_answers_that_become_fewer_and_a_held_value_that_moves_are_changes():
+    assert sum(bool(jumps(null("held", 400, seed), SERIES)) for seed in range(20)) <= 1
+    answers, held = null("right answers", 400, 3), np.repeat([3.0, 5.0], 200)
+    answers[300:] = np.random.default_rng(4).binomial(64, 0.6, 100) / 64
+    assert [(jump.first, jump.last) for jump in jumps(answers, SERIES)] == [(300, 300)]
+    assert [jump.at for jump in jumps(held, SERIES)] == [200]
 
 
 @pytest.mark.parametrize("count", [24, 300, 1000])
@@ -122,6 +149,22 @@ def test_exact_facts(values, steps, until, kinds):
     assert [change.kind for change in changes] == kinds
 
 
+@pytest.mark.parametrize(
+    ("until", "until_step", "stopped"),
+    [
+        (1e9, 199, False),  # the last steps were slow
+        (1e9, 241, True),  # more than three evaluations are missing
+        (1e9, 240, False),
+        (111.0, 1000, False),  # steps leapt, and no time went by
+        (1e9, 20, True),  # others count something else
+    ],
+)
+def test_a_series_stops_if_steps_and_time_go_on_without_it(until, until_step, stopped):
+    facts = facts_of([1.0] * 10, steps=np.arange(0, 200, 20))
+    kinds = [change.kind for change in facts.changes(SERIES, until=until, until_step=until_step)]
+    assert kinds == ["stopped"] * stopped
+
+
 def test_a_series_that_comes_back_has_not_changed_for_good():
     values = null("white", 400, 0)
     values[200:300] += 10
@@ -152,4 +195,4 @@ def test_no_series_is_too_odd_for_its_facts(points):
     for change in facts.changes(SERIES, until=1e9):
         assert change.first_step <= change.last_step
         assert not math.isnan(change.size)
-    assert facts.noise >= 0
+    assert point_noise(clipped(facts.curve[1])) >= 0

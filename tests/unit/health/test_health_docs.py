@@ -10,6 +10,7 @@ import pytest
 
 from stepscope.health import RULES, SEVERITIES
 from stepscope.health.kind import KINDS
+from stepscope.health.looks import Row
 from stepscope.names.roles import ROLES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,6 +44,13 @@ def test_a_rule_is_complete(name):
     assert set(rule.needs) <= set(rule.roles)
     assert set(rule.roles) <= {*ROLES, "other"}
     assert (rule.__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if issubclass(rule, Row)])
+def test_a_row_has_at_most_three_numbers_and_forty_words(name):
+    words = [word for word in RULES[name].formula.split() if any(each.isalnum() for each in word)]
+    assert len(words) <= 40
+    assert len(RULES[name].defaults) <= 3
 
 
 OF_TORCH = re.compile(

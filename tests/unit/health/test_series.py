@@ -65,7 +65,7 @@ KNOWN = {
     "eval/f1_macro": ("metric", "eval", None),
     "optimizer/left_out/head.weight": ("left_out", None, "head.weight"),
     # no role: nothing but a sign of life
-    "rollout/ep_rew_mean": ("other", None, None),
+    "rollout/ep_rew_mean": ("reward", None, None),
     "global_step/sec": ("other", None, None),
     "checkpoint/save_time_s": ("other", None, None),
 }

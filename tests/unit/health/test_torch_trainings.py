@@ -71,7 +71,7 @@ SICK = {
     "saturated": (lambda: Training(network("tanh", scale=30.0), steps=100), 40, 50,
                   {"saturated-activation": "activations/"}),
     "detached": (lambda: Training(Detached(), steps=150), 90, 110, {"unchanged-tensor": "side.weight"}),
-    "clipped": (lambda: Training(clip=value_clip), 199, 220, {"clipping": "gradients/"}),
+    "clipped": (lambda: Training(clip=value_clip), 199, 250, {"clipping": "gradients/"}),
     "scaled": (scaled, 100, 120, {"loss-scale": "gradients/loss_scale"}),
 }  # fmt: skip
 

@@ -1,44 +1,68 @@
-"""Every rule, one module each."""
+"""Every rule; a module holds those about one subject."""
 
 from __future__ import annotations
 
 from stepscope.health.rule import Rule
-from stepscope.health.rules.attention import AttentionEntropy, AttentionLogits
-from stepscope.health.rules.bottlenecks import CpuBottleneck, IoBottleneck
-from stepscope.health.rules.class_imbalance import ClassImbalance
-from stepscope.health.rules.clipping import Clipping
-from stepscope.health.rules.data_wait import DataWait
-from stepscope.health.rules.dead_experts import DeadExperts
-from stepscope.health.rules.dead_relu import DeadRelu
-from stepscope.health.rules.evaluation_collapsed import EvaluationCollapsed
-from stepscope.health.rules.exploding_gradient import ExplodingGradient
-from stepscope.health.rules.gpu_underused import GpuUnderused
+from stepscope.health.rules.activations import (
+    AttentionEntropy,
+    AttentionLogits,
+    DeadExperts,
+    DeadRelu,
+    SaturatedActivation,
+    UpdateRatio,
+)
+from stepscope.health.rules.adversarial import DiscriminatorWon, EntropyCollapsed, PosteriorCollapse
+from stepscope.health.rules.generalising import (
+    ClassImbalance,
+    ConstantOutput,
+    EvaluationCollapsed,
+    EvaluationUnlike,
+    Overfitting,
+    Overtraining,
+    RepeatedBatch,
+    SeriesStopped,
+    WorseThanBest,
+)
 from stepscope.health.rules.gradient_spike import GradientSpike
-from stepscope.health.rules.learning_rate import LearningRate
+from stepscope.health.rules.gradients import (
+    Clipping,
+    ExplodingGradient,
+    GradientsNotZeroed,
+    GradientStopped,
+    LossScale,
+    UpdateScale,
+    VanishingGradient,
+)
+from stepscope.health.rules.learning import (
+    AttemptDiscontinuous,
+    LearningRate,
+    LossPartDiverges,
+    Plateau,
+    RatesDiffer,
+    ScheduleTooFast,
+)
 from stepscope.health.rules.loss_not_decreasing import LossNotDecreasing
-from stepscope.health.rules.loss_scale import LossScale
 from stepscope.health.rules.loss_spike import LossSpike
-from stepscope.health.rules.memory_creep import MemoryCreep
+from stepscope.health.rules.memory import MemoryCreep
 from stepscope.health.rules.nonfinite import (
     NonFiniteActivation,
     NonFiniteGradient,
     NonFiniteLoss,
     NonFiniteSeries,
 )
-from stepscope.health.rules.overfitting import Overfitting
-from stepscope.health.rules.overtraining import Overtraining
-from stepscope.health.rules.plateau import Plateau
 from stepscope.health.rules.poor_initialization import PoorInitialization
 from stepscope.health.rules.rank_divergence import RankDivergence
-from stepscope.health.rules.saturated_activation import SaturatedActivation
-from stepscope.health.rules.series_stopped import SeriesStopped
-from stepscope.health.rules.slower_steps import SlowerSteps
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
-from stepscope.health.rules.step_outliers import StepOutliers
+from stepscope.health.rules.time import (
+    CpuBottleneck,
+    DataWait,
+    GpuUnderused,
+    IoBottleneck,
+    Recompilation,
+    SlowerSteps,
+    StepOutliers,
+)
 from stepscope.health.rules.unchanged_tensor import UnchangedTensor
-from stepscope.health.rules.update_ratio import UpdateRatio
-from stepscope.health.rules.update_scale import UpdateScale
-from stepscope.health.rules.vanishing_gradient import VanishingGradient
 
 RULES: dict[str, type[Rule]] = {
     rule.id: rule
@@ -50,9 +74,19 @@ RULES: dict[str, type[Rule]] = {
         LossSpike,
         LossNotDecreasing,
         Plateau,
+        LossPartDiverges,
+        ScheduleTooFast,
+        RatesDiffer,
+        AttemptDiscontinuous,
         EvaluationCollapsed,
+        EvaluationUnlike,
+        RepeatedBatch,
+        ConstantOutput,
+        WorseThanBest,
         Overfitting,
         Overtraining,
+        GradientsNotZeroed,
+        GradientStopped,
         GradientSpike,
         VanishingGradient,
         ExplodingGradient,
@@ -73,14 +107,25 @@ RULES: dict[str, type[Rule]] = {
         GpuUnderused,
         CpuBottleneck,
         IoBottleneck,
+        Recompilation,
         MemoryCreep,
         StalledTraining,
         SeriesStopped,
         SlowerSteps,
         StepOutliers,
         RankDivergence,
+        DiscriminatorWon,
+        PosteriorCollapse,
+        EntropyCollapsed,
     )
 }
 """Every rule by its id."""
 
-__all__ = ["NO_LIFE", "RULES", "SaturatedActivation", "StalledTraining"]
+__all__ = [
+    "NO_LIFE",
+    "RULES",
+    "AttemptDiscontinuous",
+    "SaturatedActivation",
+    "SlowerSteps",
+    "StalledTraining",
+]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from stepscope.health.batch import StreamBatch
 from stepscope.health.gate import AlarmGate
 from stepscope.health.rule import At, Rule, thresholds
-from stepscope.health.series import Stream
+from stepscope.health.series import Stream, without_rank
 from stepscope.text import number
 
 TOGETHER = 0.75
@@ -85,7 +85,7 @@ class RankDivergence(Rule):
             self._point(stream, step, value, wall)
 
     def _point(self, stream: Stream, step: int, value: float, wall: float) -> None:
-        job = self._jobs.setdefault((stream.run, stream.tag), _Job())
+        job = self._jobs.setdefault((stream.run, without_rank(stream.tag)), _Job())
         place = step // self.limit("block")
         block = job.blocks.setdefault(place, {}).setdefault(stream, _RankBlock(first_step=step))
         block.steps |= 1 << step % self.limit("block")
@@ -144,13 +144,20 @@ class RankDivergence(Rule):
                 usual = 2 * middle - mean if len(means) == 2 else middle
                 begins = ", from the first steps on" if gate.since == job.first else ""
                 text = f"is {number(mean)} on average, {others} {number(usual)}{begins}"
-                self._tell(here, block, text, {"mean": mean, "median": middle, "limit": limit})
+                since = min(gate.since * self.limit("block"), here.first_step)
+                self._tell(
+                    replace(here, first_step=since),
+                    block,
+                    text,
+                    {"mean": mean, "median": middle, "limit": limit},
+                )
 
     def _tell(self, at: At, block: _RankBlock, text: str, values: dict[str, float]) -> None:
         if block.bad:
             text = f"is not finite in {block.bad} of its last steps; on the others it is"
-        of_rank = f"{at.stream.tag} of rank {at.stream.rank}"
-        self.open(at, f"{of_rank} {text}", {**values, "nonfinite": block.bad})
+        of_rank = f"{without_rank(at.stream.tag)} of rank {at.stream.rank}"
+        numbers = {**values, "nonfinite": block.bad}
+        self.open(at, f"{of_rank} {text}", numbers, since_step=at.first_step)
 
     @property
     def missing(self) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from stepscope.health.batch import Chunk, StreamBatch
 from stepscope.health.finding import Severity
 from stepscope.health.gate import AlarmGate
-from stepscope.health.layers import expert_of, is_vector
+from stepscope.health.layers import is_dense_matrix
 from stepscope.health.rule import At, Rule, thresholds
 from stepscope.health.series import Stream
 
@@ -67,7 +67,8 @@ class UnchangedTensor(Rule):
         self._rates: dict[tuple[str, int | None], float] = {}
         self._best: dict[tuple[str, int | None, str | None], Stream] = {}
         self._gates: dict[Stream, tuple[AlarmGate, list[int]]] = {}
-        self._norms: dict[Stream, float] = {}
+        self._norms: dict[Stream, tuple[float, int]] = {}
+        """The newest norm of a tensor, and the step since which it is the same."""
         self._adapted: dict[str, float] = {}
         self._felt: dict[Layer, tuple[list[float], list[bool]]] = {}
         self._moved: dict[Layer, float] = {}
@@ -197,11 +198,12 @@ class UnchangedTensor(Rule):
         unmoved = value == 0.0
         if stream.role == "left_out":
             unmoved = value > 0
-        elif is_vector(stream.layer) or expert_of(stream.layer) is not None:
+        elif not is_dense_matrix(stream.layer):
             unmoved = False  # what no token reaches is the router's, see dead-experts
         elif stream.role == "weight_norm":
-            unmoved = self._norms.get(stream) == value
-            self._norms[stream] = value
+            before, since = self._norms.get(stream, (None, at.step))
+            unmoved = before == value
+            self._norms[stream] = value, since if unmoved else at.step
         unmoved = unmoved and (stream.role == "left_out" or not self._is_kept(at))
         gate, steps = self._gates.setdefault(
             stream,
@@ -229,7 +231,7 @@ class UnchangedTensor(Rule):
             if stream.role == "left_out":
                 text = f"{stream.layer} has a gradient, but no watched optimizer has {stream.layer}"
             severity: Severity = "medium" if stream.role == "left_out" else "low"
-            here = At(stream, at.step, at.wall, min(steps))
+            here = At(stream, at.step, at.wall, self._norms.get(stream, (value, min(steps)))[1])
             self.open(here, text, {"value": value}, severity=severity)
 
     @property

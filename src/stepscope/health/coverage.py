@@ -1,0 +1,161 @@
+"""The verdict on a run with what it covers: five questions, each answered yes or no, or not judged.
+
+That nothing was found says little if nothing could be looked at. A run is called healthy only if the first
+four questions are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from stepscope.health.finding import Abstention, Finding
+
+Question = Literal["finite", "learns", "generalises", "steady", "cost"]
+Reply = Literal["yes", "no", "not judged"]
+
+DECIDING: dict[Question, tuple[str, ...]] = {
+    "finite": ("nonfinite-loss",),
+    "learns": ("loss-not-decreasing",),
+    "generalises": ("overfitting", "evaluation-collapsed", "overtraining"),
+    "steady": ("slower-steps", "step-outliers"),
+    "cost": ("data-wait", "gpu-underused"),
+}
+"""For each question the rules of which one has to judge it, and find nothing, so that its answer is yes; the
+first one says what is missing."""
+QUESTIONS: dict[Question, tuple[str, ...]] = {
+    "finite": ("nonfinite-loss", "nonfinite-gradient", "nonfinite-activation", "nonfinite-series"),
+    "learns": (
+        "loss-not-decreasing",
+        "loss-spike",
+        "plateau",
+        "loss-part-diverges",
+        "schedule-too-fast",
+        "rates-differ",
+        "learning-rate",
+        "attempt-discontinuous",
+        "gradients-not-zeroed",
+        "gradient-stopped",
+        "gradient-spike",
+        "vanishing-gradient",
+        "exploding-gradient",
+        "update-ratio",
+        "update-scale",
+        "poor-initialization",
+        "dead-relu",
+        "dead-experts",
+        "saturated-activation",
+        "attention-logits",
+        "attention-entropy",
+        "unchanged-tensor",
+        "clipping",
+        "loss-scale",
+        "rank-divergence",
+        "discriminator-won",
+        "posterior-collapse",
+        "entropy-collapsed",
+    ),
+    "generalises": (
+        "overfitting",
+        "overtraining",
+        "evaluation-collapsed",
+        "evaluation-unlike-training",
+        "repeated-batch",
+        "constant-output",
+        "worse-than-best",
+        "class-imbalance",
+        "series-stopped",
+    ),
+    "steady": (
+        "slower-steps",
+        "step-outliers",
+        "stalled-training",
+        "memory-creep",
+        "slow-rank",
+        "wandering-ranks",
+        "slower-together",
+    ),
+    "cost": ("data-wait", "recompilation", "gpu-underused", "cpu-bottleneck", "io-bottleneck"),
+}
+"""The rules whose findings answer a question with no; a rule belongs to one question."""
+NEEDED: tuple[Question, ...] = ("learns", "finite", "generalises", "steady")
+"""The questions without which a run is not called healthy."""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The answer to one question.
+
+    Attributes:
+        why: For "no" the finding, for "not judged" what would let it be judged; else empty.
+    """
+
+    question: Question
+    answer: Reply
+    why: str = ""
+
+
+def coverage(
+    findings: Sequence[Finding], passed: Collection[str], abstained: Sequence[Abstention]
+) -> list[Covered]:
+    """Return the answers to all questions, those that are needed first.
+
+    Args:
+        findings: The severest first; those that are over, or only for information, do not count.
+        passed: Ids of the rules that could judge and found nothing.
+        abstained: Rules that could not tell.
+    """
+    lacking = {each.rule: each.missing for each in abstained}
+    # A rule whose findings are all over, or are consequences, has judged as well.
+    judged = {*passed, *(each.rule for each in findings)}
+    return [_answer(question, findings, judged, lacking) for question in (*NEEDED, "cost")]
+
+
+def _answer(
+    question: Question, findings: Sequence[Finding], judged: Collection[str], lacking: dict[str, str]
+) -> Covered:
+    for each in findings:
+        if each.rule in QUESTIONS[question] and each.is_open and each.severity != "info":
+            return Covered(question, "no", f"{each.title.lower()} since step {each.since:,}")
+    deciding = DECIDING[question]
+    if any(rule in judged for rule in deciding):
+        return Covered(question, "yes")
+    missing = next((lacking[rule] for rule in deciding if rule in lacking), "its rules are switched off")
+    return Covered(question, "not judged", missing)
+
+
+def outcome(answers: Sequence[Covered], *, state: str = "") -> str:
+    """Return the verdict in a few words, the same wherever it is shown.
+
+    Args:
+        answers: Of all questions.
+        state: Of the run: one that failed, or that stopped moving, is not called healthy.
+    """
+    wrong = [each for each in answers if each.answer == "no"]
+    if wrong:
+        return "; ".join(f"{_NOT[each.question]}: {each.why}" for each in wrong)
+    lacking = [each.question for each in answers if each.question in NEEDED and each.answer == "not judged"]
+    if len(lacking) == len(NEEDED):
+        return "not judged"
+    if lacking:
+        return f"nothing wrong found; not judged: {', '.join(_WORDS[each] for each in lacking)}"
+    if state in ("failed", "stalled"):
+        return f"nothing wrong in its numbers before it {state}"
+    return "healthy"
+
+
+_WORDS: dict[Question, str] = {
+    "learns": "whether it learns",
+    "finite": "whether its values are finite",
+    "generalises": "whether it generalises",
+    "steady": "whether its steps stay as fast",
+    "cost": "what it costs",
+}
+_NOT: dict[Question, str] = {
+    "learns": "does not learn as it should",
+    "finite": "not finite",
+    "generalises": "does not generalise as it should",
+    "steady": "not steady",
+    "cost": "costs more than it needs",
+}

@@ -1,0 +1,145 @@
+"""Rows on trainings in which losses balance each other: adversaries, posteriors, policies."""
+
+from __future__ import annotations
+
+from stepscope.health.kind import kind_of
+from stepscope.health.looks import Known, Row, RunFacts, Seen, levels, since_when
+from stepscope.health.rule import thresholds
+from stepscope.text import number
+
+STRETCHES = 16
+"""Equal stretches of a run, whose medians are compared."""
+
+
+class DiscriminatorWon(Row):
+    """Compares the two losses of an adversarial training with where they began."""
+
+    id = "discriminator-won"
+    title = "One adversary has won"
+    severity = "medium"
+    formula = (
+        "in an adversarial training, the medians of one loss are below won * its first value in the second "
+        "half of the run, while another loss has been above lost * its own first value"
+    )
+    source = "Goodfellow 2014 (the generator's gradient vanishes if the discriminator is sure); limits: ours"
+    window = "once it has held for as long as the run before it"
+    chance = "none from noise: factors of won and lost for half of the run"
+    fewest = "64 points of two losses that are never negative"
+    roles = ("part_loss", "loss")
+    splits = ("train", None)
+    defaults = thresholds(won=0.01, lost=3)
+    action = (
+        "slow the winner: a lower learning rate or fewer steps, smoothed labels, noise on its inputs, "
+        "dropout; or take a loss whose gradient does not vanish (hinge, Wasserstein with a gradient penalty)"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        if "adversarial" not in self.context.kinds or own.finite < 64 or own.least[0] < 0:
+            return None
+        self.judged()
+        half = levels(own, STRETCHES)[STRETCHES // 2 :]
+        limit = self.limits["won"] * own.first
+        if not (half < limit).all():
+            return None
+        for role in self.roles:
+            for other in run.of(known.stream.run, role, "train"):
+                facts = other.facts
+                later = levels(facts, STRETCHES)[STRETCHES // 2 :]
+                if (
+                    facts.least[0] < 0
+                    or not len(later)
+                    or not (later > self.limits["lost"] * facts.first).all()
+                ):
+                    continue
+                text = (
+                    f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
+                    f"from {number(facts.first)} to {number(facts.level)}: the game is over"
+                )
+                values = {"first": own.first, "level": own.level, "other": facts.level}
+                return Seen(text, values, since_when(own, lambda values: values < limit))
+        return None
+
+
+class PosteriorCollapse(Row):
+    """Compares the divergence of a variational model with its own largest level and with the whole loss."""
+
+    id = "posterior-collapse"
+    title = "Posterior collapse"
+    severity = "medium"
+    formula = (
+        "the divergence in the loss of a variational model is below fell * its largest value and below share "
+        "of the training loss, in all of the second half of the run"
+    )
+    source = "Bowman 2016, arXiv 1511.06349; limits: ours"
+    window = "once it has held for as long as the run before it"
+    chance = "none from noise: both factors for half of the run"
+    fewest = "64 points of the divergence and of the training loss"
+    roles = ("part_loss", "loss")
+    leads = ("part_loss",)
+    needs = ("part_loss", "loss")
+    splits = ("train", None)
+    defaults = thresholds(fell=0.05, share=1e-3)
+    action = (
+        "raise the weight of the divergence slowly from 0 (KL annealing), lower it, or leave some of it free "
+        "(free bits); weaken the decoder if it does without the code"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own, training = known.facts, run.training_loss(known.stream.run)
+        if kind_of(known.stream.tag) != "variational" or training is None or own.finite < 64:
+            return None
+        self.judged()
+        limit = min(self.limits["fell"] * own.most[0], self.limits["share"] * training.facts.level)
+        if own.least[0] < 0 or not (levels(own, STRETCHES)[STRETCHES // 2 :] < limit).all():
+            return None
+        text = (
+            f"the divergence is {number(own.level)}, its largest was {number(own.most[0])}, and the loss is "
+            f"{number(training.facts.level)}: the code says nothing about the data"
+        )
+        values = {"level": own.level, "largest": own.most[0], "loss": training.facts.level}
+        return Seen(text, values, since_when(own, lambda values: values < limit))
+
+
+class EntropyCollapsed(Row):
+    """Compares the entropy of a policy with its beginning, and the return with where it began."""
+
+    id = "entropy-collapsed"
+    title = "The policy's entropy collapsed"
+    severity = "medium"
+    formula = (
+        "the entropy of a policy is below fell * its first value in all of the second half of the run, and "
+        "the returns are not above their first level"
+    )
+    source = "Ahmed 2019, arXiv 1811.11214; limits: ours"
+    window = "once it has held for as long as the run before it"
+    chance = "none from noise: a factor of fell for half of the run"
+    fewest = "32 points of the entropy and of a return"
+    roles = ("entropy", "reward")
+    leads = ("entropy",)
+    needs = ("entropy", "reward")
+    defaults = thresholds(fell=0.02)
+    action = (
+        "look at the sign of the entropy's term in the loss: it is subtracted, so that more entropy lowers "
+        "the loss; raise its weight, lower the learning rate"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        rewards = [
+            each.facts for each in run.of(known.stream.run, "reward") if each.facts.finite >= STRETCHES
+        ]
+        if own.finite < 32 or not own.first > 0 or not rewards:
+            return None
+        self.judged()
+        limit = self.limits["fell"] * own.first
+        if not (levels(own, STRETCHES)[STRETCHES // 2 :] < limit).all():
+            return None
+        if any(each.level > float(levels(each, STRETCHES)[0]) for each in rewards):
+            return None
+        text = (
+            f"the entropy fell from {number(own.first)} to {number(own.level)}: one action is left; the "
+            f"return went from {number(rewards[0].first)} to {number(rewards[0].level)}"
+        )
+        values = {"first": own.first, "level": own.level, "return": rewards[0].level}
+        return Seen(text, values, since_when(own, lambda values: values < limit))

@@ -1,0 +1,580 @@
+"""Rows on evaluations: whether what the model learns holds for data that it is not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.facts import CHANCE, FEWEST_GAPS, Change, Facts
+from stepscope.health.looks import SERIES, AcrossSeries, Known, Row, RunFacts, Seen, at_steps, since_when
+from stepscope.health.noise import Floats, curve_noise, last_better, rise_chance, step_noise, taken_back
+from stepscope.health.rule import At, thresholds
+from stepscope.health.rules.loss_not_decreasing import TINY_RATE
+from stepscope.health.series import Stream
+from stepscope.names.splits import split_tag
+from stepscope.text import number
+
+FEWEST = 8
+"""Evaluations from which on their noise is known."""
+SINCE = 5
+"""Evaluations after the best one."""
+FEW = 4
+"""Evaluations after the best, each worse than the one before, that are enough for a large rise."""
+LARGE = 0.5
+"""Share of the best by which so few must have risen."""
+LOST = 0.25
+"""Share of the progress that so few must have lost again; as many as ``SINCE`` as in longer runs."""
+HALVED = 0.5
+"""Share of its value at the best evaluation to which the training loss must have fallen meanwhile."""
+LEARNT = 0.03
+"""Share of the progress below which a rise is next to nothing."""
+BACK = 2.0
+"""Multiple of the largest rise that was undone again, as within epochs that are sorted, which counts."""
+
+
+class EvaluationCollapsed(Row):
+    """Compares the level after a lasting jump with what the evaluation had gained before it.
+
+    Losses are not judged: that of a model that is too sure of itself grows many times while the model is
+    right as often.
+    """
+
+    id = "evaluation-collapsed"
+    title = "Evaluation collapsed"
+    severity = "medium"
+    formula = (
+        "a metric of an evaluation jumps for good to the worse, by more than share of its level and lost of "
+        "what it had gained from its first value to its best; no loss was NaN or infinite before"
+    )
+    source = "change points by two-sided lines, and by levels below 64 points: ours"
+    window = "at the third evaluation after it"
+    chance = "below 0.03 % in a run"
+    fewest = "8 evaluations"
+    explains = ("worse-than-best", "overfitting", "overtraining")
+    roles = ("metric", "loss")
+    leads = ("metric",)
+    needs = ("metric",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(lost=0.5, share=0.2)
+    action = (
+        "compare the inputs of an evaluation before this step with those after it: files, preprocessing, "
+        "order of axes, labels; see what else changed at this step with stepscope changes; go on from the "
+        "checkpoint before it if the model itself broke"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, falls = known.facts, known.stream.lower_is_better
+        if facts.finite < FEWEST or falls is None:
+            return None
+        self.judged()
+        best, best_step = facts.least if falls else facts.most
+        for change in reversed(facts.sudden(SERIES)):
+            if change.lasts:
+                gained = abs(best - facts.first)
+                lost = abs(facts.level - best) > self.limits["lost"] * gained
+                if not lost or best_step > change.last_step or not self._is_worse(change, known, run):
+                    return None
+                before, after = change.before or 0.0, change.after or 0.0
+                text = f"it went from {number(before)} to {number(after)} and has not come back"
+                values = {"before": before, "after": after, "best": best, "best_step": best_step}
+                return Seen(text, values, change.first_step)
+        return None
+
+    def _is_worse(self, change: Change, known: Known, run: RunFacts) -> bool:
+        before, after = change.before or 0.0, change.after or 0.0
+        worse = (after > before) == known.stream.lower_is_better
+        broken = [each.facts.broken for each in run.of(known.stream.run, "loss")]
+        began = min((each[1] for each in broken if each is not None), default=inf)
+        return worse and abs(after - before) > self.limits["share"] * abs(before) and began > change.wall
+
+
+class EvaluationUnlike(Row):
+    """Compares an evaluation with the training at the same steps, from the first evaluations on.
+
+    A model that overfits has first learnt something that holds; an evaluation on other inputs, other labels
+    or another mode of the layers never gains, and one into which the answers leak is perfect at once.
+    """
+
+    id = "evaluation-unlike-training"
+    title = "Evaluation unlike training"
+    severity = "medium"
+    formula = (
+        "the median of evaluation losses 2 to 4 is above the training's first loss, when that had fallen by "
+        "half, and none gained more than gained of it; or a score was perfect at once, and never in "
+        "training"
+    )
+    source = "ours"
+    window = "at the fifth evaluation"
+    chance = "none from noise: a median of three is worse than an untrained model"
+    fewest = "5 evaluations and a training loss that fell by half"
+    explains = ("overfitting", "overtraining", "worse-than-best")
+    roles = ("loss", "metric")
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "contrastive")
+    defaults = thresholds(gained=0.1)
+    action = (
+        "send one batch of training data through the evaluation: the loss must be that of training. If it is "
+        "not, compare preprocessing (scale, order of axes, vocabulary), labels and the mode of dropout and "
+        "batch norm (PyTorch: model.eval(); Keras and JAX: training=False). If it is, compare the data: "
+        "other labels, rows that are in both sets, a feature that tells the answer"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts = known.facts
+        if facts.finite < 5:
+            return None
+        return self._far(known, run) if known.stream.role == "loss" else self._perfect(known, run)
+
+    def _far(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or training.facts.finite < 5:
+            return None
+        first, gain = training.facts.first, training.facts.first - training.facts.level
+        if not gain > first / 2 > 0:
+            return None
+        self.judged()
+        steps, means = facts.curve
+        few = min(max(training.facts.count // facts.count, 1), 3)
+        own, there = float(np.median(means[1:4])), float(np.median(at_steps(training.facts, steps[1:4], few)))
+        if own <= first or there > first / 2 or facts.first - facts.least[0] > self.limits["gained"] * gain:
+            return None
+        text = (
+            f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while the "
+            f"training loss fell from {number(first)} to {number(training.facts.level)}"
+        )
+        values = {"first": facts.first, "best": facts.least[0], "train": training.facts.level}
+        return Seen(text, values, int(steps[0]))
+
+    def _perfect(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, metric = known.facts, split_tag(known.stream.tag).metric
+        if known.stream.lower_is_better is not False or not 0 <= facts.least[0] <= facts.most[0] <= 1:
+            return None
+        for training in run.of(known.stream.run, "metric", "train"):
+            best = training.facts.most[0]
+            if split_tag(training.stream.tag).metric == metric and training.facts.finite >= 5:
+                self.judged()
+                if facts.first >= 0.99 and 1 - best > max(10 * (1 - facts.first), self.limits["gained"]):
+                    text = (
+                        f"it was {number(facts.first)} at the first evaluation; the best of the training is "
+                        f"{number(best)}"
+                    )
+                    # Training on inputs that are mixed or cropped is harder than the evaluation.
+                    return Seen(text, {"first": facts.first, "train": best}, facts.first_step, "low")
+        return None
+
+
+class RepeatedBatch(Row):
+    """Looks for the noise of batches: a training loss that falls at nearly each step sees the same data."""
+
+    id = "repeated-batch"
+    title = "The same batch again and again"
+    severity = "medium"
+    formula = (
+        "the training loss fell from one mean to the next in more than falls of the last three quarters, "
+        "the evaluation loss is above ratio * it, and its best lies in the first half of the run"
+    )
+    source = "ours"
+    window = "at the eighth evaluation"
+    chance = "below 1e-9: noise rises at half of all steps"
+    fewest = "8 evaluations and 100 training losses, 5 of them for each evaluation"
+    explains = ("overfitting", "overtraining", "worse-than-best")
+    roles = ("loss",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "variational")
+    defaults = thresholds(falls=0.95, ratio=10)
+    action = (
+        "print the first indices of two batches: if they are equal, the iterator is made anew at each step "
+        "(next(iter(loader)) in the loop), or a shuffle has the same seed each time. If each step is meant "
+        "to see all data, the model has learnt them by heart: it needs more data or regularization"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or facts.finite < FEWEST or training.facts.finite < max(100, 5 * facts.finite):
+            return None
+        self.judged()
+        _, means = training.facts.curve
+        rest = means[len(means) // 4 :]
+        falls = float((np.diff(rest) < 0).mean())
+        best, best_step = facts.least
+        late = best_step - facts.first_step > (facts.last_step - facts.first_step) / 2
+        apart = facts.level > self.limits["ratio"] * training.facts.level > 0
+        if falls <= self.limits["falls"] or late or not apart or facts.level <= best:
+            return None
+        text = (
+            f"the training loss fell at {falls:.0%} of its points, without the noise of changing batches, to "
+            f"{number(training.facts.level)}; the evaluation loss is {number(facts.level)}, its best was "
+            f"{number(best)}"
+        )
+        values = {"falls": falls, "train": training.facts.level, "eval": facts.level, "best_eval": best}
+        return Seen(text, values, training.facts.first_step)
+
+
+class ConstantOutput(Row):
+    """Looks for scores that are exactly 0, the worst there is, for most of a run, while the loss falls."""
+
+    id = "constant-output"
+    title = "Constant output"
+    severity = "medium"
+    formula = (
+        "a score of an evaluation is exactly 0 at its last evaluations, which are at least share of all, "
+        "while the training loss changes and neither all rates are next to 0 nor all weights the same"
+    )
+    source = "ours; a model that never answers a class has a recall, a precision and a dice of 0"
+    window = "at the eighth such evaluation"
+    chance = "none: one right answer makes a score positive"
+    fewest = "8 evaluations with a score"
+    roles = ("metric", "loss")
+    leads = ("metric",)
+    needs = ("metric",)
+    splits = ("eval",)
+    unfit = ("reinforcement",)
+    defaults = thresholds(evaluations=8, share=0.7)
+    action = (
+        "look at the answers: if all are one class or nothing is found, weight the loss by the frequency of "
+        "classes or sample them evenly, and judge by a score that rare classes count in (recall, dice, "
+        "balanced accuracy)"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or known.stream.lower_is_better is not False or facts.finite < FEWEST:
+            return None
+        self.judged()
+        steps, means = facts.curve
+        same = int((steps >= facts.constant_since).sum())
+        if facts.last or same < self.limits["evaluations"] or same < self.limits["share"] * len(means):
+            return None
+        of_run = known.stream.run, known.at.wall
+        rate, largest = self.context.rate(*of_run) or 1.0, self.context.largest_rate(*of_run) or 1.0
+        rests = rate <= 1e-3 * largest or self.context.keeps_weights(*of_run)
+        still = training.facts.constant_since <= facts.constant_since
+        if still or rests or facts.broken is not None or training.facts.broken is not None:
+            return None
+        text = f"it has been exactly 0 in {same:,} of {facts.finite:,} evaluations"
+        return Seen(text, {"evaluations": same}, facts.constant_since)
+
+
+class WorseThanBest(Row):
+    """Compares the level of a score with its best, in what it had gained."""
+
+    id = "worse-than-best"
+    title = "Worse than its best for long"
+    severity = "low"
+    formula = (
+        "a metric of an evaluation is worse than at its best by more than lost of what it had gained, in all "
+        "evaluations of the last share of the run"
+    )
+    source = "ours"
+    window = "within half of the run after its best"
+    chance = "none from noise: every evaluation of a stretch of half the run must be worse"
+    fewest = "16 evaluations"
+    roles = ("metric",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "contrastive")
+    defaults = thresholds(lost=0.25, share=0.5)
+    action = "take the checkpoint of the best evaluation; see what changed after it with stepscope changes"
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, falls = known.facts, known.stream.lower_is_better
+        if facts.finite < 2 * FEWEST or falls is None or facts.broken is not None:
+            return None
+        self.judged()
+        steps, means = facts.curve
+        sign = 1.0 if falls else -1.0
+        smooth = sign * medians_of_three(means)
+        at = int(smooth.argmin())
+        limit = smooth[at] + self.limits["lost"] * (sign * facts.first - smooth[at])
+        tail = sign * means[-int(self.limits["share"] * len(means)) :]
+        if not smooth[at] < sign * facts.first or not (tail > limit).all():
+            return None
+        best = float(sign * smooth[at])
+        since = since_when(facts, lambda values: sign * values > limit)
+        text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
+        return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
+
+
+class SeriesStopped(Row):
+    """Compares the time since an evaluation's last point with the longest time between two of its points."""
+
+    id = "series-stopped"
+    title = "Evaluation stopped"
+    severity = "low"
+    formula = (
+        "the newest point of the training loss is more than gaps times the longest gap between the "
+        "evaluation's points later than its last one, in time and in steps"
+    )
+    source = "a prediction interval of its own gaps: after five of them, three times the longest; ours"
+    window = "at the end of what is recorded"
+    chance = "below 1 % of evaluations whose gaps fall off exponentially"
+    fewest = "6 evaluations and a training loss"
+    roles = ("loss", "metric")
+    needs = ("loss",)
+    splits = ("eval",)
+    defaults = thresholds(gaps=3)
+    action = (
+        "look whether the evaluation raised an error that was caught, was switched off, or is recorded under "
+        "another name; without it nothing says when to stop"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        """Return nothing: only the end of what is recorded tells that nothing comes."""
+        if known.facts.count >= FEWEST_GAPS:
+            self.judged()
+        return None
+
+    def see_end(self, known: Known, run: RunFacts) -> Seen | None:
+        facts = known.facts
+        trained = [each.facts for each in run.of(known.stream.run, "loss") if each.stream.split == "train"]
+        if facts.count < FEWEST_GAPS or not trained:
+            return None
+        newest = max(trained, key=lambda each: (each.last_wall, each.last_step))
+        missing_s = newest.last_wall - facts.last_wall
+        if not facts.is_missing(newest.last_wall, newest.last_step, self.limits["gaps"]):
+            return None
+        text = (
+            f"its last point is at step {facts.last_step:,}, {number(missing_s)} s before the end of the "
+            f"training loss; the longest gap between its points was {number(facts.gap_s)} s"
+        )
+        values = {"missing_s": missing_s, "longest_gap_s": facts.gap_s}
+        step = max(newest.last_step, facts.last_step)
+        at = At(known.stream, step, newest.last_wall, facts.last_step)
+        return Seen(text, values, facts.last_step, at=at)
+
+
+class Overfitting(Row):
+    """Reports a rise of the evaluation loss that its own noise does not explain, once a run.
+
+    The best evaluation is the least median of three in a row, so that a lucky one does not count.
+    """
+
+    id = "overfitting"
+    title = "Overfitting"
+    formula = (
+        "the last 5 evaluations are above the best by more than rise, noise, what was undone before and 3 % "
+        "of what was learnt, by a trend (p < 1e-3), while the training loss fell; or 4 in a row by half"
+    )
+    source = (
+        "SageMaker Debugger Overfit (gap 0.1); the rise against noise: Mann 1945, Kendall 1975, Hamed and "
+        "Rao 1998"
+    )
+    window = (
+        "at the seventh evaluation or so after the best, from the eighth on; at the fourth or fifth after "
+        "the best where it rose by much"
+    )
+    chance = "below 1e-3 a run, from noise without memory (p at its smallest, z 4)"
+    fewest = "8 evaluations, 7 of them after the best; 5 for a large rise"
+    roles = needs = ("loss",)
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "contrastive", "variational")
+    explains = ("worse-than-best",)
+    defaults = thresholds(gap=0.1, rise=0.25, z=4)
+    action = (
+        "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
+        "data, or take a smaller model"
+    )
+
+    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
+        super().__init__(limits)
+        self._told: dict[Facts, tuple[int, float, float]] = {}
+        """Stages of which it was told, once of each: step, value and training loss at the best."""
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.stage, run.training_loss(known.stream.run)
+        if training is None:
+            return None
+        steps, _, values, trains = with_training(training, facts)
+        if len(values) >= FEWEST:
+            self.judged()
+        holds = known.stream in self.holding
+        if len(values) <= FEW or (facts in self._told and not holds):
+            return None
+        middles = medians_of_three(values)[1:-1]
+        best = int(np.argmin(middles)) + 1
+        if holds and best >= len(values) - 3:
+            return None
+        now, after = float(np.median(values[-SINCE:])), float(np.median(trains[-3:]))
+        if not holds:
+            before = float(np.median(trains[best - 1 : best + 2]))
+            told = int(steps[best]), float(middles[best - 1]), before
+            enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
+            if not (enough and self._rose(values, middles, best, before, after)):
+                best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
+                told = int(steps[best]), float(values[best]), float(trains[best])
+                if not self._in_a_row(values, best, told[2], after):
+                    return None
+            self._told[facts] = told
+        step, least, before = self._told[facts]
+        text = (
+            f"the evaluation loss rose from {number(least)} at step {step} to {number(now)}, "
+            f"while the training loss fell from {number(before)} to {number(after)}"
+        )
+        evidence = {"eval": float(values[-1]), "best_eval": least, "best_step": float(step)}
+        return Seen(text, {**evidence, "train": float(trains[-1])}, step)
+
+    def _in_a_row(self, values: Floats, best: int, before: float, now: float) -> bool:
+        """Return whether a large rise without a fall in between is clear, which few evaluations show.
+
+        The noise is that of second differences: a short training falls steeply in most of its evaluations,
+        and that is no noise.
+        """
+        after, least, last = len(values) - 1 - best, float(values[best]), float(values[-1])
+        if after < FEW or (np.diff(values[best:]) <= 0).any():
+            return False
+        lost = (LOST if after < SINCE else LEARNT) * (float(values[:3].max()) - least)
+        rise = max(LARGE * abs(least), lost, self.limits["z"] * curve_noise(values))
+        learnt = now < before - (1 - HALVED) * abs(before) and last - now > self.limits["gap"] * abs(now)
+        return learnt and last - least > rise
+
+    def _rose(self, values: Floats, middles: Floats, best: int, before: float, now: float) -> bool:
+        limits, least, recent = self.limits, float(middles[best - 1]), float(np.median(values[-SINCE:]))
+        # Next to nothing of what was learnt is nothing to stop for, however large it is beside a loss near 0.
+        learning = LEARNT * (float(values[:3].max()) - least)
+        noise = max(limits["z"] * step_noise(values), BACK * taken_back(middles))
+        clear = recent - least > max(limits["rise"] * abs(least), learning, noise)
+        learnt = now < before and recent - now > limits["gap"] * abs(now)
+        return bool(clear and learnt and rise_chance(values[best:][-64:]) < CHANCE)
+
+
+class Overtraining(Row):
+    """Counts evaluations since the last improvement of either loss, once the schedule has ended.
+
+    A learning rate that still changes may bring the next improvement, so it must not have changed for all of
+    that time, or be near 0.
+    """
+
+    id = "overtraining"
+    title = "Overtraining"
+    severity = "low"
+    formula = (
+        "no training loss below (1 - delta) * its best for patience_train evaluations, no evaluation for "
+        "patience_eval and half as many as until the best, noise below delta; the rate stayed below a "
+        "hundredth of its largest or 1e-8"
+    )
+    source = "SageMaker Debugger Overtraining (patience 5 and 10; its delta of 0.1 absolute made relative)"
+    window = "at the tenth evaluation without an improvement, or at half as many as until the best"
+    chance = "none from noise (it is below delta); the recorded learning rate says that the schedule is over"
+    fewest = "20 evaluations and the learning rate"
+    roles = ("loss", "learning_rate")
+    leads = ("loss",)
+    needs = ("loss", "learning_rate")
+    splits = ("eval",)
+    unfit = ("adversarial", "reinforcement", "contrastive", "variational")
+    defaults = thresholds(patience_train=5, patience_eval=10, delta=0.01)
+    action = "stop: more steps cost time and change nothing; keep the checkpoint of the best evaluation"
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training, limits = known.stage, run.training_loss(known.stream.run), self.limits
+        if training is None or len(facts.curve[0]) <= limits["patience_eval"]:
+            return None
+        self.judged()
+        steps, walls, values, trains = with_training(training, facts)
+        delta, of_run, now = limits["delta"], training.stream.run, known.at.wall
+        best, best_train = last_better(values, delta), last_better(trains, delta)
+        since = len(values) - 1 - best
+        if known.stream not in self.holding:
+            if len(values) - 1 - best_train < limits["patience_train"]:
+                return None
+            if since < max(limits["patience_eval"], (best + 1) // 2):
+                return None
+            if not self._is_over(of_run, float(walls[best]), now):
+                return None
+            if step_noise(values[-since:]) > delta * abs(values[best]):
+                return None
+        elif not since:
+            return None
+        text = (
+            f"{since} evaluations without an improvement: the best, {number(values[best])}, was at "
+            f"step {int(steps[best])}, and the training loss stands at {number(trains[-1])}"
+        )
+        evidence = {"best_eval": values[best], "best_step": float(steps[best])}
+        evidence |= {"eval": values[-1], "train": trains[-1]}
+        return Seen(text, evidence, int(steps[best]))
+
+    def _is_over(self, run: str, since: float, now: float) -> bool:
+        """Return whether the schedule of the learning rate has come to its end."""
+        rate, largest = self.context.rate(run, now), self.context.largest_rate(run, now)
+        if rate is None or largest is None:
+            return False
+        return rate <= TINY_RATE or (rate < 0.01 * largest and not self.context.rescheduled(run, since, now))
+
+
+class ClassImbalance(AcrossSeries):
+    """Adds up the counts of labels logged as ``labels/CLASS``."""
+
+    id = "class-imbalance"
+    title = "Class imbalance"
+    severity = "low"
+    formula = (
+        "most frequent / rarest class > ratio, once so many labels were counted; a class never seen counts "
+        "as 1"
+    )
+    source = "SageMaker Debugger ClassImbalance (10, 500 samples)"
+    window = "at the first count after 500 labels"
+    chance = "none from noise: a factor of 10 among 500 labels"
+    fewest = "500 labels"
+    roles = ("labels",)
+    defaults = thresholds(ratio=10, labels=500)
+    action = (
+        "weight the loss or the sampler by class, report metrics per class, collect more of the rare ones"
+    )
+
+    def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
+        counts: dict[str | None, float] = {}
+        for each in run.beside(known, "labels"):
+            seen = np.maximum(each.facts.curve[1], 0.0).sum() * each.facts.width
+            counts[each.stream.layer] = counts.get(each.stream.layer, 0.0) + float(seen)
+        total = sum(counts.values())
+        if total < self.limits["labels"] or len(counts) < 2:
+            return {}
+        self.judged()
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        ratio = counts[most] / max(counts[least], 1.0)
+        if ratio <= self.limits["ratio"] * (0.8 if known.stream in self.holding else 1.0):
+            return {}
+        text = (
+            f"class {most} is {number(ratio)} times as frequent as class {least}: {counts[most]:,.0f} and "
+            f"{counts[least]:,.0f} of {total:,.0f} labels"
+        )
+        values = {"ratio": ratio, "most": counts[most], "least": counts[least], "labels": total}
+        return {known.stream: Seen(text, values, known.facts.first_step)}
+
+
+class Evaluations(NamedTuple):
+    """Evaluations, from the first one on before which something was trained.
+
+    Attributes:
+        trains: Mean training loss since the evaluation before, for each.
+    """
+
+    steps: NDArray[np.int64]
+    walls: Floats
+    values: Floats
+    trains: Floats
+
+
+def with_training(training: Known, evaluated: Facts) -> Evaluations:
+    """Return evaluations with the training loss between them."""
+    steps, values = evaluated.curve
+    ends = np.searchsorted(training.facts.walls, evaluated.walls, side="right")
+    totals = np.concatenate([[0.0], np.cumsum(training.facts.curve[1])])[ends]
+    counts = np.diff(ends, prepend=0)
+    # Evaluations between which nothing was trained have the same training loss.
+    trained = np.flatnonzero(counts)
+    means = np.diff(totals, prepend=0.0)[trained] / counts[trained]
+    begin = int(trained[0]) if len(trained) else len(ends)
+    trains = means[np.searchsorted(trained, np.arange(begin, len(ends)), side="right") - 1]
+    return Evaluations(steps[begin:], evaluated.walls[begin:], values[begin:], trains)
+
+
+def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each value and its neighbours, at both ends of two, without a call for each."""
+    if len(values) < 3:
+        return np.full(len(values), np.median(values)) if len(values) else values
+    inner = np.median(np.lib.stride_tricks.sliding_window_view(values, 3), axis=1)
+    return np.concatenate([[np.median(values[:2])], inner, [np.median(values[-2:])]])

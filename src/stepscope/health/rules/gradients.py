@@ -1,0 +1,470 @@
+"""Rows on gradients."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.layers import expert_of, is_dense_matrix, is_vector
+from stepscope.health.looks import AcrossLayers, InARow, Known, Row, RunFacts, Seen, at_steps, since_index
+from stepscope.health.ring import Floats
+from stepscope.health.rule import thresholds
+from stepscope.health.series import Stream
+from stepscope.text import number
+
+RECENT, FEWEST = 5, 20
+"""Norms whose median is the level now, and those before one is judged."""
+ALWAYS, SAMPLES = 0.9, 200
+"""Share of clipped steps that counts if nothing says by how much they were clipped, and of how many."""
+SETTLED = 10
+"""Points without a fall after which a scaler has found its first scale."""
+LONGEST = 64
+"""Most steps of such a search: halves of 2^64 are none any more."""
+HALVES = 2.02
+"""Largest factor by which a search lowers the scale in a step, and what single precision adds to it."""
+NO_GRADIENT = (
+    "find out where the gradient is lost: a loss that is detached from the model (PyTorch: detach, .item(), "
+    "no_grad; JAX: stop_gradient), float16 gradients that underflow without a loss scale, units that are all "
+    "dead or saturated; if the norm is computed after the gradients were cleared, compute it before"
+)
+
+
+class GradientsNotZeroed(Row):
+    """Counts how often the gradient norm rises at first: a sum over all steps is large and smooth."""
+
+    id = "gradients-not-zeroed"
+    title = "Gradients add up over steps"
+    severity = "high"
+    formula = (
+        "the gradient norm rose at more than rises of the first 49 steps, by less than a factor of 50, is "
+        "above ratio * its start, and the training loss is worse than its best by half its gain"
+    )
+    source = "ours; a sum of t gradients grows with t, and changes by one in t of itself at each step"
+    window = "within 100 points"
+    chance = "below 1e-8: the noise of single gradients falls as often as it rises"
+    fewest = "50 points of the norm, and a training loss"
+    explains = ("exploding-gradient", "overfitting", "loss-not-decreasing", "worse-than-best")
+    roles = ("gradient_norm", "loss")
+    leads = ("gradient_norm",)
+    needs = ("gradient_norm", "loss")
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(ratio=10, rises=0.85)
+    action = (
+        "set the gradients to zero before each backward pass (PyTorch: optimizer.zero_grad(); TensorFlow and "
+        "JAX do so by themselves: look for a sum that is kept over steps); if gradients are accumulated on "
+        "purpose, zero them after each update"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        _, means = facts.curve
+        if training is None or len(means) < 50 or facts.broken is not None:
+            return None
+        self.judged()
+        first, level, loss = float(np.median(means[:5])), facts.level, training.facts
+        rises = float((np.diff(means[:50]) > 0).mean())
+        worse = loss.level - loss.least[0] > 0.5 * (loss.first - loss.least[0])
+        # Of 50 gradients that are alike the sum is 50 times one; what explodes grows by factors.
+        explodes = means[49] > 50 * first
+        if explodes or level <= self.limits["ratio"] * first or rises <= self.limits["rises"] or not worse:
+            return None
+        text = (
+            f"the gradient norm rose at {rises:.0%} of its first points, from {number(first)} to "
+            f"{number(level)}: that is a sum. The loss is {number(loss.level)}, its best was "
+            f"{number(loss.least[0])}"
+        )
+        values = {"first": first, "norm": level, "rises": rises, "loss": loss.level}
+        return Seen(text, values, facts.first_step)
+
+
+class ExplodingGradient(Row):
+    """Compares the median of the last 5 norms with those at the start, so no scale matters.
+
+    The start is the larger of the median of the first 5 and that of the first 100: a model that converges at
+    once is not compared with its last norms. Norms that grow while the loss falls mean that the model begins
+    to learn.
+    """
+
+    id = "exploding-gradient"
+    title = "Exploding gradient"
+    severity = "high"
+    formula = (
+        "median of the last 5 ‖g‖ > ratio * the larger of the medians of the first 5 and of the first 100 or "
+        "half, and the training loss has not fallen since the norms passed a tenth of that limit"
+    )
+    source = "trainpulse and torchmortem (absolute limits), Megatron-LM (10 * the first 100); relative: ours"
+    window = "within 5 points, from the 20th point on, or a quarter of the points so far"
+    chance = "none from noise of less than a factor of 100"
+    fewest = "20 points"
+    unfit = ("adversarial", "reinforcement")
+    roles = ("gradient_norm", "loss")
+    leads = needs = ("gradient_norm",)
+    defaults = thresholds(ratio=100)
+    action = (
+        "clip gradients by norm, lower the learning rate, lengthen the warm-up; in recurrent models "
+        "truncate the sequence; look at gradients/LAYER/norm for the layer where it begins"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts = known.stage
+        steps, norms = facts.curve
+        if len(norms) < FEWEST:
+            return None
+        self.judged()
+        begin = norms[: max(min(-(-100 // facts.width), len(norms) // 2), RECENT)]
+        reference = max(float(np.median(begin)), float(np.median(norms[:RECENT])))
+        recent, limit = float(np.median(norms[-RECENT:])), self.limits["ratio"] * reference
+        onset = self.holding.get(known.stream)
+        if not 0 < limit * (1.0 if onset is None else 0.5) < recent:
+            return None
+        grew = since_index(norms > 0.1 * limit)
+        if onset is None:
+            onset = int(steps[grew])
+            if self.context.learns(known.stream.run, float(facts.walls[grew]), known.at.wall):
+                return None
+        text = (
+            f"the gradient norm is {number(recent)}, {number(recent / reference)} times the "
+            f"{number(reference)} of the start"
+        )
+        return Seen(
+            text, {"norm": recent, "reference": reference}, self.holding.get(known.stream, int(steps[grew]))
+        )
+
+
+class Clipping(Row):
+    """Compares the gradient norm before clipping with the one after it, over a window of samples.
+
+    Clipping that halves the norm is common and harmless; if it divides the norm by far more at most steps,
+    the threshold sets the step, not the gradient.
+    """
+
+    id = "clipping"
+    title = "Clipping too often"
+    severity = "low"
+    formula = (
+        "of the last 200 samples, or a quarter of all, more than ratio have ‖g after clipping‖ < ‖g‖ / "
+        "factor; over below calm_ratio; if only the share of clipped steps is recorded, it is > 0.9"
+    )
+    source = "Google deep learning tuning playbook (more than 50 % is extremely aggressive); the factor: ours"
+    window = "at the 200th sample, or a quarter of the samples so far"
+    chance = "none from noise: most steps must lose most of their gradient"
+    fewest = "200 samples of the norm before and after clipping"
+    roles = ("gradient_norm", "clipped_norm", "clipped")
+    leads = ("gradient_norm", "clipped")
+    unfit = ("adversarial", "reinforcement", "private")
+    defaults = thresholds(ratio=0.5, calm_ratio=0.4, factor=10)
+    action = (
+        "clip near the 90th percentile of the unclipped norm, or lower the learning rate: when every step is "
+        "clipped, the threshold is the learning rate"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        stream = known.stream
+        if stream.role == "clipped":
+            (steps, shares), least = known.facts.curve, ALWAYS
+            shares = np.clip(shares, 0.0, 1.0)
+        else:
+            after = run.beside(known, "clipped_norm")
+            if not after or run.beside(known, "gradient_norm")[0] is not known:
+                return None
+            own, norms = known.facts.curve
+            theirs, clipped = after[0].facts.curve
+            steps, at, there = np.intersect1d(own, theirs, return_indices=True)
+            shares, least = (clipped[there] * self.limits["factor"] < norms[at]).astype(float), 0.0
+        width = known.facts.width
+        count = max(-(-SAMPLES // width), len(shares) // 4)
+        if len(shares) < count:
+            return None
+        self.judged()
+        share = float(shares[-count:].mean())
+        onset = self.holding.get(stream)
+        if share <= max(self.limits["ratio" if onset is None else "calm_ratio"], least):
+            return None
+        much = "" if least else f" to less than 1/{self.limits['factor']:g} of their norm"
+        text = f"{share:.0%} of the last {count * width:,} samples were clipped{much}"
+        since = int(steps[-count:][int((shares[-count:] > 0).argmax())]) if onset is None else onset
+        return Seen(text, {"clipped_ratio": share}, since)
+
+    @property
+    def missing(self) -> str | None:
+        """Both norms are needed."""
+        if "clipped" in self._seen or {"gradient_norm", "clipped_norm"} <= set(self._seen):
+            return super().missing
+        lacks = "before" if "gradient_norm" not in self._seen else "after"
+        return f"not recorded: the gradient norm {lacks} clipping"
+
+
+class LossScale(Row):
+    """Follows the loss scale, and the count of skipped steps if that is recorded.
+
+    A scaler begins far too high on purpose, at 2^16 or 2^32, and halves the scale at every step until one
+    fits. That search is not a collapse, wherever it ends above 1.
+    """
+
+    id = "loss-scale"
+    title = "Loss scale collapse"
+    severity = "high"
+    formula = (
+        "scale < 1 or < its largest / fall, once the search at the beginning is over, which at most halves "
+        "it per step; or skipped steps > ratio of the last steps, or of all, without that search"
+    )
+    source = "torch.amp GradScaler (halves at each overflow); limits of the reference rule set: 10 % of 100"
+    window = "where the scale has fallen by a factor of 32 again; for skipped steps within a quarter of all"
+    chance = "none from single overflows: it takes a factor of 1,024, or a tenth of 100 steps"
+    fewest = "a loss scale"
+    roles = ("loss_scale", "skipped")
+    defaults = thresholds(fall=1024, ratio=0.1, steps=100)
+    action = (
+        "gradients overflow at every scale: find the first non-finite layer, lower the learning rate, keep "
+        "that layer in float32, or use bfloat16, which needs no scale"
+    )
+
+    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_] | Literal[False]:
+        """Return where the scale has fallen by a further factor of 32."""
+        if stream.role != "loss_scale":
+            return False
+        return np.asarray(np.floor(np.log2(values) / 5) < np.floor(np.log2(before) / 5))
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        self.judged()
+        return (self._scale if known.stream.role == "loss_scale" else self._skipped)(known)
+
+    def _scale(self, known: Known) -> Seen | None:
+        facts, onset = known.facts, self.holding.get(known.stream)
+        steps, scales = facts.curve_to_newest
+        if not len(scales):
+            return None
+        settled = _settled(steps, scales)
+        found = scales[: settled + 1].min() >= 1
+        largest = float(scales[settled:].max() if found else scales.max())
+        limit = max(largest / self.limits["fall"], min(1.0, largest))
+        if not scales[-1] < limit * (1 if onset is None else 16):
+            return None
+        since = int(steps[since_index(scales < limit)]) if onset is None else onset
+        text = f"the loss scale fell to {number(scales[-1])} from {number(largest)}"
+        return Seen(text, {"loss_scale": float(scales[-1]), "largest": largest}, since)
+
+    def _skipped(self, known: Known) -> Seen | None:
+        facts, onset = known.facts, self.holding.get(known.stream)
+        steps, counts = facts.curve
+        # While a first scale is looked for, every step is skipped.
+        searches = (counts - facts.first >= steps - facts.first_step) & (steps - facts.first_step <= LONGEST)
+        begin = (
+            int(steps[searches.argmin() - 1]) if searches.any() and not searches.all() else facts.first_step
+        )
+        recent = max(begin, facts.last_step - self.limit("steps"))
+        for first in (recent, begin) if onset is None else (recent,):
+            passed = facts.last_step - first
+            ratio = (facts.last - float(at_steps(facts, np.array([first]), 1)[0])) / max(passed, 1)
+            limit = self.limits["ratio"] * (1.0 if onset is None else 0.5)
+            if passed >= self.limits["steps"] and ratio > limit:
+                text = f"{ratio:.0%} of the last {passed} steps were skipped because gradients overflowed"
+                values = {"skipped_ratio": ratio, "skipped": facts.last}
+                return Seen(text, values, first if onset is None else onset)
+        return None
+
+
+def _settled(steps: NDArray[np.int64], scales: Floats) -> int:
+    """Return the index at which a scaler has found its first scale; until then it at most halves it."""
+    same = 0
+    for at in range(1, len(scales)):
+        apart = min(max(int(steps[at] - steps[at - 1]), 1), LONGEST)
+        same = same + 1 if scales[at] == scales[at - 1] else 0
+        if same >= SETTLED or not scales[at - 1] / HALVES**apart <= scales[at] <= scales[at - 1]:
+            return at - 1
+    return len(scales) - 1
+
+
+class VanishingGradient(AcrossLayers):
+    """Compares each layer's gradient norm with the largest of the same step, so no scale matters.
+
+    The gradient of a layer that is exactly 0 does not count as vanishing: ``unchanged-tensor`` looks at
+    those. If update ratios are recorded, a layer that moves all the same, as with Adam, is not reported. The
+    norm of the whole gradient must not be 0 while there is a loss that does not fall.
+    """
+
+    id = "vanishing-gradient"
+    title = "Vanishing gradient"
+    formula = (
+        "0 < ‖g_layer‖ / max over layers ‖g‖ < ratio and update ratio < update, samples times in a row, in 3 "
+        "layers or more; or (high) the whole gradient became 0 for 4 * samples, and the training loss, not "
+        "0, does not fall"
+    )
+    source = (
+        "AUTOTRAINER (first to last layer), torchmortem (spread of norms); scale-free and with updates: ours"
+    )
+    window = "at the tenth such sample, for a whole gradient of 0 at the fortieth, or a quarter later"
+    chance = "none from noise: 10 samples in a row"
+    fewest = "10 samples of 3 layers"
+    roles = ("layer_gradient", "update_ratio", "gradient_norm")
+    leads = ("layer_gradient", "gradient_norm")
+    needs = ("layer_gradient",)
+    defaults = thresholds(ratio=1e-5, update=1e-6, samples=10)
+    action = (
+        "take ReLU or GELU for sigmoid and tanh, add residual connections or normalization, initialize by He "
+        "or Glorot; look at activations/ of the layers above it"
+    )
+    fewest_layers = 3
+
+    def counts(self, stream: Stream) -> bool:
+        return stream.role == "layer_gradient" and not is_vector(stream.layer)
+
+    def is_led_by(self, stream: Stream) -> bool:
+        """Return whether it judges a series: the first of the layers, or the norm of the whole gradient."""
+        return stream.role == "gradient_norm" or super().is_led_by(stream)
+
+    def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
+        """Judge the layers together, and the norm of the whole gradient by itself."""
+        if known.stream.role == "gradient_norm":
+            self.tell(known, self._whole(known))
+        else:
+            super().judge(known, run, ended=ended)
+
+    def bad(self, layers: list[Known], values: Floats, run: RunFacts) -> NDArray[np.bool_]:
+        updates = self._updates(layers[0], run)
+        moves = [updates.get(each.stream.layer, 0.0) >= self.limits["update"] for each in layers]
+        small = (values > 0) & (values < self.limits["ratio"] * values.max(axis=0))
+        return np.asarray(small & ~np.array(moves)[:, None])
+
+    def told(self, layers: list[Known], at: int, values: Floats, run: RunFacts) -> Seen:
+        largest, name = float(values.max()), layers[at].stream.layer
+        update = self._updates(layers[at], run).get(name)
+        evidence = {"norm": float(values[at]), "largest_norm": largest, "ratio": float(values[at]) / largest}
+        text = f"the gradient of layer {name} is {number(evidence['ratio'])} of the largest layer's"
+        if update is not None:
+            return Seen(text, {**evidence, "update_ratio": update}, 0)
+        text = f"{text}; update ratios, which would tell whether it learns, are not recorded"
+        return Seen(text, evidence, 0)
+
+    @staticmethod
+    def _updates(known: Known, run: RunFacts) -> dict[str | None, float]:
+        """Return the newest update ratio of each layer."""
+        return {each.stream.layer: each.facts.last for each in run.beside(known, "update_ratio")}
+
+    def _whole(self, known: Known) -> Seen | None:
+        """Look at the norm of the whole gradient; ``loss-not-decreasing`` judges one that was always 0."""
+        facts, context, of_run, now = known.facts, self.context, known.stream.run, known.at.wall
+        steps, _ = facts.curve
+        zeros = int((steps >= facts.constant_since).sum()) * facts.width
+        if facts.last != 0 or not facts.most[0] > 0:
+            return None
+        if known.stream not in self.holding:
+            since = float(facts.walls[np.searchsorted(steps, facts.constant_since) :][:1].sum())
+            few = zeros < 4 * self.limit("samples") or context.unfit(("adversarial", "reinforcement"), now)
+            if few or context.is_zero(of_run, now) or not context.stands(of_run, since, now):
+                return None
+        text = f"the norm of the whole gradient has been 0 for {zeros:,} points: nothing is learnt"
+        return Seen(text, {"norm": facts.last}, facts.constant_since, "high", NO_GRADIENT)
+
+
+class UpdateScale(AcrossLayers):
+    """Compares the operator norms of the layers' updates, which should be equal according to µP.
+
+    It reports a layer's update ratio and the one that µP expects: the median update of all layers over the
+    layer's own weights, both in that norm.
+    """
+
+    id = "update-scale"
+    title = "Layers learn at different scales"
+    severity = "info"
+    formula = (
+        "‖Δw‖ of a layer > factor * the median of all layers, or 0 < ‖Δw‖ < the median / factor, in the "
+        "operator norm between root mean squares, samples times in a row; in four layers or more, not in "
+        "experts"
+    )
+    source = (
+        "Yang, Simon and Bernstein 2023 (arXiv 2310.17813, condition 1: the same for all layers), µP: "
+        "Yang et al. 2022 (arXiv 2203.03466); the factor: ours"
+    )
+    window = "at the tenth such sample, or within a quarter of those so far"
+    chance = "none from noise of less than a factor of 100: 10 samples in a row"
+    fewest = "10 samples of 4 layers"
+    roles = ("update_operator", "weight_operator")
+    leads = ("update_operator",)
+    needs = ("update_operator",)
+    defaults = thresholds(factor=100, samples=10)
+    action = (
+        "give the layer a learning rate of its own, as µP does: with Adam 1 / inputs for hidden matrices and "
+        "the output; or leave it, where the model is not meant to keep its learning rate at another width"
+    )
+    fewest_layers = 4
+
+    def counts(self, stream: Stream) -> bool:
+        return stream.role == "update_operator" and expert_of(stream.layer) is None
+
+    def bad(self, layers: list[Known], values: Floats, run: RunFacts) -> NDArray[np.bool_]:
+        moved = np.where(values > 0, values, np.nan)
+        middle, factor = np.nanmedian(moved, axis=0), self.limits["factor"]
+        enough = (values > 0).sum(axis=0) >= self.fewest_layers
+        return np.asarray(((moved > factor * middle) | (moved < middle / factor)) & enough)
+
+    def told(self, layers: list[Known], at: int, values: Floats, run: RunFacts) -> Seen:
+        stream, value, middle = layers[at].stream, float(values[at]), float(np.median(values[values > 0]))
+        every = run.of(stream.run, "weight_operator")
+        weight = next((each.facts.last for each in every if each.stream.layer == stream.layer), None)
+        text = sentence(stream.layer, value, middle, weight)
+        return Seen(text, {"update": value, "median_update": middle}, 0)
+
+
+def sentence(layer: str | None, value: float, middle: float, weight: float | None) -> str:
+    """Return the report on a layer."""
+    times = f"{value / middle:,.0f} times more" if value > middle else f"{middle / value:,.0f} times less"
+    if not weight:
+        return f"a step moves {layer} {times} than the median layer, in the operator norm"
+    ratios = f"by {number(value / weight)} of its weights, where \u00b5P expects {number(middle / weight)}"
+    return f"a step moves {layer} {ratios}: {times}"
+
+
+class GradientStopped(InARow):
+    """Looks for gradients of exactly 0 of a layer that the optimizer moves all the same.
+
+    Decay of weights and momentum move a layer that learns nothing; one that does not move at all is
+    ``unchanged-tensor``'s.
+    """
+
+    id = "gradient-stopped"
+    title = "No gradient reaches a layer"
+    severity = "medium"
+    formula = (
+        "the gradient of a layer is exactly 0, samples times in a row, while its update is not and another "
+        "layer has a gradient; not for biases, norms and experts"
+    )
+    source = "ours; an optimizer with decay or momentum moves weights without a gradient"
+    window = "at the tenth such sample, or within a quarter of the samples so far"
+    chance = "none: a gradient is exactly 0"
+    fewest = "10 samples of the layer's gradient, and its update"
+    roles = ("layer_gradient", "update_ratio", "update_norm")
+    leads = ("layer_gradient",)
+    needs = ("layer_gradient",)
+    defaults = thresholds(samples=10)
+    action = (
+        "find out where its gradient is lost: a branch that is no longer taken, units that are all dead, "
+        "weights that were shared or replaced (PyTorch: requires_grad, detach, no_grad; JAX: "
+        "stop_gradient); if it is kept on purpose, take it out of the optimizer, whose decay shrinks it"
+    )
+    name = "gradient"
+
+    def is_led_by(self, stream: Stream) -> bool:
+        """Return whether it judges a series: of matrices, and of no expert."""
+        return super().is_led_by(stream) and is_dense_matrix(stream.layer)
+
+    def bad(self, known: Known, values: Floats) -> NDArray[np.bool_]:
+        return values <= 0
+
+    def sentence(self, known: Known, value: float) -> str:
+        had = known.facts.most[0] > 0
+        return f"layer {known.stream.layer} has no gradient{' any more' if had else ''}, and is still moved"
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        seen = super().see(known, run)
+        if seen is None:
+            return None
+        moves = any(
+            each.stream.layer == known.stream.layer and each.facts.last > 0
+            for role in ("update_ratio", "update_norm")
+            for each in run.beside(known, role)
+        )
+        others = any(each.facts.last > 0 for each in run.of(known.stream.run, "layer_gradient"))
+        return seen if moves and others else None

@@ -1,0 +1,406 @@
+"""Rows on what drives the training: rates, parts of the loss, and runs that begin anew."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.changes import LAG, SET_RATIO
+from stepscope.health.facts import Change
+from stepscope.health.kind import kind_of
+from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, at_steps, since_index, since_when
+from stepscope.health.noise import Floats, last_better, standard_error
+from stepscope.health.rule import thresholds
+from stepscope.health.rules.loss_not_decreasing import TINY_RATE
+from stepscope.health.series import Stream
+from stepscope.text import number
+
+WARM_UP = 10
+"""First points, in which a warm-up may begin from next to nothing."""
+SINGLE = 1e-3
+"""In float32, ten times a value can be a little more than ten times."""
+BLOCK, MOST_BLOCKS = 50, 256
+"""Points whose mean is compared with the best one, and most such means: those of a long run are longer."""
+
+
+class ScheduleTooFast(Row):
+    """Compares how long the learning rate has been next to nothing with how long the run has lasted."""
+
+    id = "schedule-too-fast"
+    title = "Schedule ends too early"
+    severity = "medium"
+    formula = (
+        "the learning rate has been below ratio * its largest for more than share of the points of the run, "
+        "and since then the training loss gained less than 5 % of what it had gained"
+    )
+    source = "ours; a decay per epoch that is stepped per batch ends in the first epochs"
+    window = "once the rest of the run is as long as the schedule"
+    chance = "none: the rate is recorded"
+    fewest = "50 points of a learning rate and of a training loss"
+    explains = ("overtraining", "plateau")
+    roles = ("learning_rate", "loss")
+    leads = ("learning_rate",)
+    needs = ("learning_rate", "loss")
+    defaults = thresholds(ratio=1e-3, share=0.5)
+    action = (
+        "step the scheduler as often as its length was counted: per epoch if it was given epochs, per batch "
+        "if steps (PyTorch: scheduler.step() at that place; Keras and JAX: decay_steps in steps)"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        rate, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or rate.finite < 50 or training.facts.finite < 50 or not rate.most[0] > 0:
+            return None
+        self.judged()
+        limit = self.limits["ratio"] * rate.most[0]
+        steps, _ = rate.curve
+        since = since_when(rate, lambda values: values < limit)
+        rest = float((steps >= since).mean())
+        if rate.last >= limit or rest <= self.limits["share"] or rate.most[1] > since:
+            return None
+        then = float(at_steps(training.facts, np.array([float(since)]))[0])
+        if then - training.facts.level > 0.05 * (training.facts.first - then):
+            return None
+        text = (
+            f"the learning rate has been below {number(limit)}, a thousandth of its largest, for "
+            f"{rest:.0%} of the run; the loss was {number(then)} then and is {number(training.facts.level)}"
+        )
+        values = {"rate": rate.last, "largest": rate.most[0], "share": rest, "loss": training.facts.level}
+        return Seen(text, values, since)
+
+
+class RatesDiffer(Row):
+    """Compares the rates of parameter groups with each other; the usual factor between groups is 10."""
+
+    id = "rates-differ"
+    title = "One group's learning rate is far from the others'"
+    severity = "low"
+    formula = (
+        "the rate of one group of parameters is above ratio * the median of the other groups at each of its "
+        "last points, not counting groups whose rate is 0"
+    )
+    source = "ours; layer-wise decay and separate rates of heads stay below a factor of 100"
+    window = "at the tenth such point"
+    chance = "none: the rates are recorded"
+    fewest = "10 points of the rates of two groups"
+    roles = ("learning_rate",)
+    defaults = thresholds(ratio=100, points=10)
+    action = (
+        "look at the groups that the optimizer was given: a rate that was meant for one may be of another"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        others = [each.facts for each in run.of(known.stream.run, "learning_rate") if each is not known]
+        points = self.limit("points")
+        steps, means = known.facts.curve
+        if not others or len(means) < points:
+            return None
+        self.judged()
+        usual = np.median([at_steps(other, steps.astype(float)) for other in others], axis=0)
+        apart = (usual > 0) & (means > self.limits["ratio"] * usual)
+        if not apart[-points:].all():
+            return None
+        since = int(steps[since_index(apart)])
+        text = f"its rate is {number(means[-1])}, that of the other groups {number(usual[-1])}"
+        return Seen(text, {"rate": float(means[-1]), "others": float(usual[-1])}, since)
+
+
+class LossPartDiverges(Row):
+    """Compares a part of the loss with its own beginning; the sum may hide that it grows."""
+
+    id = "loss-part-diverges"
+    title = "A part of the loss runs away"
+    severity = "medium"
+    formula = (
+        "a part of the training loss had fallen to learnt of its first level, and its lowest level since is "
+        "ten times that first level, while their sum is below its own first level"
+    )
+    source = "ours"
+    window = "once the part is ten times where it began"
+    chance = "none from noise: a factor of ten, after a fall"
+    fewest = "32 points of a part and of the sum"
+    roles = ("part_loss", "loss")
+    leads = ("part_loss",)
+    needs = ("part_loss",)
+    unfit = ("adversarial", "reinforcement")
+    defaults = thresholds(learnt=0.5, ratio=10)
+    action = (
+        "look at what weighs the parts: a weight that is learnt or scheduled may have become 0 or negative, "
+        "so that a growing part lowers the sum; bound it (softplus, clamp), and record each part's weight"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        # A divergence grows as the code begins to say something.
+        of_code = kind_of(known.stream.tag) == "variational"
+        few = training is None or min(facts.finite, training.facts.finite) < 32
+        if training is None or few or of_code or known.stream.split == "eval":
+            return None
+        self.judged()
+        _, means = facts.curve
+        first = float(np.median(means[:3]))
+        limit = self.limits["ratio"] * first
+        lowest = facts.least[0]
+        hidden = training.facts.level < training.facts.first
+        is_part = 0 < first <= abs(training.facts.first)
+        if not (is_part and lowest < self.limits["learnt"] * first and facts.level > limit and hidden):
+            return None
+        # It begins where it leaves what it had learnt, not where it passes the limit.
+        since = max(since_when(facts, lambda values: values > self.limits["learnt"] * first), facts.least[1])
+        text = (
+            f"it began at {number(first)}, fell to {number(lowest)} and is {number(facts.level)}; the sum is "
+            f"{number(training.facts.level)}, below its {number(training.facts.first)} of the start"
+        )
+        values = {"first": first, "lowest": lowest, "level": facts.level, "sum": training.facts.level}
+        return Seen(text, values, since)
+
+
+class AttemptDiscontinuous(Row):
+    """Looks for a run that begins anew on the way: norms of weights or updates that jump back to their start.
+
+    The first update of an optimizer that lost its state is at least as large as its very first one.
+
+    The attempts of a run are compared with each other where they are read; see ``analyze.health.resumed``.
+    """
+
+    id = "attempt-discontinuous"
+    title = "The training began anew"
+    severity = "high"
+    formula = (
+        "the norm of all weights, or of all updates at a steady rate, jumps by more than back towards its "
+        "first value, and the training loss to the worse: with weights by more than back of its gain"
+    )
+    source = "change points by two-sided lines: ours"
+    window = "within 64 points after it"
+    chance = "below 0.03 % in a run"
+    fewest = "64 points of a training loss, and a norm of all weights or updates"
+    explains = ("loss-spike", "loss-not-decreasing", "worse-than-best", "evaluation-collapsed")
+    roles = ("loss", "weight_norm", "update_norm", "learning_rate", "setting")
+    leads = ("weight_norm", "update_norm")
+    needs = ("loss",)
+    unfit = ("adversarial", "reinforcement", "contrastive")
+    defaults = thresholds(back=0.5)
+    action = (
+        "look at what was loaded when the run was resumed: the weights of the checkpoint were not, or the "
+        "model was made anew after they were; go on from the checkpoint before this step"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, training = known.facts, run.training_loss(known.stream.run)
+        if training is None or facts.finite < 8:
+            return None
+        self.judged()
+        back = self.limits["back"]
+        for change in facts.sudden(SERIES):
+            before, after = change.before or 0.0, change.after or 0.0
+            if known.stream.role == "update_norm":
+                if (seen := self._updates(known, training, run, change)) is not None:
+                    return seen
+                continue
+            if abs(after - facts.first) > (1 - back) * abs(before - facts.first):
+                continue
+            places = np.array([change.first_step - 1.0, change.last_step])
+            then, now = at_steps(training.facts, places).tolist()
+            now = max(now, float(_value_at(training, change.last_step)))
+            if now - then > back * (training.facts.first - then) > 0 and not self._is_set(known, run):
+                text = (
+                    f"at step {change.last_step:,} the weight norm went from {number(before)} back to "
+                    f"{number(after)} (it began at {number(facts.first)}), and the loss from {number(then)} "
+                    f"to {number(now)}: the model is as at the start"
+                )
+                values = {"norm_before": before, "norm": after, "loss_before": then, "loss": now}
+                return Seen(text, values, change.last_step)
+        return None
+
+    def looks_at(self, stream: Stream) -> bool:
+        """Return whether it needs a series: of the weights the norm of all together."""
+        whole = stream.role not in ("weight_norm", "update_norm") or stream.layer is None
+        return stream.role in self.roles and whole
+
+    def _updates(self, known: Known, training: Known, run: RunFacts, change: Change) -> Seen | None:
+        """Return a jump of all updates to the size of the first one, with a loss that gets worse.
+
+        A rate that jumps explains such updates; after a lost state they shrink again as at the start.
+        """
+        first, norm = known.facts.first, float(_value_at(known, change.last_step))
+        before = change.before or 0.0
+        if norm < before + self.limits["back"] * (first - before) or norm < 2 * before:
+            return None
+        at = np.array([change.first_step - 1.0, float(change.last_step)])
+        for rate in run.of(known.stream.run, "learning_rate"):
+            low, high = sorted(at_steps(rate.facts, at, few=1).tolist())
+            if high > SET_RATIO * low:
+                return None
+        worse = [
+            each for each in training.facts.sudden(SERIES)
+            if (each.after or 0.0) > (each.before or 0.0)
+            and change.first_step <= each.last_step and each.first_step <= change.last_step + LAG
+        ]  # fmt: skip
+        if not worse:
+            return None
+        low, high = number(worse[0].before or 0.0), number(worse[0].after or 0.0)
+        text = (
+            f"at step {change.last_step:,} the norm of all updates went from {number(before)} to "
+            f"{number(norm)} (it began at {number(first)}), and the loss from {low} to {high}: the "
+            "optimizer's state is as at the start"
+        )
+        values = {"norm_before": before, "norm": norm, "first": first}
+        action = "restore the optimizer's state with the weights, its moments and its count of steps together"
+        return Seen(text, values, change.last_step, "medium", action)
+
+    @staticmethod
+    def _is_set(known: Known, run: RunFacts) -> bool:
+        """Return whether a fold, a stage or a task of the run changes: a new model is then meant."""
+        settings = run.of(known.stream.run, "setting")
+        return any(each.facts.constant_since > each.facts.first_step for each in settings)
+
+
+def _value_at(known: Known, step: int) -> float:
+    """Return the first kept mean at a step or after it."""
+    steps, means = known.facts.curve
+    return float(means[min(int(np.searchsorted(steps, step)), len(means) - 1)])
+
+
+class LearningRate(Row):
+    """Compares each learning rate with the one before and with the largest so far.
+
+    A schedule is not a jump: decays of any size, restarts at a level that was there before, and groups whose
+    rate is 0 from the beginning while another's is not.
+    """
+
+    id = "learning-rate"
+    title = "Learning-rate anomaly"
+    formula = (
+        "negative or not finite; or 0 for zeros points, after it was not or while no rate of the run is "
+        "more; or, after the first 10 points, above factor * the point before and 1.5 * the largest so far"
+    )
+    source = "trainpulse (10 * in one step); the schedule: ours"
+    window = "at the point, for 0 at the hundredth in a row, or a quarter of the points so far later"
+    chance = "none from a schedule that stays below its largest rate"
+    fewest = "11 points"
+    roles = ("learning_rate",)
+    defaults = thresholds(factor=10, zeros=100)
+    grouped = True
+    action = (
+        "look at the scheduler: is it stepped once per step or once per epoch as it expects, is its state in "
+        "the checkpoint? Where the jump is meant, switch this rule off"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        self.judged()
+        facts = known.stage
+        if facts.broken is not None and facts.whole is None:
+            return Seen("the learning rate is not finite", {"before": facts.last}, facts.broken[0])
+        steps, rates = facts.curve
+        if facts.last < 0:
+            since = int(steps[since_index(rates < 0)]) if rates[-1] < 0 else facts.last_step
+            return Seen(f"the learning rate is {number(facts.last)}", {"value": facts.last}, since)
+        still = int((steps >= facts.constant_since).sum()) * facts.width
+        others = self.context.rate(known.stream.run, known.at.wall) or 0
+        if facts.last == 0 and still >= self.limits["zeros"] and (facts.most[0] > 0 or not others > 0):
+            text = f"the learning rate has been 0 for {still:,} points"
+            return Seen(text, {"value": 0.0, "points": still}, facts.constant_since)
+        return self._jump(known)
+
+    def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_]:
+        """Return which rates are impossible, or far above the one before."""
+        return ~(values >= 0) | (values > self.limits["factor"] * before) & (before > 0)
+
+    def _jump(self, known: Known) -> Seen | None:
+        """Return the newest jump above which the rate has stayed."""
+        facts = known.stage
+        steps, rates = facts.curve_to_newest
+        if len(rates) <= WARM_UP:
+            return None
+        before = rates[:-1]
+        # A mean of several points may hold some of before the jump and some of after it.
+        least = np.minimum(before, np.append(before[0], before[:-1])) if facts.width > 1 else before
+        largest = np.maximum.accumulate(before)
+        high = (rates[1:] > self.limits["factor"] * (1 + SINGLE) * least) & (rates[1:] > 1.5 * largest)
+        jumps = np.flatnonzero(high & (least > 0))
+        jumps = jumps[jumps >= WARM_UP // facts.width - 1]
+        if not len(jumps) or rates[-1] <= 1.5 * largest[jumps[-1]]:
+            return None
+        at = int(jumps[-1])
+        text = (
+            f"the learning rate went from {number(least[at])} to {number(rates[at + 1])}, the largest of the "
+            "run so far"
+        )
+        return Seen(text, {"value": rates[at + 1], "before": least[at]}, int(steps[at + 1]))
+
+
+class Plateau(Row):
+    """Waits for a block mean clearly better than the best one, for as long as it took to get there.
+
+    A loss that has fallen most of its way has converged, and one whose learning rate is being changed may go
+    on: neither is a plateau.
+    """
+
+    id = "plateau"
+    title = "Loss plateau"
+    severity = "low"
+    formula = (
+        "no mean of 50 points below (1 - ratio) * the best, for blocks of them and as many as until the "
+        "best; their noise is below ratio, the rate unchanged, the loss above left * its first; or the rate "
+        "is <= 1e-8"
+    )
+    source = "Keras ReduceLROnPlateau, trainpulse; relative, of block means, by schedule and noise: ours"
+    window = "within 1,050 points of the last improvement, or a quarter of the points so far"
+    chance = "below 1e-3 a run (an improvement hidden in 20 blocks, each known to half the ratio)"
+    fewest = "1,050 points"
+    roles = ("loss", "learning_rate")
+    leads = needs = ("loss",)
+    splits = ("train",)
+    unfit = ("adversarial", "reinforcement", "variational", "contrastive")
+    defaults = thresholds(blocks=20, ratio=0.01, left=0.25)
+    action = (
+        "if the loss is good enough, stop; otherwise lower the learning rate, or raise it if it was never "
+        "changed, and look at the size of the model and the noise of the labels"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts, limits, of_run, now = known.stage, self.limits, known.stream.run, known.at.wall
+        blocks = min(facts.finite // BLOCK, MOST_BLOCKS)
+        if blocks <= limits["blocks"]:
+            return None
+        self.judged()
+        steps, values = facts.curve
+        edges = np.linspace(0, len(values), blocks + 1).astype(int)
+        means = np.array([values[begin:end].mean() for begin, end in pairwise(edges.tolist())])
+        best = last_better(means, limits["ratio"])
+        rest, count = means[best + 1 :], max(self.limit("blocks"), best + 1)
+        place = int(edges[best + 1]) - 1
+        still = self._rests(of_run, now)
+        if known.stream in self.holding:
+            if not len(rest) and not still:
+                return None
+        elif still:
+            if not self._rests(of_run, float(facts.walls[edges[-self.limit("blocks") - 1]])):
+                return None
+        elif (
+            len(rest) < count
+            or rest.mean() <= limits["left"] * means[0]
+            or self._goes_on(rest)
+            or self.context.rescheduled(of_run, float(facts.walls[place]), now)
+        ):
+            return None
+        points = len(rest) * facts.finite // blocks
+        text = (
+            f"no improvement for {points:,} points: the loss is {number(means[-1])}, its best was "
+            f"{number(means[best])} at step {int(steps[place])}"
+        )
+        return Seen(text, {"mean": means[-1], "best": means[best]}, int(steps[place]))
+
+    def _goes_on(self, means: Floats) -> bool:
+        """Return whether means still fall, or are too noisy to tell."""
+        level, half = float(means.mean()), len(means) // 2
+        noisy = standard_error(means) > 0.5 * self.limits["ratio"] * abs(level)
+        falls = means[:half].mean() - means[half:].mean() > 2 * standard_error(means[half:])
+        return bool(noisy or falls)
+
+    def _rests(self, run: str, wall: float) -> bool:
+        """Return whether the learning rate is too small to move anything."""
+        rate = self.context.rate(run, wall)
+        return rate is not None and rate <= TINY_RATE

@@ -1,0 +1,406 @@
+"""Rows on time: steps that take longer, waits for data, compilations, and processors that idle."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.health.looks import Known, Row, RunFacts, Seen, at_steps, means_between
+from stepscope.health.ring import MAD_TO_SIGMA, Floats
+from stepscope.health.rule import thresholds
+from stepscope.health.worth import HIGH, MEDIUM, is_worth, severity_of
+from stepscope.text import number, share
+
+BLOCKS = 16
+"""Stretches of a run that are compared."""
+FEWEST = 4 * BLOCKS
+"""Points for a lower quartile in each."""
+SKIPPED = 10
+"""First steps, in which loaders start and kernels are compiled."""
+CLOSES = 0.8
+"""Part of the ratio below which it is over: a share about the ratio is one finding."""
+SAMPLES = 60
+"""Samples of the machine whose shares are known well enough; of a longer series its last quarter counts."""
+
+
+class Slower(NamedTuple):
+    """Times of steps before and after some place.
+
+    Attributes:
+        since: Index of the first slow one.
+    """
+
+    since: int
+    before: float
+    after: float
+
+
+class SlowerSteps(Row):
+    """Compares lower quartiles: single long steps, and other work that comes and goes, do not count.
+
+    Other work on the machine lengthens steps in two ways. A thread waits for a processor, which the system
+    counts; and while it runs, it shares a core with the other work and gets at least half of it.
+    """
+
+    id = "slower-steps"
+    title = "Steps became slower"
+    severity = "medium"
+    formula = (
+        "the lower quartiles of step times in all later sixteenths of a run exceed ratio * those in all "
+        "earlier ones, two on either side, and lost_s were lost; also without waits w: t * (1 - w) * (1 - w "
+        "/ 2)"
+    )
+    source = (
+        "ours; quartiles because other work lengthens some steps and not all; waits as Linux counts them; of "
+        "a core that two threads share each gets at least half"
+    )
+    window = "once two sixteenths of the run were slower"
+    chance = "none from noise, nor from other work on the machine"
+    fewest = "64 step times"
+    explains = ("step-outliers",)
+    roles = ("step_time",)
+    defaults = thresholds(ratio=1.5, lost_s=10)
+    action = (
+        "compare a step before this one with a later one: stepscope diff of two captures; usual causes are "
+        "inputs that grew, lists that grow with each step, a graph that is recompiled, and a processor that "
+        "throttles"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        facts = known.facts
+        steps, times = facts.curve
+        if len(times) < FEWEST:
+            return None
+        self.judged()
+        slower = self._compared(times, facts.count)
+        if slower is None:
+            return None
+        waits = self.context.waits(known.stream, facts.walls, facts.last_wall)
+        told = np.flatnonzero(np.isfinite(waits))
+        waits = waits[told]
+        own = self._compared(times[told] * (1 - waits) * (1 - waits / 2), facts.count)
+        if own is None:
+            later = waits[told >= slower.since]
+            why = (
+                f"threads waited for a processor in {share(float(np.median(later)))} of the time since"
+                if len(later)
+                else "whether by other work on the machine is not recorded: its waits for a processor"
+            )
+            self._judged = False
+            self.abstain(f"steps became slower at step {steps[slower.since]:,}, and {why}")
+            return None
+        text = (
+            f"a step took {number(1e3 * slower.before)} ms before, and {number(1e3 * slower.after)} ms since"
+        )
+        lost_s = (slower.after - slower.before) * facts.count * (1 - slower.since / len(times))
+        values = {"before_ms": 1e3 * slower.before, "after_ms": 1e3 * slower.after, "lost_s": lost_s}
+        return Seen(text, values, int(steps[slower.since]))
+
+    def _compared(self, times: Floats, count: int) -> Slower | None:
+        """Return where times become longer for good, None if they do not.
+
+        Args:
+            times: Of single steps, or means of equally many, in seconds.
+            count: Of the steps.
+        """
+        if len(times) < FEWEST:
+            return None
+        edges = np.linspace(0, len(times), BLOCKS + 1).astype(int)
+        low = np.array([np.quantile(times[a:b], 0.25) for a, b in pairwise(edges.tolist())])
+        # The first block holds what only the first steps do: compilation, caches, loaders that start.
+        fastest = np.minimum.accumulate(low[::-1])[::-1]
+        slowest = np.maximum.accumulate(low[1:])
+        ratios = fastest[3:-1] / np.maximum(slowest[1:-2], 1e-12)
+        cut = int(ratios.argmax()) + 3
+        before, after = float(np.median(low[1:cut])), float(np.median(low[cut:]))
+        lost_s = (after - before) * count * (BLOCKS - cut) / BLOCKS
+        if ratios[cut - 3] <= self.limits["ratio"] or lost_s <= self.limits["lost_s"]:
+            return None
+        # The beginning is dated within the block before the first one that is slow as a whole.
+        begin, end = int(edges[cut - 1]), int(edges[cut])
+        fast = np.flatnonzero(times[begin:end] < (before + after) / 2)
+        since = begin + int(fast[-1]) + 1 if len(fast) else begin
+        return Slower(min(since, len(times) - 1), before, after)
+
+
+class StepOutliers(Row):
+    """Adds up the cost of single long steps; short delays from other work on the machine do not count."""
+
+    id = "step-outliers"
+    title = "Step-time outliers"
+    severity = "low"
+    formula = (
+        "the excess of steps above 2 * the median, 3 deviations and least_s beyond it, without waits for a "
+        "processor, is more than cost of the run's time and more than lost_s, in 10 steps or more"
+    )
+    source = (
+        "SageMaker Debugger StepOutlier (3 sigma, 10 outliers), trainpulse (3 * the median); by cost to "
+        "the run: ours"
+    )
+    window = "from the 210th step on, once so much is lost, or a quarter of the steps later"
+    chance = (
+        "none from delays below least_s, nor from other work where waits for a processor are recorded; from "
+        "longer ones, whenever they cost a tenth of a run"
+    )
+    fewest = "210 steps"
+    roles = ("step_time",)
+    tails = True
+    defaults = thresholds(least_s=0.02, cost=MEDIUM, lost_s=1)
+    action = (
+        "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
+        "inside the step, garbage collection, recompilation (shapes that change), other work on the machine"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        times, counts = known.tail.shape
+        if counts.sum() < 200:
+            return None
+        self.judged()
+        limits, facts = self.limits, known.facts
+        middle = weighted_median(times, counts)
+        noise = MAD_TO_SIGMA * weighted_median(np.abs(times - middle), counts)
+        limit = max(2 * middle, middle + max(3 * noise, limits["least_s"]))
+        long = times > limit
+        many, whole = int(counts[long].sum()), float(times @ counts)
+        lost = float((times[long] - middle) @ counts[long])
+        lost -= self.context.waited(known.stream, facts.first_wall, facts.last_wall)
+        if many < 10 or lost <= max(limits["lost_s"], limits["cost"] * whole):
+            return None
+        text = (
+            f"{many:,} of {counts.sum():,} steps took more than {number(1e3 * limit)} ms, the median is "
+            f"{number(1e3 * middle)} ms; they cost {lost / whole:.0%} of the time"
+        )
+        evidence = {"outliers": many, "median_ms": 1e3 * middle, "longest_ms": 1e3 * float(times[-1])}
+        steps, means = facts.curve
+        begin = SKIPPED // facts.width
+        # The mean of a block in which one step was long.
+        slow = means[begin:] > middle + (limit - middle) / facts.width
+        since = int(steps[begin + int(slow.argmax())])
+        return Seen(text, {**evidence, "cost_ratio": lost / whole, "lost_s": lost}, since)
+
+
+def weighted_median(values: Floats, counts: NDArray[np.int64]) -> float:
+    """Return the median of values of which there are so many each."""
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(counts[order]), counts.sum() / 2)])
+
+
+class DataWait(Row):
+    """Adds up waits and step times over the stretch that waits, and judges it by its share of the whole run.
+
+    A share of 30 % of some fast steps at the end costs little if all other steps took longer.
+    """
+
+    id = "data-wait"
+    title = "Waiting for data"
+    severity = "medium"
+    chance = "none from noise: sums of 100 steps"
+    fewest = "110 steps"
+    formula = (
+        "Σ data wait / Σ step time >= ratio over the last 100 steps (0.8 * ratio to go on), since Σ (wait - "
+        "ratio * time) from there is largest; waits of 1 µs do not count; severity by the share of all time"
+    )
+    source = "XProf's input pipeline analyzer, torchtitan's data_loading(%); 10 % and 20 %: as in advice"
+    window = "within 100 steps, or a quarter of the steps so far; the first 10 not counted"
+    roles = ("step_time", "data_wait")
+    leads = ("data_wait",)
+    needs = ("step_time", "data_wait")
+    defaults = thresholds(ratio=MEDIUM, high=HIGH, steps=100)
+    action = (
+        "make batches in parallel and ahead: with workers of the loader, if there is one (PyTorch: "
+        "DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); Keras and JAX: tf.data "
+        "map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), grain), or in a thread or "
+        "process, if your own code makes them; if that is done already, make a batch cheaper: decode once, "
+        "fewer transforms, larger files; a profile of one step names the line"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        timed = next(run.of(known.stream.run, "step_time"), None)
+        if timed is None:
+            return None
+        steps, times = timed.facts.curve
+        width, least = timed.facts.width, self.limit("steps")
+        begin, count = -(-SKIPPED // width), max(-(-least // width), 2)
+        if (len(times) - begin) * width < least or len(times) - begin < count:
+            return None
+        self.judged()
+        time = times * width
+        wait = np.minimum(
+            means_between(known.facts, np.append(steps, timed.facts.last_step + 1)) * width, time
+        )
+        steps, time, wait = steps[begin:], time[begin:], wait[begin:]
+        recent_wait, recent_time = float(wait[-count:].sum()), float(time[-count:].sum())
+        limit, high = self.limits["ratio"], self.limits["high"]
+        holds = CLOSES * limit if (known.stream, "") in self._open else limit
+        if not is_worth(recent_wait, recent_time, ratio=holds, steps=count * width):
+            return None
+        since = max(int(np.cumsum((wait - limit * time)[::-1]).argmax()) + 1, count)
+        took, waited = float(time[-since:].sum()), float(wait[-since:].sum())
+        ratio, whole = waited / took, waited / float(time.sum())
+        wait_ms, step_ms = (1e3 * each / (since * width) for each in (waited, took))
+        text = f"{ratio:.0%} of the step time is waiting for data: {number(wait_ms)} of {number(step_ms)} ms"
+        severity = severity_of(whole, medium=limit, high=high)
+        if severity != severity_of(ratio, medium=limit, high=high):
+            text += f", and {whole:.1%} of the time of all steps"
+        values = {"wait_ratio": ratio, "wait_ms": wait_ms, "step_ms": step_ms, "ratio_of_all": whole}
+        return Seen(text, values, int(steps[-since]), severity)
+
+
+class Recompilation(Row):
+    """Adds up compilations over the later half of the steps: those of the beginning are needed."""
+
+    id = "recompilation"
+    title = "Compiled again and again"
+    severity = "medium"
+    formula = (
+        "Σ compilation / Σ step time of the later half of the steps >= ratio, in `fewest` steps or more; "
+        "severity by that share"
+    )
+    source = "ours; torch.compile and jax.jit compile once for each set of shapes, types and constants"
+    window = "the later half of the steps, 40 of them at least"
+    chance = "none from noise: compilations are told by the framework"
+    fewest = "40 step times"
+    explains = ("step-outliers", "slower-steps")
+    roles = ("step_time", "compile_time")
+    leads = ("step_time",)
+    needs = ("step_time", "compile_time")
+    defaults = thresholds(ratio=MEDIUM, fewest=5, steps=40)
+    action = (
+        "keep shapes, types and Python arguments of the compiled function as they are: pad batches to a few "
+        "sizes, drop the last incomplete one, pass numbers that change as arrays (PyTorch: "
+        "torch.compile(dynamic=True), TORCH_LOGS=recompiles names the reason; JAX: no changing static "
+        "arguments, no jit within the loop, JAX_LOG_COMPILES=1 names the shapes)"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        compiled = next(run.of(known.stream.run, "compile_time"), None)
+        steps, times = known.facts.curve
+        if compiled is None or known.facts.count < self.limit("steps"):
+            return None
+        self.judged()
+        half = int(steps[len(steps) // 2])
+        at, spent = compiled.facts.curve
+        late = at >= half
+        if len(np.unique(at[late])) < self.limit("fewest"):
+            return None
+        count = int(late.sum()) * compiled.facts.width
+        lost = float(spent[late].sum()) * compiled.facts.width
+        whole = float(times[steps >= half].sum()) * known.facts.width
+        ratio = min(lost / whole, 1.0) if whole > 0 else 0.0
+        if ratio < self.limits["ratio"]:
+            return None
+        text = f"{share(ratio)} of the step time since step {half:,} is compiling, {count:,} times"
+        values = {"ratio": ratio, "compilations": float(count), "compile_s": lost}
+        return Seen(text, values, int(at[0]), severity_of(ratio))
+
+
+class GpuUnderused(Row):
+    """Looks at the percentiles of a GPU's utilization over a window of samples."""
+
+    id = "gpu-underused"
+    title = "GPU under-used"
+    severity = "low"
+    formula = (
+        "95th percentile of the last 60 samples, or of a quarter of them all, < high: under-used; else 5th "
+        "percentile < low: fluctuating"
+    )
+    source = "SageMaker Debugger LowGPUUtilization (p95 < 70 %, p5 < 10 %)"
+    window = "at the 72nd sample, at 5 s a sample after 6 minutes, or a quarter of the samples later"
+    chance = "none from noise: percentiles of 60 samples"
+    fewest = "72 samples"
+    roles = ("gpu",)
+    defaults = thresholds(high=0.7, low=0.1)
+    action = (
+        "larger batches, mixed precision, more of the step in one launch (PyTorch: torch.compile, CUDA "
+        "graphs; JAX: the whole step in jax.jit, several by lax.scan; Keras: steps_per_execution, "
+        "jit_compile=True); if data-wait is found too, fix the loader first; a profile of one step shows the "
+        "gaps"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        steps, means = known.facts.curve
+        if len(means) < 1.2 * SAMPLES:
+            return None
+        self.judged()
+        count = max(SAMPLES, len(means) // 4)
+        low, high = np.percentile(means[-count:], [5, 95]).tolist()
+        if high >= self.limits["high"] and low >= self.limits["low"]:
+            return None
+        layer = known.stream.layer or "the GPU"
+        text = (
+            f"{layer} is hardly used: 95 % of the samples lie below {high:.0%}"
+            if high < self.limits["high"]
+            else f"{layer} is used in fits and starts: between {low:.0%} and {high:.0%}"
+        )
+        since = self.holding.get(known.stream, int(steps[-count]))
+        return Seen(text, {"p5": low, "p95": high}, since)
+
+
+class Bottleneck(Row):
+    """Counts the samples in which the GPUs idle while something else is at its limit."""
+
+    source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
+    window = "at the 60th sample, at 5 s a sample after 5 minutes, or a quarter of the samples later"
+    chance = "none from noise: it takes half of 60 samples"
+    fewest = "60 samples of a GPU and of the host"
+    words: ClassVar[str]
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        stream = known.stream
+        first = min((each.stream for each in run.of(stream.run, stream.role)), key=lambda each: each.tag)
+        steps, busy = known.facts.curve
+        gpus = [each.facts for each in run.beside(known, "gpu") if each.facts.finite >= SAMPLES]
+        if stream is not first or not gpus or len(busy) < SAMPLES:
+            return None
+        self.judged()
+        count = max(SAMPLES, len(busy) // 4)
+        idlest = np.min([at_steps(gpu, steps, 1) for gpu in gpus], axis=0)
+        bad = ((idlest < self.limits["gpu"]) & (busy > self.limits["busy"]))[-count:]
+        share_of = float(bad.mean())
+        # A share about the limit is one finding.
+        if share_of <= self.limits["share"] * (CLOSES if stream in self.holding else 1.0):
+            return None
+        text = f"in {share_of:.0%} of the last {count} samples a GPU idles while {self.words}"
+        values = {"share": share_of, "gpu": float(idlest[-1]), "busy": float(busy[-1])}
+        since = self.holding.get(stream, int(steps[-count:][int(bad.argmax())]))
+        return Seen(text, values, since)
+
+
+class CpuBottleneck(Bottleneck):
+    """The processors are busy."""
+
+    id = "cpu-bottleneck"
+    title = "CPU bottleneck"
+    formula = (
+        "share of samples with GPU < gpu and CPU > busy, of the last 60, or of a quarter of them all, > share"
+    )
+    roles = ("gpu", "cpu")
+    needs = ("gpu", "cpu")
+    leads = ("cpu",)
+    words = "the processors are busy"
+    defaults = thresholds(gpu=0.1, busy=0.9, share=0.5)
+    action = (
+        "decode and augment on the GPU or ahead of time, give the job more cores, fewer threads per worker"
+    )
+
+
+class IoBottleneck(Bottleneck):
+    """The processors wait for input and output."""
+
+    id = "io-bottleneck"
+    title = "I/O bottleneck"
+    formula = (
+        "of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and I/O wait > busy"
+    )
+    roles = ("gpu", "io_wait")
+    needs = ("gpu", "io_wait")
+    leads = ("io_wait",)
+    words = "the processors wait for disks"
+    defaults = thresholds(gpu=0.1, busy=0.5, share=0.5)
+    action = (
+        "read fewer, larger files in sequence, cache the data on a local disk or in memory, write "
+        "checkpoints in the background"
+    )
