@@ -22,6 +22,7 @@ COMMANDS = {
     "top": "watch runs in the terminal: charts, findings, ranks",
     "ls": "list runs: state, step, points, last values",
     "ask": "answer one question about runs and profiles within a budget of tokens",
+    "sql": "answer SQL over runs, series, findings, settings, ranks and profile events",
     "mcp": "serve the questions to agents, over the Model Context Protocol",
     "skill": "print or install the skill for coding agents",
     "runs": "name, note, tag, archive, delete and restore runs",
@@ -29,6 +30,7 @@ COMMANDS = {
     "advise": "say what is slow in a profile, with evidence and what to do",
     "changes": "say what changed in a run, when and in which order, or in one run and not in another",
     "watch": "judge runs while they train; its exit code says what was found, for CI",
+    "check": "say by tests whether a candidate is worse than a baseline; its exit code is for CI",
     "glance": "show a profile on one screen: step breakdown, top operations, advice",
     "ranks": "say which ranks of a job wait for whom, why, and what it costs",
     "timeline": "write any profile as a Chrome/Perfetto trace",
@@ -45,7 +47,7 @@ COMMANDS = {
 }
 """Every command with its one line of help, in the order of a first session."""
 
-READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "ask")
+READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "ask", "check", "sql")
 """Commands that run with a memory limit, like a server's readers, in a process that can be ended."""
 
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def described(schema: dict[str, Any]) -> str:
     """Return the help of a parameter."""
     text = str(schema.get("description", ""))
-    words = [str(each) for each in schema.get("enum", ())]
+    words = [str(choice) for choice in schema.get("enum", ())]
     text = f"{text}: {', '.join(words)}" if words else text
     default = schema.get("default")
     return (text + (f" (default: {default})" if default else "")).replace("%", "%%")
@@ -61,9 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         StepscopeError: It cannot be answered.
         UsageError: A picture has nowhere to go.
     """
-    from stepscope.serve.questions.asked import asked_of_server
-    from stepscope.serve.questions.declare import answered
-    from stepscope.serve.questions.desk import Desk
+    from stepscope.serve.questions.asked import answer_at
 
     given = {
         name.removeprefix("given_"): value
@@ -72,14 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     }
     if arguments.question == "image" and not arguments.output:
         raise UsageError("image makes a picture: where to?", hint="-o picture.png")
-    if arguments.place.startswith(("http://", "https://")):
-        answer = asked_of_server(arguments.place, arguments.question, given, arguments.budget)
-    else:
-        desk = Desk(arguments.place, cache=arguments.cache)
-        try:
-            answer = answered(arguments.question, desk, given, arguments.budget)
-        finally:
-            desk.close()
+    answer = answer_at(arguments.question, arguments.place, given, arguments.budget, cache=arguments.cache)
     if answer.image:
         with writing("the picture", arguments.output):
             Path(arguments.output).write_bytes(answer.image)

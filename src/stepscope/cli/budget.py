@@ -36,10 +36,10 @@ def shorter_text(text: str, room: int) -> str:
         return text
     lines = text.rstrip("\n").split("\n")
     most = room - len(left_out(len(lines), len(lines), room))
-    kept = largest(len(lines), lambda count: sum(map(len, lines[:count])) + count <= most)
-    if kept < 1:
-        lines, kept = [f"{lines[0][: most - 2]}…", *lines[1:]], 1
-    return "\n".join(lines[:kept]) + "\n" + left_out(len(lines) - kept, len(lines), room)
+    shown = largest(len(lines), lambda count: sum(map(len, lines[:count])) + count <= most)
+    if shown < 1:
+        lines, shown = [f"{lines[0][: most - 2]}…", *lines[1:]], 1
+    return "\n".join(lines[:shown]) + "\n" + left_out(len(lines) - shown, len(lines), room)
 
 
 def left_out(count: int, total: int, room: int) -> str:
@@ -62,16 +62,16 @@ def shorter_data(data: Any, room: int) -> Any:
     def made(counts: Mapping[str, int], inner: int) -> dict[str, Any]:
         missing: Counter[str] = Counter()
         cut = {
-            key: _cut(each[: counts[key]], inner, key, missing)
+            key: _cut(items[: counts[key]], inner, key, missing)
             if key in counts
-            else _cut(each, inner, key, missing)
-            for key, each in data.items()
+            else _cut(items, inner, key, missing)
+            for key, items in data.items()
         }
         for key, count in counts.items():
             missing[key] += len(data[key]) - count
         return {**cut, "left_out": {key: count for key, count in missing.most_common(20) if count}}
 
-    counts = {key: len(each) for key, each in data.items() if isinstance(each, list)}
+    counts = {key: len(items) for key, items in data.items() if isinstance(items, list)}
     for inner in (MOST_INNER, 8, 3, 1, 0):
         chosen = dict(counts)
         for key in reversed(counts):
@@ -88,17 +88,17 @@ def shorter_data(data: Any, room: int) -> Any:
 
 def _with_digits(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _with_digits(each) for key, each in value.items()}
+        return {key: _with_digits(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_digits(each) for each in value]
+        return [_with_digits(item) for item in value]
     return rounded(value) if isinstance(value, float) else value
 
 
 def _cut(value: Any, most: int, place: str, missing: Counter[str]) -> Any:
     if isinstance(value, dict):
-        return {key: _cut(each, most, f"{place}.{key}".lstrip("."), missing) for key, each in value.items()}
+        return {key: _cut(item, most, f"{place}.{key}".lstrip("."), missing) for key, item in value.items()}
     if isinstance(value, list):
         if len(value) > most:
             missing[place or "rows"] += len(value) - most
-        return [_cut(each, most, place, missing) for each in value[:most]]
+        return [_cut(item, most, place, missing) for item in value[:most]]
     return value

@@ -57,14 +57,14 @@ def run(arguments: argparse.Namespace) -> int:
         memory=arguments.memory, stacks=arguments.stacks, by="stepscope capture",
     )  # fmt: skip
     if arguments.wait <= 0:
-        found: list[dict[str, Any]] = []
+        missing_ranks: list[dict[str, Any]] = []
     else:
-        found = wait_for(directory, request, arguments.wait)
+        missing_ranks = wait_for(directory, request, arguments.wait)
     answers = captures.answers(directory, request)
-    report(directory, request, found, answers, as_json=arguments.json, waited=arguments.wait > 0)
-    if arguments.wait > 0 and not found and not arguments.json:
+    report(directory, request, missing_ranks, answers, as_json=arguments.json, waited=arguments.wait > 0)
+    if arguments.wait > 0 and not missing_ranks and not arguments.json:
         complain(f"no profile came: {why_none(answers, listens=listens)}")
-    return 0 if found or arguments.wait <= 0 else 1
+    return 0 if missing_ranks or arguments.wait <= 0 else 1
 
 
 def ranks_of(text: str) -> str | list[int]:
@@ -106,14 +106,16 @@ def wait_for(
     end = now() + seconds
     settled = 0
     while True:
-        found = [facts for facts in captures.beside(directory) if facts.get("request") == request]
+        answers = [facts for facts in captures.beside(directory) if facts.get("request") == request]
         taken = [
-            each for each in captures.answers(directory, request).values() if each.get("status") == "taken"
+            answer
+            for answer in captures.answers(directory, request).values()
+            if answer.get("status") == "taken"
         ]
         # Ranks answer within a poll of each other: what is complete twice in a row is complete.
-        settled = settled + 1 if found and len(found) >= len(taken) else 0
+        settled = settled + 1 if answers and len(answers) >= len(taken) else 0
         if settled >= 4 or now() >= end:
-            return sorted(found, key=lambda facts: facts.get("rank") or 0)
+            return sorted(answers, key=lambda facts: facts.get("rank") or 0)
         pause(POLL_SECS)
 
 

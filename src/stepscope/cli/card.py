@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.cli.glance import newest_of_run
 from stepscope.errors import StepscopeError
+from stepscope.events.rank_file import unrecorded_text
 from stepscope.files import json_object
 from stepscope.names.meanings import meanings_at
 from stepscope.record.card import (
@@ -24,19 +28,26 @@ from stepscope.record.card import (
     by_cost,
     command_for,
 )
+from stepscope.serve.health import report_of
 from stepscope.store import Log
-from stepscope.store.ranks import Ranks
+from stepscope.store.captures import Capture, beside, summary_of
+from stepscope.store.lines import spent_s, windows_of_run
+from stepscope.store.ranks import STAGES, Ranks
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
 
 SAID, PYTHON = "said", "python-"
 MAX_BYTES = 1 << 20
+CAUSES_SECS, LOOK_SECS = 30.0, 0.05
+"""How long the card waits for the analysis of the last profile, and how often it looks."""
 ISOLATED = ("-E", "-I", "-S")
 """Options of Python with which it does not look for us."""
 
 
-def card_of_session(words: Sequence[str], session: Path, status: int, lasted: float) -> Card | str:
+def card_of_session(
+    words: Sequence[str], session: Path, status: int, lasted: float, *, profiled: bool = False
+) -> Card | str:
     """Return the card of a program, or in words why there is none.
 
     Args:
@@ -44,19 +55,24 @@ def card_of_session(words: Sequence[str], session: Path, status: int, lasted: fl
         session: The folder in which its processes left their notes.
         status: How it ended, as ``Popen.returncode``.
         lasted: For how many seconds.
+        profiled: Whether steps were to be profiled: then the causes are those of the newest profile.
     """
-    facts = [found for path in session.glob(f"{RUN}*.json") if (found := json_object(path, MAX_BYTES))]
-    directories = sorted({str(each.get("directory")) for each in facts})
-    said = _said(session)
+    facts = [
+        found_facts for path in session.glob(f"{RUN}*.json") if (found_facts := json_object(path, MAX_BYTES))
+    ]
+    directories = sorted({str(recorded.get("directory")) for recorded in facts})
+    printed = _said(session)
     ended = _how(status)
     if not directories:
-        return f"{ended}; nothing was recorded: {_why(words, session, said)}"
-    cards = [_card_of(Path(each), status, lasted, said) for each in directories]
-    card = max(cards, key=lambda each: each.steps)
-    others = [each for each in cards if each is not card]
+        return f"{ended}; nothing was recorded: {_why(words, session, printed)}"
+    cards = [
+        _card_of(Path(directory), status, lasted, printed, profiled=profiled) for directory in directories
+    ]
+    card = max(cards, key=lambda candidate: candidate.steps)
+    others = [other for other in cards if other is not card]
     if not others:
         return card
-    more = ", ".join(f"{each.run} ({each.steps:,} steps)" for each in others)
+    more = ", ".join(f"{other.run} ({other.steps:,} steps)" for other in others)
     return replace(card, unknown=[f"also recorded: {more}", *card.unknown])
 
 
@@ -76,25 +92,76 @@ def _said(session: Path) -> list[str]:
         return []
 
 
-def _why(words: Sequence[str], session: Path, said: Sequence[str]) -> str:
+def _why(words: Sequence[str], session: Path, printed: Sequence[str]) -> str:
     if not any(session.glob(f"{PYTHON}*")):
         options = [word for word in words if word in ISOLATED]
         if options:
             return f"python {options[0]} looks at no environment; run it without that option"
         return "no Python process was seen; the environment must reach it (PYTHONPATH)"
-    if said:
-        return said[0]
+    if printed:
+        return printed[0]
     return "no step was seen: neither an optimizer of PyTorch or TensorFlow, nor fit(), nor a step of JAX"
 
 
-def _card_of(directory: Path, status: int, lasted: float, said: Sequence[str]) -> Card:
+@dataclass(frozen=True)
+class Cause:
+    """A finding of the newest profile of a run, as the card shows it."""
+
+    severity: str
+    summary: str
+    action: str
+    stack: tuple[str, ...]
+
+
+def _causes(directory: Path) -> tuple[list[Cause], list[str]]:
+    """Return what the newest profile of a run says of its causes, and why it says nothing.
+
+    The profile is analysed by a process of its own, which the end of the program may leave at work.
+    """
+    path, _ = newest_of_run(str(directory))
+    if path == str(directory):
+        return [], ["the causes: no steps were profiled; the program ended before"]
+    facts = max((Capture(capture) for capture in beside(directory)), key=lambda capture: capture.order).facts
+    until = time.monotonic() + CAUSES_SECS
+    while (summary := summary_of(facts, directory)) is None and time.monotonic() < until:
+        time.sleep(LOOK_SECS)
+    if summary is None:
+        return [], [f"the causes: the profile is not analysed yet; stepscope advise {shlex.quote(path)}"]
+    advice = [finding for finding in summary.get("advice") or () if isinstance(finding, dict)]
+    costly = [
+        finding
+        for finding in advice
+        if finding.get("gain_ratio") is not None or finding.get("severity") != "info"
+    ]
+    if not costly:
+        return [], [f"the causes: {summary.get('verdict') or 'the profile names none'}"]
+    return [
+        Cause(str(finding["severity"]), str(finding["summary"]), str(finding["action"]), _place_of(finding))
+        for finding in costly
+    ], []
+
+
+def _place_of(finding: dict[str, Any]) -> tuple[str, ...]:
+    place = finding.get("place") or {}
+    file, line = place.get("file"), place.get("line")
+    return (f"{Path(str(file)).name}:{line}",) if file and line else ()
+
+
+def _card_of(directory: Path, status: int, lasted: float, printed: Sequence[str], *, profiled: bool) -> Card:
+    causes, missing = _causes(directory) if profiled else ([], [])
     with Log(directory, cache=False) as log:
         log.refresh()
         run = log.runs()[0] if log.runs() else None
         state, reason = _end_of(run, status)
-        findings = [] if run is None else run.findings
+        stack = (run.info.stack or "") if run is not None and state == "failed" else ""
+        report = None if run is None else report_of(log, run)
         best = [] if run is None else _best(run, str(directory))
     steps, unknown = _times(directory, lasted)
+    members = Ranks(str(directory)).members()
+    windows = windows_of_run(members)
+    lines_s = {str(line): seconds for line, seconds in spent_s(windows).items()}
+    lost = unrecorded_text(rank.facts for rank in members)
+    unknown += [lost] if lost else []
     if steps.steps and not steps.parts_s.keys() - {"data", REST, UNDIVIDED}:
         unknown.append("the stages of the steps")
     return Card(
@@ -107,9 +174,13 @@ def _card_of(directory: Path, status: int, lasted: float, said: Sequence[str]) -
         slowest_s=steps.slowest_s,
         slowest_step=steps.slowest_step,
         parts_s=steps.parts_of(lasted),
-        findings=by_cost(findings),
+        findings=by_cost([*causes, *(report.verdict.findings if report else ())]),
+        health=report.outcome if report else "",
+        covered=report.coverage if report else (),
+        lines_s=lines_s,
+        stack=stack,
         best=best,
-        unknown=[*said, *unknown],
+        unknown=[*printed, *unknown, *missing],
         command=command_for(str(directory)),
     )
 
@@ -157,10 +228,9 @@ def _times(directory: Path, lasted: float) -> tuple[StepSums, list[str]]:
     at = np.searchsorted(table.steps, numbers)
     known = (at < len(table.steps)) & (table.steps[np.minimum(at, len(table.steps) - 1)] == numbers)
     rows = table.durations_s[at[known], 0].astype(np.float64).tolist()
-    names = table.stages[:-1]
     waits = steps.data_wait_s[chosen][known].tolist()
     times = steps.step_time_s[chosen][known].tolist()
     for number, seconds, waited, row in zip(numbers[known].tolist(), times, waits, rows, strict=True):
-        stages = [(name, part) for name, part in zip(names, row, strict=False) if name != "data"]
+        stages = [(name, part) for name, part in zip(table.stages, row, strict=True) if name not in STAGES]
         sums.add(number, seconds, waited, stages)
     return sums, [] if sums.steps else ["the steps: none came to its end"]

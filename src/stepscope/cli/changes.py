@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     others = changes_at(arguments.other, cache=arguments.cache)
     sides = {arguments.run: only_in(groups, others), arguments.other: only_in(others, groups)}
-    text = "".join(f"only in {name}\n{listed(found, every=arguments.all)}" for name, found in sides.items())
+    text = "".join(f"only in {name}\n{listed(groups, every=arguments.all)}" for name, groups in sides.items())
     compared: dict[str, Any] = {
         "only": [
-            {"run": name, "groups": [group.as_dict() for group in found]} for name, found in sides.items()
+            {"run": name, "groups": [group.as_dict() for group in groups]} for name, groups in sides.items()
         ]
     }
     put(Output(text, compared), as_json=arguments.json)
@@ -71,7 +71,7 @@ def run_at(log: Log, path: str) -> StoredRun:
     Raises:
         UnknownRunError: There is none, or there are several.
     """
-    runs = [each for each in log.runs() if each.whole is each]
+    runs = [run for run in log.runs() if run.whole is run]
     if len(runs) == 1:
         return runs[0]
     if not runs:

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from stepscope.store.compaction import compact
 
-    found = compact(
+    result = compact(
         arguments.log_dir,
         arguments.to,
         runs=arguments.runs,
@@ -50,17 +50,19 @@ def run(arguments: argparse.Namespace) -> int:
         ray=arguments.ray,
         remove=arguments.remove,
     )
-    put(Output(f"{text_of(found, arguments.to)}\n", asdict(found), notes_of(found)), as_json=arguments.json)
-    return int(bool(found.failed) or not found.done)
+    put(
+        Output(f"{text_of(result, arguments.to)}\n", asdict(result), notes_of(result)), as_json=arguments.json
+    )
+    return int(bool(result.failed) or not result.done)
 
 
 def text_of(found: Compaction, to: str) -> str:
     """Return a report of the work done."""
-    done = [each for each in found.done if not each.error]
+    done = [file for file in found.done if not file.error]
     if not done:
         return "nothing was compacted"
-    points = sum(each.points for each in done)
-    before, after = sum(each.read_bytes for each in done), sum(each.written_bytes for each in done)
+    points = sum(file.points for file in done)
+    before, after = sum(file.read_bytes for file in done), sum(file.written_bytes for file in done)
     lines = [
         f"{counted(len(done), 'event file')}, {counted(points, 'point')}: "
         f"{size(before)} became {size(after)} in {shown(to)}; every value was read back"
@@ -76,6 +78,6 @@ def notes_of(found: Compaction) -> tuple[str, ...]:
     """Return the runs that were left out, and why."""
     return (
         *(f"not compacted: run {name}: {why}" for name, why in found.skipped.items()),
-        *(f"not compacted: {each.task.path}: {each.error}" for each in found.failed),
+        *(f"not compacted: {file.task.path}: {file.error}" for file in found.failed),
         *(f"not deleted: {path}: {why}" for path, why in found.kept.items()),
     )

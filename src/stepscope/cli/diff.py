@@ -48,18 +48,18 @@ def diff_sources(a: ProfileSource, b: ProfileSource, steps_a: str = "", steps_b:
     from stepscope.analyze.chosen import keep_steps
     from stepscope.analyze.diff import diff
 
-    found = diff(keep_steps(a.trace, steps_a), keep_steps(b.trace, steps_b))
+    difference = diff(keep_steps(a.trace, steps_a), keep_steps(b.trace, steps_b))
     head = f"A {a.path}\nB {b.path}\n"
-    return Output(head + "\n".join(_lines(found)) + "\n", asdict(found))
+    return Output(head + "\n".join(_lines(difference)) + "\n", asdict(difference))
 
 
-def _lines(found: Diff) -> Iterator[str]:
-    yield from (f"note: {note}" for note in found.notes)
+def _lines(difference: Diff) -> Iterator[str]:
+    yield from (f"note: {note}" for note in difference.notes)
     yield "means per step, which add up"
-    yield from _table("step", [found.step])
-    yield from _told(found.step)
+    yield from _table("step", [difference.step])
+    yield from _told(difference.step)
     for name in ("parts", "scopes", "launched", "operators", "kernels"):
-        yield from _table(name, getattr(found, name))
+        yield from _table(name, getattr(difference, name))
 
 
 def _told(step: Change) -> Iterator[str]:

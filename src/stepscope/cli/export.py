@@ -163,9 +163,14 @@ def write_parquet(series: list[Series], file: IO[bytes]) -> None:
 
 def write_json(series: list[Series], file: IO[bytes]) -> None:
     """Write a list with one object of columns per series; non-finite values are TensorBoard's strings."""
-    for number, each in enumerate(series):
-        facts = {"run": each.run, "tag": each.tag, "writer": each.writer, "attempt": each.attempt}
-        columns = each.points.columns
+    for number, one_series in enumerate(series):
+        facts = {
+            "run": one_series.run,
+            "tag": one_series.tag,
+            "writer": one_series.writer,
+            "attempt": one_series.attempt,
+        }
+        columns = one_series.points.columns
         points = {
             "step": columns.step.tolist(),
             "wall_time": numbers(columns.wall),

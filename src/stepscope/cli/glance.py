@@ -30,14 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
     from stepscope.cli.source import open_source
 
     path, which = newest_of_run(arguments.path)
-    found = glance(facts_of(open_source(path, cache=arguments.cache)))
+    facts = glance(facts_of(open_source(path, cache=arguments.cache)))
     if which:
-        found["profile"] = path
-        found["notes"] = [which, *found.get("notes", ())]
+        facts["profile"] = path
+        facts["notes"] = [which, *facts.get("notes", ())]
     if arguments.output:
-        write(found, Path(arguments.output))
+        write(facts, Path(arguments.output))
     else:
-        put(Output(text_of(found), found, tuple(found.get("notes", ()))), as_json=arguments.json)
+        put(Output(text_of(facts), facts, tuple(facts.get("notes", ()))), as_json=arguments.json)
     return 0
 
 
@@ -60,9 +60,9 @@ def newest_of_run(path: str) -> tuple[str, str]:
     ]
     if not made:
         return path, ""
-    last = max(made, key=lambda each: each.order)
-    same = [each for each in made if _together(each, last)]
-    chosen = min(same, key=lambda each: each.order[1]).facts["path"]
+    last = max(made, key=lambda capture: capture.order)
+    same = [capture for capture in made if _together(capture, last)]
+    chosen = min(same, key=lambda capture: capture.order[1]).facts["path"]
     others = len(same) - 1
     which = f"showing {chosen}" + f", the newest of {len(made)} profiles of the run" * (len(made) > 1)
     which += f"; {others} other rank{'s' * (others > 1)} captured the same steps" * (others > 0)
@@ -99,20 +99,20 @@ def text_of(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _first(found: dict[str, Any]) -> list[str]:
+def _first(facts: dict[str, Any]) -> list[str]:
     """Return the most important point: the first finding and how to mend it, else the verdict."""
-    first = next((one for one in found.get("advice", ()) if one["severity"] != "info"), None)
+    first = next((one for one in facts.get("advice", ()) if one["severity"] != "info"), None)
     if first is not None:
         return [first["summary"], *(f"  because {why}" for why in first.get("chain", ())), ""]
-    return [found["verdict"], ""] if found.get("verdict") else []
+    return [facts["verdict"], ""] if facts.get("verdict") else []
 
 
 _TOUCHING = 0.005
 """Share of a step below which the time between steps, or a purpose, is not worth a line."""
 
 
-def _steps(found: dict[str, Any]) -> list[str]:
-    steps = found.get("steps")
+def _steps(facts: dict[str, Any]) -> list[str]:
+    steps = facts.get("steps")
     if not steps or steps["mean_ns"] is None:
         return ["no time was recorded", ""]
     ranks = f" on {steps['ranks']} ranks" if steps["ranks"] > 1 else ""
@@ -125,22 +125,22 @@ def _steps(found: dict[str, Any]) -> list[str]:
             f"{steps['count']} step{'s' * (steps['count'] != 1)}{ranks}: mean {_ms(steps['mean_ns'])}, "
             f"min {_ms(steps['min_ns'])}, median {_ms(steps['median_ns'])}, max {_ms(steps['max_ns'])}"
         ]
-    for part in found["parts"]:
+    for part in facts["parts"]:
         share = "-" if part["ratio"] is None else f"{100 * part['ratio']:.1f} %"
         lines.append(f"  {part['part'].replace('_', ' '):<14}{_ms(part['mean_ns']):>12}{share:>9}")
     beside = [
-        f"{WORDS[purpose]} {_ms(each['mean_ns'])} ({100 * each['ratio']:.1f} %)"
-        for each in found["purposes"]
-        if (purpose := Purpose[each["purpose"].upper()]) in WORDS and each["ratio"] >= _TOUCHING
+        f"{WORDS[purpose]} {_ms(part['mean_ns'])} ({100 * part['ratio']:.1f} %)"
+        for part in facts["purposes"]
+        if (purpose := Purpose[part["purpose"].upper()]) in WORDS and part["ratio"] >= _TOUCHING
     ]
     if beside:
         lines.append(f"  of this, {', '.join(beside)}")
-    missing = found["parts_missing"]
-    shown = {part["part"] for part in found["parts"]}
+    missing = facts["parts_missing"]
+    shown = {part["part"] for part in facts["parts"]}
     if unknown := [part.replace("_", " ") for part in missing if part not in shown]:
         why = f": {missing['other']}" if "other" in missing else ""
         lines.append(f"  not known: {', '.join(unknown)}{why}")
-    between = found["between_steps"]["mean_ns"]
+    between = facts["between_steps"]["mean_ns"]
     if between and between >= _TOUCHING * steps["mean_ns"]:
         lines.append(f"  {'between steps':<14}{_ms(between):>12}   in no step, the mean")
     return [*lines, ""]
@@ -150,8 +150,8 @@ _WHOLE_PATH = 0.95
 """Share of a step from which on its critical path counts as covering all of it."""
 
 
-def _operations(found: dict[str, Any]) -> list[str]:
-    table = found.get("operations")
+def _operations(facts: dict[str, Any]) -> list[str]:
+    table = facts.get("operations")
     if not table:
         return []
     lines = [f"top operations, {table['denominator']}"]
@@ -162,17 +162,17 @@ def _operations(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _waited_for(found: dict[str, Any]) -> list[str]:
-    pieces = found.get("waited_for")
+def _waited_for(facts: dict[str, Any]) -> list[str]:
+    pieces = facts.get("waited_for")
     if not pieces:
         return []
-    marked = (found.get("steps") or {}).get("count")
+    marked = (facts.get("steps") or {}).get("count")
     lines = [
         "what the steps waited for, by their critical path, mean per step"
         if marked
         else "what the work waited for, by its critical path from the first to the last"
     ]
-    steps, first = found.get("steps") or {}, pieces[0]
+    steps, first = facts.get("steps") or {}, pieces[0]
     length = first["ns"] / first["ratio"] if first["ratio"] else None
     if length is not None and steps.get("mean_ns") and length < _WHOLE_PATH * steps["mean_ns"]:
         lines[0] += f"; shares are of that path, {_ms(length)} of {_ms(steps['mean_ns'])}"
@@ -182,14 +182,14 @@ def _waited_for(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _advice(found: dict[str, Any]) -> list[str]:
+def _advice(facts: dict[str, Any]) -> list[str]:
     # Where there is nothing to do, the verdict was said first.
-    told = any(one["severity"] != "info" for one in found.get("advice", ()))
-    lines = [found["verdict"]] if told and found.get("verdict") else []
-    for finding in found.get("advice", ()):
+    is_told = any(one["severity"] != "info" for one in facts.get("advice", ()))
+    lines = [facts["verdict"]] if is_told and facts.get("verdict") else []
+    for finding in facts.get("advice", ()):
         lines += [f"{finding['severity']}: {finding['summary']}", f"  do: {finding['action']}"]
         lines += [f"  see: {finding['command']}"] if finding.get("command") else []
-    missing = found.get("abstained") or ()
+    missing = facts.get("abstained") or ()
     lines += [f"could not be judged: {', '.join(one['rule'] for one in missing)}"] if missing else []
     return lines
 

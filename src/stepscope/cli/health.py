@@ -97,8 +97,8 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
     if number is None:
         return runs
     newest = {run.name: max((writer.attempt for writer in run.writers), default=1) for run in runs}
-    found = [run for run in runs if 1 <= number <= newest[run.name]]
-    if runs and not found:
+    matching = [run for run in runs if 1 <= number <= newest[run.name]]
+    if runs and not matching:
         most = max(newest.values())
         raise UsageError(
             f"no attempt {number}: expected 1 to {most}"
@@ -106,21 +106,27 @@ def wanted_runs(log: Log, arguments: argparse.Namespace) -> list[StoredRun]:
             else f"no attempt {number}: there is only 1",
             hint="leave out --attempt for the newest",
         )
-    return found
+    return matching
 
 
 def facts_of(reports: Iterable[HealthReport]) -> dict[str, Any]:
     """Return reports as JSON types: all findings, all abstentions, and facts of whole runs."""
-    found: dict[str, Any] = {"findings": [], "abstained": [], "runs": []}
+    data: dict[str, Any] = {"findings": [], "abstained": [], "runs": []}
     for report in reports:
         facts = report.as_dict()
         about = {"run": facts["run"], "attempt": facts["attempt"]}
-        found["findings"] += [{**each, **about, "part": each["run"]} for each in facts["findings"]]
-        found["abstained"] += [{**each, **about} for each in facts["abstained"]]
-        found["runs"].append(
-            {**about, **{name: facts[name] for name in ("passed", "more", "forecast", "batch_size")}}
+        data["findings"] += [{**finding, **about, "part": finding["run"]} for finding in facts["findings"]]
+        data["abstained"] += [{**rule_facts, **about} for rule_facts in facts["abstained"]]
+        data["runs"].append(
+            {
+                **about,
+                **{
+                    name: facts[name]
+                    for name in ("verdict", "coverage", "passed", "more", "forecast", "batch_size")
+                },
+            }
         )
-    return found
+    return data
 
 
 def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
@@ -129,11 +135,11 @@ def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
     Raises:
         UsageError: A word that says nothing.
     """
-    found: dict[str, bool | Mapping[str, float]] = {}
+    rules: dict[str, bool | Mapping[str, float]] = {}
     for name, value in pairs(words, "--set RULE=off or --set RULE.LIMIT=X").items():
         rule, _, limit = name.partition(".")
         if not limit and value in ("off", "on"):
-            found[rule] = value == "on"
+            rules[rule] = value == "on"
             continue
         try:
             number = float(value)
@@ -143,9 +149,9 @@ def choice_of(words: Iterable[str]) -> dict[str, bool | Mapping[str, float]]:
             raise UsageError(
                 f"--set {name}={value} sets nothing", hint="--set plateau=off, --set loss-spike.ratio=2"
             )
-        before = found.get(rule)
-        found[rule] = {**(before if isinstance(before, dict) else {}), limit: number}
-    return found
+        before = rules.get(rule)
+        rules[rule] = {**(before if isinstance(before, dict) else {}), limit: number}
+    return rules
 
 
 def pairs(words: Iterable[str], form: str) -> dict[str, str]:
@@ -154,10 +160,10 @@ def pairs(words: Iterable[str], form: str) -> dict[str, str]:
     Raises:
         UsageError: One is not of it.
     """
-    found = {}
+    given = {}
     for word in words:
         name, equals, value = word.rpartition("=")
         if not equals or not name or not value:
             raise UsageError(f"{word!r} is not of the form {form}", hint=form)
-        found[name] = value
-    return found
+        given[name] = value
+    return given

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,14 @@ from stepscope.text import number
 from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:
+    from stepscope.analyze.health import HealthReport
     from stepscope.store import Log, Series, StoredRun, Writer
 
 MEANING = ("KIND", "ROLE", "SPLIT", "BECAUSE OF")
 SHOWN_VALUES = 3
 """Number of last values in the table; ``--tags`` and ``--json`` give all."""
+JUDGED = 1_000_000
+"""Points of the runs whose health is judged unasked, which takes about a second; ``--health`` judges all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log_dir", nargs="?", default=".", metavar="LOGDIR", help="default: this directory")
     parser.add_argument("--tags", action="store_true", help="one line per series instead of one per run")
     parser.add_argument("--ranks", action="store_true", help="one line per rank of each run that has several")
+    parser.add_argument("--health", action="store_true", help="judge the health of all runs, however large")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     add_budget(parser)
     add_cache(parser)
@@ -63,7 +68,8 @@ def run(arguments: argparse.Namespace) -> None:
                 path=shown(arguments.log_dir),
             )
         if arguments.json:
-            facts = facts_of(log, ranks=arguments.ranks, newest=bool(arguments.budget)) | {
+            reports = judged(log, every=arguments.health)
+            facts = facts_of(log, reports, ranks=arguments.ranks, newest=bool(arguments.budget)) | {
                 "waiting": [asdict(each) for each in waits]
             }
             if arguments.budget:
@@ -98,7 +104,27 @@ def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
         return table_of_ranks(log, now=now)
     if arguments.tags:
         return table_of_tags(log)
-    return table_of_runs(log, now=now, newest=bool(arguments.budget))
+    reports = judged(log, every=arguments.health)
+    text = table_of_runs(log, reports, now=now, newest=bool(arguments.budget))
+    left = len(log.runs()) - len(reports)
+    return f"{text}\nhealth not judged for size: {left:,}; ls --health judges all runs\n" if left else text
+
+
+def judged(log: Log, *, every: bool) -> dict[str, HealthReport]:
+    """Return the reports on the health of runs by name, the same as on the page.
+
+    Args:
+        log: With the runs.
+        every: Whether to judge all of them; else those written last, up to ``JUDGED`` points.
+    """
+    from stepscope.serve.health import report_of
+
+    reports, points = {}, 0
+    for run in runs_of(log, newest=True):
+        points += run.num_points()
+        if every or points <= JUDGED:
+            reports[run.name] = report_of(log, run)
+    return reports
 
 
 def runs_of(log: Log, *, newest: bool) -> list[StoredRun]:
@@ -106,18 +132,32 @@ def runs_of(log: Log, *, newest: bool) -> list[StoredRun]:
     return sorted(log.runs(), key=lambda run: -run.written) if newest else log.runs()
 
 
-def table_of_runs(log: Log, *, now: float, newest: bool = False) -> str:
+def as_tree(runs: Sequence[StoredRun]) -> Iterator[tuple[int, StoredRun]]:
+    """Yield the runs in their order, each with those of which it is the parent after it, and its depth."""
+    families: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        families.setdefault(run.base, []).append(run)
+    children: dict[str | None, list[str]] = {}
+    for base, members in families.items():
+        children.setdefault(members[0].parent, []).append(base)
+    waiting = [(0, base) for base in reversed(children.get(None, []))]
+    while waiting:
+        depth, base = waiting.pop()
+        yield from ((depth, run) for run in families[base])
+        waiting += [(depth + 1, child) for child in reversed(children.get(base, []))]
+
+
+def table_of_runs(log: Log, reports: Mapping[str, HealthReport], *, now: float, newest: bool = False) -> str:
     """Return one line per run; how many ranks each has, if one has several."""
     ranks = {run.name: ranks_of(run) for run in log.runs()}
     several = any(ranks.values())
-    rows = [
-        ["RUN", "STATE", "STEP", "POINTS", *["RANKS"] * several, "UPDATED", "PROBLEMS", "LAST VALUES"],
-    ]
-    for run in runs_of(log, newest=newest):
+    middle = ["RANKS", "UPDATED"] if several else ["UPDATED"]
+    rows = [["RUN", "STATE", "STEP", "POINTS", *middle, "PROBLEMS", "LAST VALUES", "HEALTH"]]
+    for depth, run in [(0, run) for run in runs_of(log, newest=True)] if newest else as_tree(log.runs()):
         state, _ = run.condition(now=now)
         rows.append(
             [
-                run.name,
+                "  " * depth + run.name,
                 state,
                 step_of(run),
                 f"{run.num_points():,}",
@@ -125,6 +165,7 @@ def table_of_runs(log: Log, *, now: float, newest: bool = False) -> str:
                 updated(run, now),
                 str(len(run.problems) or "-"),
                 last_values(run),
+                reports[run.name].outcome if run.name in reports else "-",
             ]
         )
     return aligned(rows, right={2, 3, 4, 6} if several else {2, 3, 5})
@@ -194,25 +235,33 @@ def problem_lines(log: Log) -> list[str]:
     return [f"{where}: {each.text}{file}" for (where, each), file in zip(found, files, strict=True)]
 
 
-def facts_of(log: Log, *, ranks: bool = False, newest: bool = False) -> dict[str, Any]:
+def facts_of(
+    log: Log, reports: Mapping[str, HealthReport], *, ranks: bool = False, newest: bool = False
+) -> dict[str, Any]:
     """Return everything as JSON types; single ranks only if requested."""
     return {
         "path": str(log.path),
-        "runs": [run_facts(run) | (rank_facts(run) if ranks else {}) for run in runs_of(log, newest=newest)],
+        "runs": [
+            run_facts(run, reports.get(run.name)) | (rank_facts(run) if ranks else {})
+            for run in runs_of(log, newest=newest)
+        ],
         "problems": [problem_facts(problem) for problem in log.problems],
     }
 
 
-def run_facts(run: StoredRun) -> dict[str, Any]:
-    """Return one run; unrecorded values are null."""
+def run_facts(run: StoredRun, report: HealthReport | None = None) -> dict[str, Any]:
+    """Return one run; unrecorded values are null, and so is the health of a run that was not judged."""
     state, reason = run.condition()
     info = run.info
     return {
         "name": run.name,
         "base": run.base,
         "split": run.split,
+        "parent": run.parent,
         "state": state,
         "reason": reason,
+        "verdict": report.outcome if report else None,
+        "coverage": [asdict(each) for each in report.coverage] if report else None,
         "step": run.last_step,
         "total_steps": info.total_steps,
         "points": run.num_points(),
@@ -236,7 +285,10 @@ def rank_facts(run: StoredRun) -> dict[str, Any]:
     """Return every rank of a run."""
     from stepscope.cli.ls_ranks import facts_of_rank
 
-    return {"ranks": [facts_of_rank(rank) for rank in run.ranks.members()]}
+    return {
+        "ranks": [facts_of_rank(rank) for rank in run.ranks.members()],
+        "values_of_ranks": [plain(asdict(value)) for value in run.ranks.values()],
+    }
 
 
 def writer_facts(writer: Writer) -> dict[str, Any]:

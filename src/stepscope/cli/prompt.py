@@ -136,8 +136,8 @@ def complete(line: str, word: str) -> list[str]:
 
 
 def _paths(word: str) -> list[str]:
-    found = glob.glob(f"{glob.escape(os.path.expanduser(word))}*")  # noqa: PTH111, PTH207
-    return sorted(path + os.sep if Path(path).is_dir() else path for path in found)
+    paths = glob.glob(f"{glob.escape(os.path.expanduser(word))}*")  # noqa: PTH111, PTH207
+    return sorted(path + os.sep if Path(path).is_dir() else path for path in paths)
 
 
 def history_file() -> Path:
@@ -165,8 +165,8 @@ def _line_editing(interactive: bool) -> Iterator[None]:
     )
 
     def completer(word: str, state: int) -> str | None:
-        found = complete(readline.get_line_buffer()[: readline.get_endidx()], word)
-        return found[state] if state < len(found) else None
+        matches = complete(readline.get_line_buffer()[: readline.get_endidx()], word)
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer(completer)
     try:

@@ -70,12 +70,12 @@ def gbit_of(text: str) -> float:
         argparse.ArgumentTypeError: It is not one.
     """
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
+        number = math.nan
+    if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a rate in Gbit/s, expected 400, say")
-    return found
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PATH = Path(__file__).resolve().parents[1] / "launch" / "path"
 SESSION, DIRECTORY, PROFILE = "STEPSCOPE_RUN_SESSION", "STEPSCOPE_RUN_DIR", "STEPSCOPE_RUN_PROFILE"
+HOME = "STEPSCOPE_RUN_HOME"
+"""Variable with the version of this Python and the folders of its packages."""
 OWNER = "STEPSCOPE_CARD"
 LOAD_AFTER_SECS = 2.0
 """The program runs this long before what makes the card is loaded beside it: short ones are not held up."""
@@ -66,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         lasted = time.monotonic() - begun
         if arguments.card:
             try:
-                _print_card(words, session, status, lasted, as_json=arguments.json)
+                _print_card(
+                    words, session, status, lasted, as_json=arguments.json, profiled=arguments.profile
+                )
             except Exception as error:  # noqa: BLE001  the program's end counts, whatever is wrong here
                 print(f"stepscope: no card: {type(error).__name__}: {error}", file=sys.stderr)
     finally:
@@ -86,16 +90,17 @@ def _name(words: Sequence[str]) -> str:
 def _environment(directory: str, session: str, *, profile: bool) -> dict[str, str]:
     """Return the environment of the program: ours, and how its Python processes find us."""
     path = os.environ.get("PYTHONPATH", "")
-    found = {
+    variables = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(PATH), *([path] if path else [])]),
         SESSION: session,
         DIRECTORY: directory,
         OWNER: str(os.getpid()),
+        HOME: os.pathsep.join([str(sys.implementation.cache_tag), *filter(os.path.isdir, sys.path)]),
     }
     if profile:
-        found[PROFILE] = "1"
-    return found
+        variables[PROFILE] = "1"
+    return variables
 
 
 def _start(words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -153,19 +158,21 @@ def _load() -> None:
     import stepscope.cli.card  # noqa: F401
 
 
-def _print_card(words: Sequence[str], session: str, status: int, lasted: float, *, as_json: bool) -> None:
+def _print_card(
+    words: Sequence[str], session: str, status: int, lasted: float, *, as_json: bool, profiled: bool
+) -> None:
     from stepscope.cli.card import card_of_session
     from stepscope.cli.output import json_text
     from stepscope.record.card import show
 
-    found = card_of_session(words, Path(session), status, lasted)
+    shown = card_of_session(words, Path(session), status, lasted, profiled=profiled)
     if as_json:
-        data = {"unknown": [found]} if isinstance(found, str) else asdict(found)
+        data = {"unknown": [shown]} if isinstance(shown, str) else asdict(shown)
         print(json_text(plain(data)), file=sys.stderr)
-    elif isinstance(found, str):
-        print(f"stepscope: {found}", file=sys.stderr)
+    elif isinstance(shown, str):
+        print(f"stepscope: {shown}", file=sys.stderr)
     else:
-        card: Card = found
+        card: Card = shown
         show(card)
 
 

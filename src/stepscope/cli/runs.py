@@ -68,12 +68,12 @@ def run(arguments: argparse.Namespace) -> None:
             log.run(words[0])
         if action in ASKED_TWICE and not arguments.yes:
             ask_again(action, words[0] if words else None)
-        told = ACTS[action](log, words)
+        annotations = ACTS[action](log, words)
     if arguments.json:
-        json.dump(told, sys.stdout, indent=1)
+        json.dump(annotations, sys.stdout, indent=1)
         print()
     else:
-        say(text_of(action, told))
+        say(text_of(action, annotations))
 
 
 def ask_again(action: str, name: str | None) -> None:
@@ -123,11 +123,11 @@ def tag(log: Log, words: list[str]) -> dict[str, Any]:
 
     notes = Notes(log.path)
     notes.refresh()
-    said = notes[words[0]].tags
-    tags = list(log.run(words[0]).info.labels if said is None else said)
+    labels = notes[words[0]].tags
+    tags = list(log.run(words[0]).info.labels if labels is None else labels)
     away = {word[1:] for word in words[1:] if word.startswith("-")}
     more = [word for word in words[1:] if not word.startswith("-")]
-    return change(log, words, tags=[each for each in tags if each not in away] + more)
+    return change(log, words, tags=[tag for tag in tags if tag not in away] + more)
 
 
 def meaning(log: Log, words: list[str]) -> dict[str, Any]:
@@ -137,8 +137,8 @@ def meaning(log: Log, words: list[str]) -> dict[str, Any]:
 
     if not words:
         raise UsageError("meaning: of which tag?", hint="stepscope runs LOGDIR meaning TAG loss")
-    tag, *said = words
-    correct(log.path, tag, **asdict(correction_of(tag, " ".join(said)) if said else Correction()))
+    tag, *facts = words
+    correct(log.path, tag, **asdict(correction_of(tag, " ".join(facts)) if facts else Correction()))
     about = meanings_at(log.path).described(tag)
     return {**asdict(about), "because": about.because}
 
@@ -156,7 +156,7 @@ def trash(log: Log, words: list[str]) -> dict[str, Any]:
     from stepscope.store.annotations import Trash
 
     only(words, 0, "trash")
-    return {"runs": [asdict(each) for each in Trash(log.path).all()]}
+    return {"runs": [asdict(thrown) for thrown in Trash(log.path).all()]}
 
 
 def restore(log: Log, words: list[str]) -> dict[str, Any]:
@@ -164,9 +164,9 @@ def restore(log: Log, words: list[str]) -> dict[str, Any]:
     from stepscope.store.annotations import Trash
 
     only(words, 1, "restore ID")
-    found = Trash(log.path)
-    ids = [each.id for each in found.all() if words[0] in (each.id, each.run)]
-    return {"run": found.restore(ids[0] if ids else words[0])}
+    trash = Trash(log.path)
+    ids = [thrown.id for thrown in trash.all() if words[0] in (thrown.id, thrown.run)]
+    return {"run": trash.restore(ids[0] if ids else words[0])}
 
 
 def empty(log: Log, words: list[str]) -> dict[str, Any]:
@@ -208,8 +208,14 @@ def text_of(action: str, told: dict[str, Any]) -> str:
     if action == "trash":
         rows = [["ID", "RUN", "DELETED", "SIZE", "FILES"]]
         rows += [
-            [each["id"], each["run"], clock(each["when"]), size(each["nbytes"]), f"{each['files']:,}"]
-            for each in told["runs"]
+            [
+                thrown["id"],
+                thrown["run"],
+                clock(thrown["when"]),
+                size(thrown["nbytes"]),
+                f"{thrown['files']:,}",
+            ]
+            for thrown in told["runs"]
         ]
         return aligned(rows, right={3, 4}) if told["runs"] else "the trash is empty"
     if action == "meaning":
@@ -222,10 +228,10 @@ def text_of(action: str, told: dict[str, Any]) -> str:
     if action == "empty":
         return f"freed {size(told['freed_bytes'])}"
     tags = ", ".join(told["tags"] or ())
-    said = [("title", told["title"]), ("note", told["note"]), ("tags", tags)]
-    steps = [f"step {each['step']:,}: {each['text']}" for each in told["steps"]]
+    rows_ = [("title", told["title"]), ("note", told["note"]), ("tags", tags)]
+    steps = [f"step {note['step']:,}: {note['text']}" for note in told["steps"]]
     away = ["archived"] if told["archived"] else []
-    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in said if text), *steps, *away])
+    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in rows_ if text), *steps, *away])
 
 
 def clock(when: float) -> str:

@@ -69,6 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end with the program that started this one, however that ends, or when standard input ends; "
         "for programs that start a server",
     )
+    parser.add_argument(
+        "--otlp",
+        nargs="?",
+        const="",
+        metavar="ENDPOINT",
+        help="also send the metrics of the running runs to an OpenTelemetry collector, such as "
+        "http://localhost:4318/v1/metrics (default: what OTEL_EXPORTER_OTLP_ENDPOINT says)",
+    )
     add_cache(parser, "keep a cache that makes the next start near-instant (default: yes)")
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON with url and pid once listening"
@@ -95,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
         embed=arguments.embed,
         read_only=arguments.read_only,
         cache=arguments.cache,
+        otlp=arguments.otlp,
     )
     announce(server, arguments)
     if arguments.open:
@@ -109,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def announce(server: Server, arguments: argparse.Namespace) -> None:
     """Print the address of the page; the socket listens already."""
-    from stepscope.serve.access import is_loopback
+    from stepscope.hosts import is_loopback
 
     if arguments.json:
         import json

@@ -62,7 +62,7 @@ def seconds_of(text: str) -> int:
     Raises:
         UsageError: It is not one.
     """
-    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if match is None or not int(match[1]):
         raise UsageError(f"--for {text!r:.40}: expected a time such as 90m, 24h or 7d", hint="--for 24h")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]

@@ -41,14 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.all and arguments.path:
         raise UsageError("both a path and --all", hint=f"stepscope sync {shown(arguments.path)}")
-    found = chosen(arguments.path) if arguments.path else entries()
+    matching = chosen(arguments.path) if arguments.path else entries()
     listing = not arguments.all and not arguments.path
-    seen = [listed(entry) if listing else sent(entry, arguments.path) for entry in found]
-    text = "\n".join(line(each) for each in seen) or f"nothing waits in {spool_home()}"
+    seen = [listed(entry) if listing else sent(entry, arguments.path) for entry in matching]
+    text = "\n".join(line(entry) for entry in seen) or f"nothing waits in {spool_home()}"
     if listing and seen:
         text += "\nstepscope sync --all sends what no process records any more"
-    put(Output(f"{text}\n", [asdict(each) for each in seen]), as_json=arguments.json)
-    return int(any(each.state == "left" for each in seen))
+    put(Output(f"{text}\n", [asdict(entry) for entry in seen]), as_json=arguments.json)
+    return int(any(entry.state == "left" for entry in seen))
 
 
 def chosen(path: str) -> list[SpoolEntry]:
@@ -60,17 +60,17 @@ def chosen(path: str) -> list[SpoolEntry]:
     from stepscope.record.spool import RUN, SpoolEntry, entries
 
     if is_url(path):
-        found = below(path)
+        matching = below(path)
     else:
         place = Path(path).absolute()
         place = place.parent if place.name == RUN else place
         one = SpoolEntry.load(place)
-        found = [one] if one else entries(place) if place.is_dir() else []
-    if not found:
+        matching = [one] if one else entries(place) if place.is_dir() else []
+    if not matching:
         raise LogDirectoryError(
             "nothing is waiting to be sent there", hint="stepscope sync lists what does", path=shown(path)
         )
-    return found
+    return matching
 
 
 def below(url: str) -> list[SpoolEntry]:
@@ -85,8 +85,8 @@ def waiting(url: str | None = None) -> list[Waiting]:
     """Return the runs on this machine that are not fully in their stores; all, or those below a URL."""
     from stepscope.record.spool import entries
 
-    found = [listed(entry) for entry in (entries() if url is None else below(url))]
-    return [each for each in found if each.files]
+    rows = [listed(entry) for entry in (entries() if url is None else below(url))]
+    return [row for row in rows if row.files]
 
 
 @dataclass(frozen=True)

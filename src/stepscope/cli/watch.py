@@ -120,6 +120,7 @@ class RunsWatcher:
         self._told: set[tuple[object, ...]] = set()
         self._judged: dict[str, int] = {}
         self._unjudged: dict[str, dict[str, str]] = {}
+        self._verdicts: dict[str, str] = {}
         self._foretold: dict[tuple[str, str], Forecast] = {}
 
     def look(self, log: Log) -> int | None:
@@ -131,6 +132,7 @@ class RunsWatcher:
             if self._judged.get(each.name) != generation:
                 self._judged[each.name] = generation
                 report = self._report(log, each)
+                self._verdicts[each.name] = report.outcome
                 own = {each.title for each in self._alerts}
                 self._unjudged[each.name] = {
                     one.rule: one.missing for one in report.verdict.abstained if one.rule in own
@@ -150,8 +152,13 @@ class RunsWatcher:
         )
         unjudged = self._tell_unjudged()
         self.tell(
-            {"event": "end", "states": states},
-            f"{counted}; nothing found at or above {self._arguments.fail_on}",
+            {"event": "end", "states": states, "verdicts": self._verdicts},
+            "\n".join(
+                [
+                    f"{counted}; nothing found at or above {self._arguments.fail_on}",
+                    *(f"{name}: {verdict}" for name, verdict in self._verdicts.items()),
+                ]
+            ),
         )
         if broken:
             return BROKE

@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
     role = detect(environ=os.environ, chief=check_chief(chief))
     waits = waiting()
     if arguments.json:
-        json.dump(facts(role) | {"waiting": [asdict(each) for each in waits]}, sys.stdout, indent=1)
+        json.dump(facts(role) | {"waiting": [asdict(wait) for wait in waits]}, sys.stdout, indent=1)
         print()
         return
-    said = lines(role) + [("waits", line(each)) for each in waits]
-    width = max(len(name) for name, _ in said)
-    say("\n".join(f"{name:<{width}}  {text}" for name, text in said))
+    rows = lines(role) + [("waits", line(wait)) for wait in waits]
+    width = max(len(name) for name, _ in rows)
+    say("\n".join(f"{name:<{width}}  {text}" for name, text in rows))
     for problem in role.problems:
         complain(problem)
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
 def lines(role: Role) -> list[tuple[str, str]]:
     """Return the known facts, a name and a text each."""
     trains = role.name not in ("evaluator", "ps")
-    found = [
+    rows = [
         ("rank", f"{role.rank} of {role.world_size}" if trains else "none: it does not train"),
         ("role", f"ps {role.rank}" if role.name == "ps" else role.name),
         ("chief", "yes" if role.chief else f"no, rank {role.chief_rank}" if trains else "no"),
@@ -59,12 +59,12 @@ def lines(role: Role) -> list[tuple[str, str]]:
     ]
     if role.local_rank is not None:
         of = f" of {role.local_size}" if role.local_size is not None else ""
-        found.append(("on its host", f"{role.local_rank}{of}"))
+        rows.append(("on its host", f"{role.local_rank}{of}"))
     if role.node is not None:
-        found.append(("host", str(role.node)))
+        rows.append(("host", str(role.node)))
     if role.restarts:
-        found.append(("restarts", str(role.restarts)))
-    return found + [("overruled", text) for text in role.overruled]
+        rows.append(("restarts", str(role.restarts)))
+    return rows + [("overruled", text) for text in role.overruled]
 
 
 def written(role: Role) -> str:

@@ -9,7 +9,6 @@ that for every way to start a server. A token made for sharing is view-only and 
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import secrets
@@ -20,10 +19,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stepscope.errors import UsageError
+from stepscope.hosts import LOOPBACK_NAMES, is_address, is_loopback
 from stepscope.serve import login
 from stepscope.serve.user_token import check_token, new_token, user_token
 
-LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 AUTO = "auto"
 TOKEN_VARIABLE = "STEPSCOPE_TOKEN"  # noqa: S105  a name, not a secret
 ANY = "*"
@@ -308,25 +307,6 @@ def same_place(one: str, other: str, *, scheme: str) -> bool:
     """Return whether two ``name:port`` mean the same, a port left out being the scheme's own."""
     usual = ":443" if scheme == "https" else ":80"
     return one.strip().lower().removesuffix(usual) == other.strip().lower().removesuffix(usual)
-
-
-def is_address(name: str) -> bool:
-    """Return whether a host is written as a number."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def is_loopback(name: str) -> bool:
-    """Return whether only this machine can reach a server bound to ``name``."""
-    if name.lower() in LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def fetch_is_ours(headers: Mapping[str, str], *, document: bool, embedded: bool = False) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,6 +26,11 @@ from stepscope.serve.routes import ROUTES, Backend, Route, route_of
 from stepscope.serve.threads import ThreadPool
 from stepscope.serve.types import API, Failure
 
+if TYPE_CHECKING:
+    from stepscope.metrics import OtlpPusher
+
+METRICS = "/metrics"
+
 
 class Application:
     """Answers the page's requests from a follower.
@@ -42,11 +50,13 @@ class Application:
             threads=self.threads,
         )
         self._perfetto: Page | None = None
+        self._pusher: OtlpPusher | None = None
 
     def asgi(self, *, access: Access, cookie: str, prefix: str = "") -> Guard:
         """Return the application behind its guard."""
         routes = [
             StarletteRoute(f"/{API}{{name:path}}", self.api, methods=["GET", "POST"]),
+            StarletteRoute(METRICS, self.metrics, methods=["GET"]),
             StarletteRoute(f"/{PERFETTO}/{{name:path}}", self.perfetto_file, methods=["GET"]),
             StarletteRoute("/{name:path}", self.file, methods=["GET"]),
         ]
@@ -59,7 +69,14 @@ class Application:
 
     async def api(self, request: Request) -> Response:
         """Any address of the interface."""
-        name = request.path_params["name"]
+        return await self.answer(request, request.path_params["name"])
+
+    async def metrics(self, request: Request) -> Response:
+        """The metrics, under the path at which Prometheus looks for them."""
+        return await self.answer(request, "metrics")
+
+    async def answer(self, request: Request, name: str) -> Response:
+        """Return the answer of an address of the interface."""
         route = ROUTES.get(name) or await self.threads.with_store(lambda: route_of(name))
         if route is None:
             raise Refusal(
@@ -121,8 +138,23 @@ class Application:
         """Any other path: a file of the page."""
         return await self.threads.run(self.page.answer, request)
 
+    def push_metrics(self, endpoint: str | None, report: Callable[[str], None]) -> None:
+        """Send the metrics to an OpenTelemetry collector from now on.
+
+        Args:
+            endpoint: Its address, as of ``OtlpPusher``.
+            report: Takes one line for the user when it is away.
+        """
+        from stepscope.metrics import OtlpPusher, not_sent
+        from stepscope.serve.metrics import samples
+
+        read = partial(samples, self.backend)
+        self._pusher = OtlpPusher(read, endpoint, failed=lambda cause: report(not_sent(endpoint, cause)))
+
     def close(self) -> None:
         """Release the threads without waiting for them, and end their reader."""
+        if self._pusher is not None:
+            self._pusher.end(0.0)
         self.threads.close()
         self.backend.close()
 

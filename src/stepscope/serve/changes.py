@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from stepscope.health.changes import ChangeGroup, LoggedChange
+from stepscope.health.changes import ChangeGroup, LoggedChange, only_in
 from stepscope.health.finding import plain
 from stepscope.lru import Lru
 from stepscope.serve.encode import encoded
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
-from stepscope.store import Log
+from stepscope.store import Log, StoredRun
 
 KEPT = 64
 """Runs whose answers are kept."""
@@ -26,9 +26,9 @@ class ChangeLogLine(msgspec.Struct, frozen=True):
     """One change of a run."""
 
     source: str
-    """``series``, ``setting``, ``attempt`` or ``finding``."""
+    """``series setting attempt rank code capture finding`` or ``checkpoint``."""
     tag: str
-    """The series; empty for an attempt or a finding."""
+    """The series; empty for everything else."""
     part: str
     """The part of the run that the series belongs to; empty for the run itself."""
     rank: int | None
@@ -72,27 +72,48 @@ class ChangeAnswers:
     """Computes change logs when somebody asks, and keeps them until their run has new points."""
 
     def __init__(self) -> None:
-        self._answers: Lru[str, tuple[int, bytes]] = Lru(KEPT)
+        self._found: Lru[str, tuple[int, list[ChangeGroup]]] = Lru(KEPT)
+        self._answers: Lru[tuple[str, str], tuple[tuple[int, ...], bytes]] = Lru(KEPT)
         self._lock = threading.Lock()
 
     @get("changelog", ChangeLog)
-    def answer(self, run: Annotated[str, Meta(description="name of a run")], log: Log | None) -> bytes:
-        """Return the changes of a run.
+    def answer(
+        self,
+        run: Annotated[str, Meta(description="name of a run")],
+        log: Log | None,
+        other: Annotated[str, Meta(description="another run: only what did not change in it, too")] = "",
+    ) -> bytes:
+        """Return the changes of a run, or those that another run does not have.
 
         Raises:
             Refusal: No such run.
         """
-        _, stored = run_of(log, run)
-        generation = max(each.generation for each in (stored, *stored.parts))
+        runs = [run_of(log, name)[1] for name in ([run, other] if other else [run])]
+        state = tuple(max(each.generation for each in (one, *one.parts)) for one in runs)
         with self._lock:
-            kept = self._answers.get(run)
-            if kept is not None and kept[0] == generation:
+            kept = self._answers.get((run, other))
+            if kept is not None and kept[0] == state:
                 return kept[1]
-            groups = stored.changes()
+            groups, *others = [self._groups(one, since) for one, since in zip(runs, state, strict=True)]
+            for each in others:
+                groups = only_in(groups, each)
             sent = [group_of(group) for group in groups[:MOST]]
             body = encoded(ChangeLog(run, sent, max(len(groups) - MOST, 0)))
-            self._answers.put(run, (generation, body))
+            self._answers.put((run, other), (state, body))
             return body
+
+    def lines(self, run: StoredRun) -> list[LoggedChange]:
+        """Return the changes of a run in the order of their groups."""
+        with self._lock:
+            generation = max(each.generation for each in (run, *run.parts))
+            return [line for group in self._groups(run, generation) for line in group.changes]
+
+    def _groups(self, run: StoredRun, generation: int) -> list[ChangeGroup]:
+        kept = self._found.get(run.name)
+        if kept is None or kept[0] != generation:
+            kept = generation, run.changes()
+            self._found.put(run.name, kept)
+        return kept[1]
 
 
 def group_of(group: ChangeGroup) -> ChangeLogGroup:

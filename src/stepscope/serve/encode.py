@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
@@ -29,6 +30,36 @@ def _number(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     raise NotImplementedError(f"{type(value).__name__} in a message")
+
+
+def projected(result: type, *, without: Collection[str] = ()) -> Callable[[type[Row]], type[Row]]:
+    """Make a class the message of a result: it has the fields of the result besides its own.
+
+    Args:
+        result: The dataclass that an analysis returns. It declares the fields.
+        without: Fields that are not sent.
+    """
+
+    def made(kind: type[Row]) -> type[Row]:
+        own = dict(vars(kind).get("__annotations__", {}))
+        hints = get_type_hints(result)
+        names = [field.name for field in dataclasses.fields(result) if field.name not in without]
+        message = dataclasses.make_dataclass(
+            kind.__name__,
+            [*((name, own.pop(name, hints[name])) for name in names), *own.items()],
+            namespace={"__doc__": kind.__doc__, "__module__": kind.__module__, "projects": result},
+            frozen=True,
+        )
+        message.__module__ = kind.__module__
+        return message
+
+    return made
+
+
+def projection(kind: type[Row], result: Any, **changed: Any) -> Row:
+    """Return a result as its message; fields that the message declares itself are given by name."""
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: changed[name] if name in changed else getattr(result, name) for name in names})
 
 
 def extended(kind: type[Row], row: Any, **more: Any) -> Row:

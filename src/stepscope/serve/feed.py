@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stepscope.names.telling import Chart
+from stepscope.reading import Progress
 from stepscope.serve.encode import encoded
-from stepscope.serve.types import Loading, LogSummary, RunSummary
+from stepscope.serve.types import LogSummary, RunSummary
 
 KEPT_BODIES = 16
 """Most answers that are kept until something is new; clients that ask once a second know one of a few
@@ -52,9 +53,9 @@ class Feed:
         self.charts = msgspec.Raw(b"[]")
         self.charts_version = 0
         self.log = log
-        self.loading: Loading | None = Loading(0, 0, 0, 0)
+        self.loading: Progress | None = Progress(0, 0, 0, 0)
         self._bodies: dict[int, bytes] = {}
-        self._bodies_of: tuple[int, LogSummary, Loading | None] | None = None
+        self._bodies_of: tuple[int, LogSummary, Progress | None] | None = None
 
     def publish(
         self,

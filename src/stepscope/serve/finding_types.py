@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from stepscope.health import Abstention
+from stepscope.health.coverage import Covered
+from stepscope.health.finding import Finding, Severity
+from stepscope.serve.encode import projected
 
-Severity = Literal["high", "medium", "low", "info"]
+__all__ = ["RunFinding", "RunFindings", "RunForecast", "Severity"]
 
 
-class RunFinding(msgspec.Struct, frozen=True):
+@projected(Finding, without=("run", "closed_wall", "number"))
+class RunFinding:
     """Something wrong with a run, from when it was noticed until it was over."""
 
-    rule: str
-    severity: Severity
-    title: str
-    summary: str
-    """One sentence with the number that matters."""
-    tag: str
-    """The series that shows it."""
     part: str
     """The part of the run that the series belongs to, empty if there is only one."""
-    layer: str | None
-    rank: int | None
-    first_step: int
-    """First step of the window that the rule looked at."""
-    step: int
-    """At which it was noticed."""
     since_step: int
     """Step since which it holds, as far as the rule can tell; otherwise ``step``."""
-    wall: float
-    closed_step: int | None
-    """Step at which it was over; null while it is not."""
     values: dict[str, float | str]
     """The evidence; a number that is not finite is text."""
     threshold: dict[str, float | str]
-    action: str
-    """The recommended action."""
-    stack: list[str]
-    """Stack of the training thread, innermost call last, of a stall that was seen live."""
-    also: list[str]
-    """Further layers in which the same was found while it was open."""
-    causes: list[str]
-    """Further evidence, as sentences: where it began, what grew first."""
     batches: list[str]
     """Inputs of the steps in question, one sentence each; only for a finding seen live."""
-    rewind: list[str]
-    """How to go back to before it, as sentences; only for a finding seen live."""
 
 
 class RunForecast(msgspec.Struct, frozen=True):
@@ -80,6 +56,10 @@ class RunFindings(msgspec.Struct, frozen=True):
 
     run: str
     attempt: int
+    verdict: str
+    """In a few words; ``healthy`` only if it learns, is finite, generalises and is steady."""
+    coverage: list[Covered]
+    """The questions, each answered or not judged."""
     findings: list[RunFinding]
     """The severest first."""
     abstained: list[Abstention]

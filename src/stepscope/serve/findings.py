@@ -13,7 +13,7 @@ from msgspec import Meta
 from stepscope.analyze.health.forecast import rounded
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.lru import Lru
-from stepscope.serve.encode import encoded
+from stepscope.serve.encode import encoded, projection
 from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
 from stepscope.serve.reply import run_of
@@ -87,6 +87,8 @@ def message_of(name: str, report: HealthReport) -> RunFindings:
     return RunFindings(
         name,
         report.attempt,
+        report.outcome,
+        report.coverage,
         [finding_of(each) for each in verdict.findings[:MOST]],
         verdict.abstained,
         verdict.passed,
@@ -115,26 +117,12 @@ def forecast_of(tag: str, forecast: Forecast) -> RunForecast:
 
 def finding_of(finding: Finding) -> RunFinding:
     """Return a finding as it travels."""
-    return RunFinding(
-        rule=finding.rule,
-        severity=finding.severity,
-        title=finding.title,
-        summary=finding.summary,
-        tag=finding.tag,
+    return projection(
+        RunFinding,
+        finding,
         part=finding.run,
-        layer=finding.layer,
-        rank=finding.rank,
-        first_step=finding.first_step,
-        step=finding.step,
-        wall=finding.wall,
         since_step=finding.since,
-        closed_step=finding.closed_step,
         values=plain(finding.values),
         threshold=plain(finding.threshold),
-        action=finding.action,
-        stack=list(finding.stack),
-        also=list(finding.also),
-        causes=list(finding.causes),
         batches=list(map(batch_line, finding.batches)),
-        rewind=list(finding.rewind),
     )

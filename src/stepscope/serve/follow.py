@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import LogDirectoryError, StepscopeError
+from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
 from stepscope.serve.memory import Trimmer
-from stepscope.serve.types import Loading, LogSummary, Problem
+from stepscope.serve.types import LogSummary
 from stepscope.urls import shown
 from stepscope.version import __version__
 
@@ -181,12 +182,7 @@ class LogFollower:
         if self.notes is None:
             self.notes = Notes(self.log.path)
         publish(self.feed, self.log, changes, self.notes, self.notes.refresh(), now=self.wall())
-        progress = self.log.progress
-        self.feed.loading = None
-        if not changes.complete:
-            self.feed.loading = Loading(
-                progress.files_done, progress.files_total, progress.bytes_done, progress.bytes_total
-            )
+        self.feed.loading = None if changes.complete else self.log.progress
         self.complete = changes.complete
 
     def report_failure(self, failure: str | None) -> None:

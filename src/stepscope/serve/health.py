@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
 from stepscope.analyze.health.report import HealthReport
+from stepscope.analyze.health.resumed import discontinuities
 from stepscope.analyze.health.slow_rank import MOST_VALUES, TITLES, slow_ranks
 from stepscope.analyze.ranks.account import accounts_of
 from stepscope.errors import EmptyTraceError, EventFileError
-from stepscope.health import SEVERITIES, Abstention, Finding, Verdict
+from stepscope.health import Abstention, Finding, Verdict
 from stepscope.health.finding import as_shown
-from stepscope.health.rules import SaturatedActivation
+from stepscope.health.rules import AttemptDiscontinuous, SaturatedActivation
 from stepscope.health.saturation import layer_of, saturated
 from stepscope.names.roles import RANKS_LOSS
 from stepscope.names.splits import judged_split
 from stepscope.serve.past import batch_of, forecasts_of, unlike
+from stepscope.store.lines import placed, windows_of_run
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
@@ -68,14 +70,32 @@ def report_of(
     found = joined(verdict, written)
     off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
     found = with_ranks(found, run, judged.number, off=off)
-    found = replace(found, findings=as_shown(found.findings))
+    if judged.number > 1 and (rules or {}).get(AttemptDiscontinuous.id) is not False:
+        before = attempt_of(run, judged.number - 1)
+        found = with_findings(found, discontinuities(before, judged, meanings))
+    found = replace(
+        found, findings=as_shown(placed(found.findings, windows_of_run(run.ranks.members(), judged.number)))
+    )
     if attempt in (None, newest):
         found = replace(found, findings=[*found.findings, *unlike(log, run, meanings)])
     forecast, batch = forecasts_of(log, run, meanings), batch_of(run)
     known = (meanings.role(points.tag) for points in judged.series)
     recorded = frozenset(meaning.role for meaning in known if meaning)
     hooks = (run.info.hooks or ()) if run.info.attempt == judged.number else ()
-    return HealthReport(name, judged.number, found, "rules", forecast, batch, recorded, hooks)
+    state = run.state if attempt in (None, newest) else ""
+    return HealthReport(name, judged.number, found, "rules", forecast, batch, recorded, hooks, state)
+
+
+def with_findings(verdict: Verdict, more: Iterable[Finding]) -> Verdict:
+    """Return a verdict with further findings, whose rules then neither abstain nor pass."""
+    added = list(more)
+    rules = {each.rule for each in added}
+    return replace(
+        verdict,
+        findings=[*verdict.findings, *added],
+        abstained=[each for each in verdict.abstained if each.rule not in rules],
+        passed=[rule for rule in verdict.passed if rule not in rules],
+    )
 
 
 def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
@@ -233,20 +253,13 @@ def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
             seen = found[at]
             stack, batches = each.stack or seen.stack, each.batches or seen.batches
             found[at] = replace(seen, stack=stack, batches=batches, rewind=each.rewind or seen.rewind)
-    rules = {each.rule for each in found}
-    return replace(
-        verdict,
-        findings=found,
-        abstained=[each for each in verdict.abstained if each.rule not in rules],
-        passed=[rule for rule in verdict.passed if rule not in rules],
-    )
+    return with_findings(replace(verdict, findings=[]), found)
 
 
 def as_finding(written: WrittenFinding) -> Finding:
     """Return a finding that a run wrote."""
-    told = {each.name: getattr(written, each.name) for each in fields(Finding) if each.name != "run"}
-    severity = written.severity if written.severity in SEVERITIES else "info"
-    return Finding(**told | {"run": "", "severity": severity, "number": written.number or 0})
+    facts = {field.name: getattr(written, field.name) for field in fields(Finding)}
+    return Finding(**facts | {"number": written.number or 0})
 
 
 # --- ranks ------------------------------------------------------------------------------------------

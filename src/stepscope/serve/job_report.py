@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 12
 LABELS = {
     "alike": "ranks are alike",
-    "unclear": "cannot be told from noise",
+    "unclear": "within noise",
     "wandering": "single steps of changing ranks",
     "recurring": "single steps of rank {leader}",
 }

@@ -42,14 +42,18 @@ def unlike(log: Log, run: StoredRun, meanings: Meanings) -> Iterator[Finding]:
 def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
     """Yield a series of the finished runs that began before a run, the newest first."""
     begun = run.info.started or 0.0
-    others = [
-        each
+    others = (
+        (each.info, each)
         for each in log.runs()
-        if each.name != run.name and each.whole is each and (each.info.started or 0.0) < begun
+        if each.name != run.name and each.whole is each and tag in each.files.tags
+    )
+    before = [
+        (info.started or 0.0, each)
+        for info, each in others
+        if info.status == "finished" and (info.started or 0.0) < begun
     ]
-    for each in sorted(others, key=lambda one: one.info.started or 0.0, reverse=True):
-        if tag in each.tags() and each.state == "finished":
-            yield series_of(each, tag)
+    for _, each in sorted(before, key=lambda pair: pair[0], reverse=True):
+        yield series_of(each, tag)
 
 
 def forecasts_of(log: Log, run: StoredRun, meanings: Meanings) -> dict[str, Forecast]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from stepscope.analyze.health.slow_rank import slow_ranks
 from stepscope.analyze.ranks.account import accounts_of, notes_of, onset, over_time
 from stepscope.analyze.ranks.stuck import stuck_ranks
 from stepscope.errors import EmptyTraceError
-from stepscope.serve.encode import extended
+from stepscope.serve.encode import extended, projection
 from stepscope.serve.rank_types import (
     FrontierBlame,
     FrontierGroup,
@@ -62,7 +61,7 @@ def frontier_answer(
         steps=edges[:-1].tolist(),
         end=int(edges[-1]) if len(edges) else 0,
         groups=[_group(account, table, edges) for account in found],
-        stuck=msgspec.convert(stuck_ranks(ranks.stalled()), list[StalledRank], from_attributes=True),
+        stuck=[projection(StalledRank, rank) for rank in stuck_ranks(ranks.stalled())],
         refused=refused,
         clock="device" if table.clock == "device" else "host",
         notes=[*(notes_of(found, table) if found else []), *ranks.notes()],

@@ -12,7 +12,10 @@ import msgspec
 
 from stepscope.analyze.ranks.account import Onset
 from stepscope.analyze.ranks.frontier import StageLoss
+from stepscope.analyze.ranks.stuck import StuckRank
+from stepscope.serve.encode import projected
 from stepscope.serve.types import Column, NonFinite, State
+from stepscope.store.ranks import RankValue
 
 RankFact = Literal["step_time_s", "data_wait_s", "loss", "nonfinite_count", "resident_bytes", "device_bytes"]
 MAX_RANK_COLUMNS = 4000
@@ -75,6 +78,8 @@ class RankSummary(msgspec.Struct, frozen=True):
     device_bytes: float | None
     unreadable: int
     """Records of its files that could not be read."""
+    unrecorded: int = 0
+    """Values that it logged and no file keeps."""
 
 
 class RankList(msgspec.Struct, frozen=True):
@@ -86,6 +91,22 @@ class RankList(msgspec.Struct, frozen=True):
     ranks: list[RankSummary]
     stalled_at: float | None = None
     """When a rank last wrote that its step does not end; null if none did."""
+    values: list[RankValue] = []
+    """The newest values of series of which each rank keeps its own."""
+    unrecorded: str = ""
+    """A sentence on the values that ranks have logged and nobody keeps; empty if there are none."""
+
+
+class StageMeans(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/ranks/stages``: the stages of the newest steps of a training in one process."""
+
+    run: str
+    stages: list[str]
+    """In the order in which they run, with ``data`` if its wait is known, and ``rest``; empty if none is."""
+    mean_s: list[float]
+    """Seconds of each stage, over these steps; they sum to the mean step."""
+    steps: int
+    """How many steps these are."""
 
 
 class RankSteps(msgspec.Struct, frozen=True):
@@ -96,7 +117,7 @@ class RankSteps(msgspec.Struct, frozen=True):
 
     run: str
     fact: str
-    """A ``RankFact``, or ``stage/`` and the name of a stage."""
+    """A ``RankFact``, ``stage/`` and the name of a stage, or ``value/`` and the tag of a series."""
     attempt: int
     labels: list[str]
     """Numbers of the ranks in the rows."""
@@ -185,20 +206,9 @@ class FrontierGroup(msgspec.Struct, frozen=True):
     """Whether the ranks count their steps together, so that each one's own steps are compared."""
 
 
-class StalledRank(msgspec.Struct, frozen=True):
+@projected(StuckRank, without=("threads",))
+class StalledRank:
     """A rank whose step did not end, as ``HangHook`` saw it."""
-
-    rank: int
-    host: str
-    step: int | None
-    stage: str | None
-    stalled_s: float
-    place: str
-    """Innermost frame of the thread that trains: "function (file:line)"."""
-    line: str | None
-    """Innermost line outside of installed packages: "file:line"."""
-    elsewhere: bool
-    """Whether most of the ranks are in another place."""
 
 
 class RankFrontier(msgspec.Struct, frozen=True):

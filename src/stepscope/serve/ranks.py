@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from msgspec import Meta
 
 from stepscope.errors import UnknownRunError
+from stepscope.events.rank_file import unrecorded_text
 from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.rank_types import (
@@ -18,12 +19,13 @@ from stepscope.serve.rank_types import (
     RankList,
     RankSteps,
     RankSummary,
+    StageMeans,
 )
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import LARGEST, get
 from stepscope.serve.series import number
 from stepscope.store import Log
-from stepscope.store.ranks import STAGE
+from stepscope.store.ranks import STAGE, VALUE
 
 if TYPE_CHECKING:
     from stepscope.store.ranks import Rank, Ranks
@@ -32,8 +34,9 @@ Run = Annotated[str, Meta(description="name of a run")]
 Fact = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join(get_args(RankFact))}|{STAGE}.*)$",
-        description=f"one of {', '.join(get_args(RankFact))}, or {STAGE} and the name of a stage",
+        pattern=f"^({'|'.join(get_args(RankFact))}|{STAGE}.*|{VALUE}.*)$",
+        description=f"one of {', '.join(get_args(RankFact))}, {STAGE} and the name of a stage, or {VALUE} "
+        "and the tag of a series of which each rank keeps its own values",
     ),
 ]
 Whole = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
@@ -67,8 +70,16 @@ class RankAnswers:
         if run is None:
             return RankedRuns(runs_of(log))
         ranks = self.ranks(run, log)
-        summaries = [summary_of(rank) for rank in ranks.members()]
-        return RankList(run, ranks.size(), ranks.attempts(), summaries, ranks.stalled_at())
+        members = ranks.members()
+        return RankList(
+            run,
+            ranks.size(),
+            ranks.attempts(),
+            [summary_of(rank) for rank in members],
+            ranks.stalled_at(),
+            ranks.values(),
+            unrecorded_text(rank.facts for rank in members),
+        )
 
     @get("ranks/steps", frame=RankSteps)
     def steps(
@@ -104,6 +115,17 @@ class RankAnswers:
             nonfinite=arrays.add(grid.nonfinite.ravel()),
         )
         return pack(header, arrays)
+
+    @get("ranks/stages")
+    def stages(self, log: Log | None, run: Run) -> StageMeans:
+        """Return how long the stages of the newest steps took, of a training in one process.
+
+        Raises:
+            Refusal: No such run.
+        """
+        ranks = self.ranks(run, log)
+        means, steps = ({}, 0) if ranks.several else ranks.newest_stages()
+        return StageMeans(run, list(means), list(means.values()), steps)
 
     @get("ranks/frontier")
     def frontier(
@@ -183,6 +205,7 @@ def summary_of(rank: Rank) -> RankSummary:
         resident_bytes=digest.resident_bytes,
         device_bytes=digest.device_bytes,
         unreadable=rank.skipped,
+        unrecorded=of_type(facts.get("unrecorded"), int) or 0,
     )
 
 

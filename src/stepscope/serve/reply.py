@@ -18,7 +18,7 @@ from stepscope.errors import (
     UnknownTagError,
     UsageError,
 )
-from stepscope.serve.access import is_loopback
+from stepscope.hosts import is_loopback
 from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
 

@@ -19,8 +19,10 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from stepscope.errors import LogDirectoryError, ServeError, UnknownRunError, UsageError
+from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.serve.page import NOT_BUILT, Page
 from stepscope.serve.rank_types import RankFact
+from stepscope.serve.records.view_types import MAX_TABLE_ROWS
 from stepscope.serve.reply import Refusal
 from stepscope.serve.types import API
 from stepscope.urls import is_url
@@ -159,6 +161,7 @@ class Report:
         pages += [page for page, own in RECORDED.items() if own & kinds]
         for run in family:
             await self.get("findings", run=run["name"])
+            await self.get("changelog", run=run["name"])
             await self.get("embeddings", run=run["name"])
         if "graph" in pages:
             await self.get("graph", run=name)
@@ -202,11 +205,15 @@ class Report:
         self.hold("access", {"changes": False, "until": None, "can_share": False})
 
     async def _records(self, run: str) -> set[str]:
-        """Hold the records other than scalars; return their kinds."""
+        """Hold the records other than scalars, and tables beside the run; return their kinds."""
         records = await self.get("records", run=run)
         kinds = set()
-        for each in (records or {}).get("tags", ()):
+        tags = (records or {}).get("tags", ())
+        tables = {each["tag"] for each in tags if each["kind"] == "table"}
+        for each in tags:
             kinds.add(each["kind"])
+            if {each["tag"], each["tag"] + TABLE_SUFFIX} & tables:
+                continue  # all its steps are one answer, and its twin of text is not shown
             limit = PICTURES if each["kind"] in BLOBS else HISTOGRAMS
             answer = await self.get("record", run=run, tag=each["tag"], limit=limit)
             for series in (answer or {}).get("series", ()):
@@ -214,6 +221,9 @@ class Report:
                     for index in range(len(value.get("blobs") or ())):
                         place = {"writer": series["writer"], "attempt": series["attempt"], "at": value["at"]}
                         await self.data("blob", run=run, tag=each["tag"], **place, index=index)
+        for each in (await self.get("tables", run=run) or {}).get("tables", ()):
+            kinds.add("table")
+            await self.get("table", run=run, tag=each["tag"], limit=MAX_TABLE_ROWS)
         return kinds
 
     async def _ranks(self, run: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
+from stepscope import text
 from stepscope.lru import Lru
 from stepscope.serve.frame import FrameArrays, pack
 from stepscope.serve.lines import FoundSeries, find
@@ -25,7 +27,8 @@ from stepscope.serve.types import (
 )
 from stepscope.store.across import across
 from stepscope.store.groups import GroupLine, grouped
-from stepscope.store.query import Axis, View, axis_of, bounds_of, buckets
+from stepscope.store.query import Axis, View, axis_of, bounds_of, buckets, extent
+from stepscope.store.smooth import weights_of
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -72,7 +75,7 @@ def chart_answer(
     found = find(chart, log)
     if chart.x == "tag" and not chart.x_tag:
         raise Refusal(400, "x is 'tag', but no tag is named", "add x_tag")
-    shown = views.shown(chart, found)
+    shown = views.shown(chart, found, smoothing_weights(chart, found, log))
     view = shown.view
     if log is not None and chart.x == "step":
         note_other_counts(found, view, chart.buckets, log)
@@ -81,6 +84,8 @@ def chart_answer(
         x=chart.x,
         x0=view.x0,
         x1=view.x1,
+        first=None if shown.extent is None else float(shown.extent[0]),
+        end=None if shown.extent is None else float(shown.extent[1]),
         mode=view.mode,
         buckets=0 if view.x is None else len(view.x),
         total_points=view.total_points,
@@ -95,15 +100,31 @@ def chart_answer(
     )
 
 
+def smoothing_weights(chart: ChartRequest, found: FoundSeries, log: Log | None) -> list[float]:
+    """Return the weight by which each series is smoothed."""
+    if log is None or chart.smooth_all or not chart.smoothing:
+        return [chart.smoothing] * len(found.series)
+    return weights_of(found.series, map(log.run, {each.run for each in found.series}), chart.smoothing)
+
+
 NARROW_COLUMNS = 2
 """Columns of a chart in which a line is a vertical stroke."""
 
 
 def note_other_counts(found: FoundSeries, view: View, columns: int, log: Log) -> None:
-    """Note the lines whose steps count something else than the axis, such as epochs on one of iterations.
+    """Note the lines whose steps are not those of the axis.
 
-    Their steps are a stroke of the axis, and yet they were recorded over most of their run's time.
+    Some start over, as a counter does that counts from 0 in each epoch: they are drawn over themselves.
+    Others count something else, such as epochs on an axis of iterations: their steps are a stroke of the
+    axis, and yet they were recorded over most of their run's time.
     """
+    for series in found.series:
+        if not series.points.facts.step_sorted:
+            falls = int(np.count_nonzero(np.diff(series.step) < 0))
+            found.note(
+                f"the steps of {series.tag} start over {text.often(falls)}",
+                "its parts are drawn over each other: choose time as the x axis, or log a step that goes on",
+            )
     if view.x0 is None or view.x1 is None:
         return
     for series in found.series:
@@ -186,12 +207,14 @@ class DrawnChart:
         groups: The means, if lines have groups; then the view holds theirs.
         interpolated: Points whose x was interpolated.
         missing: Points without an x.
+        extent: First and last x of the data, whatever was requested; None without data.
     """
 
     view: View
     groups: list[GroupLine]
     interpolated: int
     missing: int
+    extent: tuple[float, float] | None
 
 
 class DrawnCharts:
@@ -207,19 +230,24 @@ class DrawnCharts:
             kept_bytes, lambda view: size_bytes(view[1])
         )
 
-    def shown(self, chart: ChartRequest, found: FoundSeries) -> DrawnChart:
+    def shown(self, chart: ChartRequest, found: FoundSeries, weights: Sequence[float]) -> DrawnChart:
         """Return a chart, redrawn only if something in it has changed.
+
+        Args:
+            chart: The question.
+            found: Its series.
+            weights: By which each is smoothed.
 
         Raises:
             Refusal: The range is none.
         """
-        asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.smoothing, chart.band)
+        asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.band)
         key = (asked, tuple(map(name, found.series)), tuple(found.groups), others(found, name))
-        points = tuple(map(identity, found.series)), others(found, identity)
+        points = tuple(map(identity, found.series)), others(found, identity), tuple(weights)
         known = self.views.get(key)
         if known is None or known[0] != points:
             with refusing():
-                known = points, draw(chart, found)
+                known = points, draw(chart, found, weights)
             self.drawn += 1
             self.views.put(key, known)
         return known[1]
@@ -240,23 +268,25 @@ def others(found: FoundSeries, of: Callable[[Series], Hashable]) -> Hashable:
     return tuple(tuple(map(of, each)) for each in found.others)
 
 
-def draw(chart: ChartRequest, found: FoundSeries) -> DrawnChart:
+def draw(chart: ChartRequest, found: FoundSeries, weights: Sequence[float]) -> DrawnChart:
     """Place the series on the axis and reduce them, each for itself or as means of groups."""
     placed = [across(*pair) for pair in zip(found.series, found.others, strict=False)]
     axes = [Axis(each.x, each.ascending) for each in placed]
     axes = axes or [axis_of(each, chart.x) for each in found.series]
+    begin, end = extent(axes, None, None)
+    whole = None if begin is None else (begin, end)
     interpolated, missing = sum(each.interpolated for each in placed), sum(each.missing for each in placed)
     if any(line.group is not None for line in chart.lines):
         made = grouped(
             found.series, axes, found.groups, kind=chart.x, x0=chart.x0, x1=chart.x1,
-            buckets=chart.buckets, smoothing=chart.smoothing, band=chart.band,
+            buckets=chart.buckets, weights=weights, band=chart.band,
         )  # fmt: skip
-        return DrawnChart(made.view, made.groups, interpolated, missing)
+        return DrawnChart(made.view, made.groups, interpolated, missing, whole)
     view = buckets(
-        found.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, smoothing=chart.smoothing,
+        found.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, weights=weights,
         axes=axes,
     )  # fmt: skip
-    return DrawnChart(view, [], interpolated, missing)
+    return DrawnChart(view, [], interpolated, missing, whole)
 
 
 def size_bytes(shown: DrawnChart) -> int:

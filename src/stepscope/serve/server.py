@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import socket
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from stepscope.child import close_in_forks
 from stepscope.errors import ServeError, StepscopeError
-from stepscope.serve.access import access_for, is_address
+from stepscope.hosts import is_address
+from stepscope.metrics import check_otlp
+from stepscope.serve.access import access_for
 from stepscope.serve.address import address_of, checked_prefix, listen, url_of
 from stepscope.serve.follow import LogFollower, check_log_dir, copy_of
 from stepscope.serve.user_token import CHECK_EVERY_S, kept_token, replace_token
@@ -47,10 +48,15 @@ class Server:
         read_only: Nobody may change, delete or restore anything through it.
         cache: Whether the store may keep a cache.
         page: Folder with the built page; None for the one of this package.
-        report: Takes one line for the user when the directory cannot be read any more.
+        report: Takes one line for the user, when the directory cannot be read any more or no metrics can be
+            sent.
+        otlp: Address of an OpenTelemetry collector to which the metrics of the running runs are sent, as
+            ``http://collector:4318/v1/metrics``; empty for the one that its environment variables name, None
+            for none.
 
     Raises:
         LogDirectoryError: The log directory can never be served.
+        MissingPackageError: OpenTelemetry's SDK is needed and not installed.
         ServeError: The address cannot be bound.
         UsageError: An invalid prefix, token or host.
     """
@@ -70,7 +76,10 @@ class Server:
         cache: bool = True,
         page: str | os.PathLike[str] | None = None,
         report: Callable[[str], None] | None = None,
+        otlp: str | None = None,
     ) -> None:
+        if otlp is not None:
+            check_otlp(otlp or None)
         url = log_dir if isinstance(log_dir, str) and is_url(log_dir) else None
         path = copy_of(url) if url else Path(log_dir).expanduser()
         check_log_dir(path)
@@ -96,7 +105,8 @@ class Server:
         self._url = self.url  # for those who ask when the socket is closed
         self._ended = threading.Event()
         self.page = Path(page) if page is not None else None
-        self.follower = LogFollower(path, url=url, cache=cache, report=report or to_stderr)
+        self._otlp, self._report = otlp, report or to_stderr
+        self.follower = LogFollower(path, url=url, cache=cache, report=self._report)
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
 
@@ -156,6 +166,8 @@ class Server:
         from stepscope.serve.page import FOLDER, Page
 
         answers = Application(self.follower, Page(self.page or FOLDER))
+        if self._otlp is not None:
+            answers.push_metrics(self._otlp or None, self._report)
         app = answers.asgi(access=self.access, cookie=f"stepscope_{self.port}", prefix=self.prefix)
         self._loop = Loop(app, self.socket, close=answers.close)
         return self._loop
@@ -186,26 +198,6 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-_listening: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-
-
-def close_in_forks(listener: socket.socket) -> None:
-    """Leave a listening socket to this process: a fork that lives on would keep its port."""
-    if not _listening and hasattr(os, "register_at_fork"):
-        _register_once()
-    _listening.add(listener)
-
-
-@functools.cache
-def _register_once() -> None:
-    os.register_at_fork(after_in_child=_close_listening)
-
-
-def _close_listening() -> None:
-    for listener in list(_listening):
-        listener.close()
 
 
 def to_stderr(line: str) -> None:

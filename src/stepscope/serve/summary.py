@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepscope.events.hparams import EXPERIMENT_TAG
+from stepscope.reading import Problem
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import Problem, RunSummary, StepNote
+from stepscope.serve.types import RunSummary, StepNote
 from stepscope.store import charts
+from stepscope.store.captures import stolen_seconds
 
 if TYPE_CHECKING:
     from stepscope.store import Changes, Log, StoredRun
     from stepscope.store.annotations import Notes, RunNote
-    from stepscope.store.problems import Problem as StoredProblem
 
 CHANGING = ("running", "stalled")
 """States that time alone can change."""
+OVERHEAD = "stepscope/overhead_ratio"
 MAX_PROBLEMS = 100
 """Problems of one run that are sent; the rest is one line with their number."""
 
@@ -69,7 +74,7 @@ def publish(
 
 def may_differ(summary: RunSummary, run: StoredRun) -> bool:
     """Return whether time, or other runs that came or went, can have changed a run without new points."""
-    related = (run.base, run.split) != (summary.base, summary.split)
+    related = (run.base, run.split, run.parent) != (summary.base, summary.split, summary.parent)
     return summary.state in CHANGING or related or run.info.config != summary.config
 
 
@@ -77,10 +82,13 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
     """Return one run as the page shows it; unrecorded fields are None."""
     info = run.info
     state, reason = run.condition(now=now)
+    costs, profiles = recording_costs(run)
+    left = run.time_left
     return RunSummary(
         name=run.name,
         base=run.base,
         split=run.split,
+        parent=run.parent,
         state=state,
         reason=reason,
         step=run.last_step,
@@ -99,21 +107,41 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         step_notes=[StepNote(each.step, each.text) for each in note.steps],
         config=info.config,
         problems=problems_of(run.problems, log),
-        overhead_ratio=last_value(run, "stepscope/overhead_ratio"),
+        overhead_ratio=costs,
+        profiles_ratio=profiles,
         overhead_us_per_step=last_value(run, "stepscope/overhead_us_per_step"),
         dropped=whole(last_value(run, "stepscope/dropped_points")),
         steps_per_second=run.steps_per_second,
-        eta_seconds=run.eta_seconds,
+        eta_seconds=None if left is None else left.seconds,
+        eta_between=None if left is None or left.between is None else list(left.between),
         host=info.host,
         version=info.version,
     )
 
 
-def problems_of(problems: list[StoredProblem], log: Log) -> list[Problem]:
+def recording_costs(run: StoredRun) -> tuple[float | None, float | None]:
+    """Return the share of a run's time that recording took, profiles included, and the profiles' part of it.
+
+    Either is None if the run does not record it.
+    """
+    begun, ended, stolen = run.info.started or run.first_wall, run.last_wall, stolen_seconds(run)
+    profiles = None
+    if stolen is not None and begun is not None and ended is not None and ended > begun:
+        profiles = stolen / (ended - begun)
+    calls = None
+    if OVERHEAD in run.tags():
+        values = np.concatenate([each.value[: len(each)] for each in run.columns(OVERHEAD)])
+        values = values[np.isfinite(values)]
+        calls = float(values.mean()) if len(values) else None
+    parts = [part for part in (calls, profiles) if part is not None]
+    return (sum(parts) if parts else None), profiles
+
+
+def problems_of(problems: list[Problem], log: Log) -> list[Problem]:
     """Return problems with their files named from the log directory, the first hundred of them."""
     shown = [
-        Problem(each.kind, each.count, each.file and shown_path(each.file, log), each.text)
-        for each in problems[:MAX_PROBLEMS]
+        replace(problem, file=problem.file and shown_path(problem.file, log))
+        for problem in problems[:MAX_PROBLEMS]
     ]
     left = len(problems) - len(shown)
     return shown + ([Problem("more", left, None, f"{left} more problems")] if left else [])

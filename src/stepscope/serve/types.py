@@ -12,6 +12,7 @@ import msgspec
 from stepscope.names.roles import ROLES as ROLES  # among the constants of the page
 from stepscope.names.splits import Split
 from stepscope.names.telling import Chart
+from stepscope.reading import Problem, Progress
 
 XAxis = Literal["step", "wall", "relative", "tag"]
 Band = Literal["std", "minmax", "stderr"]
@@ -30,25 +31,6 @@ MAX_SMOOTHING = 0.9999
 """Largest weight of the exponential average."""
 API = "api/v1/"
 """Prefix of every endpoint, relative to the page."""
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something that could not be read or was not kept."""
-
-    kind: str
-    count: int
-    file: str | None
-    """Relative to the log directory."""
-    text: str
-
-
-class Loading(msgspec.Struct, frozen=True):
-    """How far the first reading of the log directory is."""
-
-    files_done: int
-    files_total: int
-    bytes_done: int
-    bytes_total: int
 
 
 class LogSummary(msgspec.Struct, frozen=True):
@@ -79,6 +61,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     base: str
     """The run that this one belongs to: ``a`` for ``a/eval``; itself otherwise."""
     split: Split | None
+    parent: str | None
+    """The run that it belongs to by its own word, such as the sweep of a trial, if that is here."""
     state: State
     reason: str | None
     """Why it failed, stopped or counts as stalled."""
@@ -107,12 +91,17 @@ class RunSummary(msgspec.Struct, frozen=True):
     config: dict[str, Any]
     problems: list[Problem]
     overhead_ratio: float | None
-    """Share of wall time that recording took on the training thread."""
+    """Share of the run's time so far that recording took on the training thread, profiles included."""
+    profiles_ratio: float | None
+    """The part of it that the profiles took."""
     overhead_us_per_step: float | None
     dropped: int | None
     """Points that were not recorded because the queue was full."""
     steps_per_second: float | None
     eta_seconds: float | None
+    """Seconds until its last step, by the mean of the newer half of its steps and the pauses between them."""
+    eta_between: list[float] | None
+    """Between which it lies with 95 %."""
     host: str | None
     version: str | None
 
@@ -132,7 +121,7 @@ class Changes(msgspec.Struct, frozen=True):
     charts: list[Chart] | None
     """None: as before."""
     log: LogSummary
-    loading: Loading | None
+    loading: Progress | None
     """None: everything that has been found has been read."""
 
 
@@ -160,7 +149,9 @@ class ChartRequest(msgspec.Struct, frozen=True):
     buckets: Annotated[int, msgspec.Meta(ge=1, le=MAX_BUCKETS)] = 600
     """Points that fit the plot; the answer is raw where no line has more."""
     smoothing: Annotated[float, msgspec.Meta(ge=0, le=MAX_SMOOTHING)] = 0.0
-    """Weight of the exponential average; 0 is off."""
+    """Weight of the exponential average, over the distance of two points of the training loss; 0 is off."""
+    smooth_all: bool = False
+    """Whether evaluations and other series with few points are smoothed like all others."""
     x_tag: str | None = None
     """The tag that is the x axis where ``x`` is ``tag``."""
     band: Band = "std"
@@ -294,6 +285,10 @@ class ChartAnswer(msgspec.Struct, frozen=True):
     """Points whose x lies between two that the tag of the x axis recorded."""
     x_missing: int = 0
     """Points that have no x, because that tag was not recorded around them."""
+    first: float | None = None
+    """First x of the data, whatever range was requested; None: no point."""
+    end: float | None = None
+    """Last x of the data."""
 
 
 class SeriesHeader(msgspec.Struct, frozen=True):
@@ -406,7 +401,7 @@ class Health(msgspec.Struct, frozen=True):
     uptime_seconds: float
     runs: int
     points: int
-    loading: Loading | None
+    loading: Progress | None
 
 
 class Failure(msgspec.Struct, frozen=True):

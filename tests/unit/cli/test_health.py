@@ -37,7 +37,8 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
     code, out, _ = advise(capsys, runs, "--no-cache")
     assert code == 0
     assert "bad, attempt 1: 1 high;" in out
-    assert "good, attempt 1: nothing found;" in out
+    assert "good, attempt 1: nothing wrong found; not judged: whether it generalises, " in out
+    assert "learns: yes, finite: yes, generalises: not judged, steady: not judged" in out
     assert "high   nonfinite-loss: the loss is NaN at step 2" in out
     assert "do: load a checkpoint" in out
     assert "could not tell: " not in out
@@ -49,7 +50,8 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
 
 def test_a_finding_takes_four_lines_and_the_last_shows_its_evidence(runs, capsys):
     _, out, _ = advise(capsys, runs, "--run", "bad", "--no-cache")
-    headline, *lines = out.splitlines()
+    headline, covered, *lines = out.splitlines()
+    assert covered.strip().startswith("learns: not judged, finite: no")
     assert "1 high" in headline
     assert len(lines) == 4
     assert lines[1].strip() == "bad: train/loss, since step 2, still open"

@@ -36,10 +36,21 @@ def test_one_line_per_run(logs, capsys):
     assert cli.main(["ls", str(logs)]) == 0
     out, err = capsys.readouterr()
     head, base, broken = out.splitlines()
-    assert head.split() == ["RUN", "STATE", "STEP", "POINTS", "UPDATED", "PROBLEMS", "LAST", "VALUES"]
+    assert head.split() == [
+        "RUN",
+        "STATE",
+        "STEP",
+        "POINTS",
+        "UPDATED",
+        "PROBLEMS",
+        "LAST",
+        "VALUES",
+        "HEALTH",
+    ]
     assert base.split()[:4] == ["base", "ended", "1,199", "1,203"]  # its records say when, not its date
-    assert base.endswith("train/loss 0.0008333  train/accuracy 0.5  lr NaN  +1")
-    *state, seconds, unit, ago, problems = broken.split()
+    assert "train/loss 0.0008333  train/accuracy 0.5  lr NaN  +1  " in base
+    assert broken.endswith("not judged")
+    *state, seconds, unit, ago, problems, _, _ = broken.split()
     assert (state, unit, ago, problems) == (["broken", "running", "-", "0"], "s", "ago", "1")
     assert 0 <= int(seconds) < 60
     assert head.index("STATE") == base.index("ended") == broken.index("running")

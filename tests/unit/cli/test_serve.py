@@ -38,7 +38,7 @@ def made(monkeypatch, tmp_path):
 def test_what_is_assumed(made, tmp_path):
     assert made(str(tmp_path)) == {
         "host": "127.0.0.1", "port": 6006, "path_prefix": "", "token": None, "no_token": False,
-        "allow_host": [], "embed": [], "read_only": False, "cache": True,
+        "allow_host": [], "embed": [], "read_only": False, "cache": True, "otlp": None,
     }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_what_can_be_said(made, tmp_path):
         "--no-cache",
         "--read-only",
     ]
-    words += ["--embed", "https://lab.example.org"]
+    words += ["--embed", "https://lab.example.org", "--otlp", "http://localhost:4318/v1/metrics"]
     assert made(str(tmp_path), *words, "--allow-host", "a", "--allow-host", "b") == {
         "host": "::1",
         "port": 0,
@@ -66,11 +66,13 @@ def test_what_can_be_said(made, tmp_path):
         "embed": ["https://lab.example.org"],
         "read_only": True,
         "cache": False,
+        "otlp": "http://localhost:4318/v1/metrics",
     }
 
 
 def test_a_token_and_none_exclude_each_other(tmp_path, capsys):
-    assert main(["serve", str(tmp_path), "--token", "auto", "--no-token"]) == 1
+    words = ["serve", str(tmp_path), "--port", "0", "--token", "auto", "--no-token"]
+    assert main(words) == 1
     assert "--token and --no-token exclude each other" in capsys.readouterr().err
 
 

@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from stepscope.names.telling import Chart, ChartLine
+from stepscope.reading import Progress
 from stepscope.serve.feed import Feed
-from stepscope.serve.types import Changes, Loading, LogSummary, RunSummary
+from stepscope.serve.types import Changes, LogSummary, RunSummary
 
 
 def run(name, *, step=None):
@@ -18,6 +19,7 @@ def run(name, *, step=None):
 LOSS = Chart(
     "loss",
     "loss",
+    "loss",
     "",
     None,
     (ChartLine("loss", None),),
@@ -27,7 +29,6 @@ LOSS = Chart(
     role="loss",
     tier="learning",
     place=0,
-    by_epoch=False,
 )
 
 
@@ -48,7 +49,7 @@ def test_the_first_answer_is_complete(feed):
     assert [summary.name for summary in answer.runs] == ["a", "b"]
     assert answer.dirty == {}, "who knows nothing has nothing to ask for again"
     assert answer.charts == [LOSS]
-    assert answer.loading == Loading(0, 0, 0, 0)
+    assert answer.loading == Progress(0, 0, 0, 0)
 
 
 def test_a_cursor_resumes_with_what_is_new(feed):

@@ -6,9 +6,10 @@ import pytest
 
 from stepscope import store
 from stepscope.errors import LogDirectoryError
+from stepscope.reading import Progress
 from stepscope.serve import follow
 from stepscope.serve.follow import LogFollower, check_log_dir, least_pause, pause
-from stepscope.serve.types import Changes, Loading
+from stepscope.serve.types import Changes
 
 
 class Clock:
@@ -161,7 +162,7 @@ class FakeLog:
 
     def __init__(self, path, *results):
         self.path, self.results, self.problems = path, list(results), []
-        self.progress = store.Progress(1, 4, 10, 40)
+        self.progress = Progress(1, 4, 10, 40)
 
     def runs(self):
         return []
@@ -180,10 +181,10 @@ def fake(follower, *results):
 
 
 def test_how_far_the_first_reading_is(follower):
-    assert known(follower).loading == Loading(0, 0, 0, 0)
+    assert known(follower).loading == Progress(0, 0, 0, 0)
     fake(follower, store.Changes(complete=False), store.Changes(complete=True))
     assert follower.turn() == 0
-    assert known(follower).loading == Loading(1, 4, 10, 40)
+    assert known(follower).loading == Progress(1, 4, 10, 40)
     assert follower.turn() > 0
     assert known(follower).loading is None
 

@@ -218,3 +218,31 @@ def write_ranks(folder, seconds, waited):
         ]
         path = folder / "ranks" / str(Name("rank", rank, seconds.shape[1], 1, 0, "node", 999_999_999, 0))
         path.write_bytes(frame(encoded(ROWS, rows, (1e9, float("nan")))))
+
+
+def test_the_stages_of_the_newest_steps_of_one_process(tmp_path):
+    with ss.Run(tmp_path / "one") as run:
+        for step in run.steps(range(60)):
+            with run.stage("forward"):
+                pass
+            if step >= 5:
+                with run.stage("save"):
+                    pass
+    for rank in range(2):
+        with ss.Run(tmp_path / "two", rank=rank, world_size=2) as run:
+            for _ in run.steps(range(5)):
+                with run.stage("forward"):
+                    pass
+    with ss.Run(tmp_path / "plain") as run:
+        for _ in run.steps(range(5)):
+            pass
+    with ss.open(tmp_path, cache=False) as log:
+        found = {
+            name: Addresses(log=log).json("ranks/stages", {"run": name}) for name in ("one", "two", "plain")
+        }
+        step = log.run("one").ranks.steps(0).step_time_s[-50:]
+    assert sorted(found["one"]["stages"]) == ["data", "forward", "rest", "save"]
+    assert found["one"]["steps"] == 50
+    assert sum(found["one"]["mean_s"]) == pytest.approx(step.mean(), rel=1e-3)
+    for name in ("two", "plain"):  # the account of several ranks says it, and nothing is known of the other
+        assert (found[name]["stages"], found[name]["mean_s"], found[name]["steps"]) == ([], [], 0)

@@ -77,6 +77,16 @@ def test_it_holds_all_of_its_run_and_nothing_of_others(logs):
     assert answer(report, "access")["changes"] is False
 
 
+def test_a_table_is_held_once_over_all_its_steps(tmp_path):
+    with ss.Run(tmp_path / "a") as run:
+        for step in range(3):
+            run.table("t", [{"reward": step}], step)
+    report = write_run(tmp_path, "a")[0]
+    assert [row["cells"] for row in answer(report, "table", tag="t/table")["rows"]] == [[2], [1], [0]]
+    asked = [(each["path"], each["query"].get("tag")) for each in held(report)["answers"]]
+    assert not {("record", "t"), ("record", "t/table")} & set(asked)
+
+
 def test_what_others_wrote_stands_in_no_markup_and_no_secret_leaves(logs):
     report, _ = write_run(logs, "a")
     assert HOSTILE.encode() not in report

@@ -15,9 +15,9 @@ NOW = 1_700_000_000.0
 DT_STRING = 7
 
 
-def write_info(writer, **facts):
+def write_info(writer, tag="stepscope/run", **facts):
     tensor = Tensor(dtype=DT_STRING, string_val=[json.dumps({"schema": 1, **facts}).encode()])
-    value = Value("stepscope/run", tensor=tensor, metadata=Metadata.of("stepscope", b"", data_class=2))
+    value = Value(tag, tensor=tensor, metadata=Metadata.of("stepscope", b"", data_class=2))
     writer.event(Event(wall_time=NOW, step=0, summary=Summary([value])))
 
 
@@ -48,6 +48,34 @@ def test_a_run_of_stepscope(tmp_path):
     assert (found.attempts, found.writers) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("calls", "stolen", "expected"),
+    [
+        ([0.001, 0.003], [[1.0, 4.0]], (0.042, 0.04)),
+        ([0.002], [[4.0], [None, 6.0]], (0.102, 0.1)),  # of two attempts
+        ([], [[4.0]], (0.04, 0.04)),
+        ([0.002], [], (0.002, None)),
+        ([0.002], [[None]], (0.002, None)),
+        ([0.002], [[0.0]], (0.002, 0.0)),
+        ([], [], (None, None)),
+    ],
+)
+def test_recording_costs_hold_the_profiles(tmp_path, calls, stolen, expected):
+    for attempt in range(max(1, len(stolen))):
+        writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
+        write_info(writer, status="running", started=NOW)
+        for at, ratio in enumerate(calls if attempt == 0 else []):
+            writer.scalar("stepscope/overhead_ratio", ratio, at, NOW + at)
+        for at, seconds in enumerate(stolen[attempt] if stolen else []):
+            cost = {} if seconds is None else {"run_stolen_seconds": seconds}
+            write_info(writer, tag="stepscope/profile", name=f"p{at}", cost=cost)
+        writer.scalar("loss", 1.0, 10 * attempt + 9, NOW + 100)
+        writer.close()
+    found = summary(tmp_path)
+    approx = [None if each is None else pytest.approx(each) for each in expected]
+    assert [found.overhead_ratio, found.profiles_ratio] == approx
+
+
 def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
     writer = EventWriter(tmp_path / "a", clock=lambda: NOW)
     writer.scalar("loss", 1.0, 5, NOW)
@@ -56,10 +84,12 @@ def test_another_tools_run_says_none_for_what_it_did_not_record(tmp_path):
     nothing = (
         "total_steps",
         "overhead_ratio",
+        "profiles_ratio",
         "overhead_us_per_step",
         "dropped",
         "steps_per_second",
         "eta_seconds",
+        "eta_between",
         "host",
         "version",
     )
@@ -79,6 +109,7 @@ def test_speed_and_time_left_of_a_running_run(tmp_path):
     assert found.state == "running"
     assert found.steps_per_second == pytest.approx(4.0)
     assert found.eta_seconds == pytest.approx(500 / 4)
+    assert found.eta_between == pytest.approx([125, 125])
 
 
 def test_the_home_directory_is_not_told(tmp_path, monkeypatch):

@@ -192,8 +192,8 @@ class Top(App[None]):
 
     def ask(self) -> None:
         """Redraw the picture now, for the current size of the pane."""
-        found = self.query("#charts")
-        size = found.first().size if found else None
+        charts_box = self.query("#charts")
+        size = charts_box.first().size if charts_box else None
         cells = (size.width, size.height) if size else self.wanted.cells
         self.wanted = replace(self.wanted, cells=cells)
         self._wake.set()

@@ -91,26 +91,26 @@ class Board:
         tags = frozenset().union(*(run.tags() for run in self._family(names)))
         words = wanted.lower().split()
         charts = charts_of(tags, meanings=self.log.meanings)
-        found = [chart for chart in charts if all(word in chart.title.lower() for word in words)]
-        return sorted(found, key=lambda chart: chart.place)
+        matching = [chart for chart in charts if all(word in chart.title.lower() for word in words)]
+        return sorted(matching, key=lambda chart: chart.place)
 
     def draw(self, chart: Chart, names: Sequence[str], buckets: int, x: XAxis, smoothing: float) -> Drawn:
         """Return a chart with the newest attempt of every run and writer."""
         from stepscope.store.query import buckets as look
 
-        found: list[tuple[str, str, Series]] = []
+        drawn: list[tuple[str, str, Series]] = []
         colours = self.colours()
         for run in self._family(names):
             for line in chart.lines:
                 if line.tag in run.tags():
                     label = label_of(run, line, chart)
-                    found += [(colours[run.base], label, series) for series in newest(run, line.tag)]
-        view = look([series for _, _, series in found], x=x, buckets=buckets, smoothing=smoothing)
+                    drawn += [(colours[run.base], label, series) for series in newest(run, line.tag)]
+        view = look([series for _, _, series in drawn], x=x, buckets=buckets, smoothing=smoothing)
         traces = [
             trace_of(colour, series, line, view)
-            for (colour, _, series), line in zip(found, view.lines, strict=True)
+            for (colour, _, series), line in zip(drawn, view.lines, strict=True)
         ]
-        legend = [(colour, f"{label} {number(series.last.value)}") for colour, label, series in found]
+        legend = [(colour, f"{label} {number(series.last.value)}") for colour, label, series in drawn]
         return Drawn(chart.title, chart.unit, traces, legend)
 
     def report(self, name: str) -> HealthReport | None:
@@ -146,7 +146,7 @@ def line_of(run: StoredRun, colour: str, now: float) -> RunLine:
     from stepscope.store.info import age
 
     state, reason = run.condition(now=now)
-    pace, eta = run.steps_per_second, run.eta_seconds
+    pace, left = run.steps_per_second, run.time_left
     return RunLine(
         run.name,
         colour,
@@ -154,7 +154,7 @@ def line_of(run: StoredRun, colour: str, now: float) -> RunLine:
         reason,
         step_of(run),
         "-" if pace is None or state != "running" else f"{number(pace)}/s",
-        "-" if eta is None else age(eta),
+        "-" if left is None else age(left.seconds),
         ranks_of(run) or "-",
         updated(run, now),
         len(run.problems),
@@ -163,8 +163,8 @@ def line_of(run: StoredRun, colour: str, now: float) -> RunLine:
 
 def newest(run: StoredRun, tag: str) -> list[Series]:
     """Return the series of the newest attempt of every writer."""
-    found = {series.writer: series for series in run.columns(tag)}
-    return list(found.values())
+    by_writer = {series.writer: series for series in run.columns(tag)}
+    return list(by_writer.values())
 
 
 def label_of(run: StoredRun, line: ChartLine, chart: Chart) -> str:

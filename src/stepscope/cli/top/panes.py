@@ -58,10 +58,10 @@ class RunTable(DataTable[Text]):
         for run in runs:
             self.add_row(*cells_of(run, run.name in drawn), key=run.name)
         keys = [run.name for run in runs]
-        found = chosen if chosen in keys else newest_of(runs)
-        if found:
-            self.move_cursor(row=keys.index(found))
-        return found
+        chosen_run = chosen if chosen in keys else newest_of(runs)
+        if chosen_run:
+            self.move_cursor(row=keys.index(chosen_run))
+        return chosen_run
 
 
 class FindingsPane(Vertical):
@@ -97,8 +97,8 @@ class FindingsPane(Vertical):
         self._show_detail(event.cursor_row)
 
     def _show_detail(self, row: int) -> None:
-        found = self._details[row] if 0 <= row < len(self._details) else ""
-        self.query_one("#detail", Static).update(found)
+        text = self._details[row] if 0 <= row < len(self._details) else ""
+        self.query_one("#detail", Static).update(text)
 
 
 class RanksPane(Vertical):

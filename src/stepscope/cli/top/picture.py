@@ -98,12 +98,12 @@ def picture(board: Board, wanted: Choices, *, now: float) -> Picture:
         report = board.report(wanted.run)
         return Picture(wanted, runs, head, findings=rows_of(report), verdict=verdict_of(report))
     if wanted.pane == "ranks":
-        return Picture(wanted, runs, head, ranks=[line_of(each, now) for each in board.ranks(wanted.run)])
+        return Picture(wanted, runs, head, ranks=[line_of(rank, now) for rank in board.ranks(wanted.run)])
     charts = board.charts(wanted.names, wanted.words)
     across, down = wanted.grid
     shown = charts[wanted.first : wanted.first + across * down]
     columns = wanted.cells[0] // across
-    drawn = [board.draw(each, wanted.names, 2 * columns, wanted.x, wanted.smoothing) for each in shown]
+    drawn = [board.draw(chart, wanted.names, 2 * columns, wanted.x, wanted.smoothing) for chart in shown]
     return Picture(wanted, runs, head, charts=tiled(drawn, wanted), count=len(charts))
 
 
@@ -111,7 +111,7 @@ def tiled(drawn: Sequence[Drawn], wanted: Choices) -> Text:
     """Return charts side by side and below each other."""
     across, down = wanted.grid
     columns, rows = wanted.cells[0] // across, wanted.cells[1] // down
-    blocks = [block(each, columns - 1, rows, wanted) for each in drawn]
+    blocks = [block(plot, columns - 1, rows, wanted) for plot in drawn]
     lines: list[Text] = []
     for at in range(0, len(blocks), across):
         lines += [Text(" ").join(parts) for parts in zip(*blocks[at : at + across], strict=True)]
@@ -136,24 +136,24 @@ def rows_of(report: HealthReport | None) -> list[tuple[list[Text], Text]]:
     """Return the findings of a run, the severest first, and open questions last."""
     if report is None:
         return []
-    found = []
-    for each in report.verdict.findings:
-        since = f"{each.since:,}" + ("" if each.closed_step is None else f" to {each.closed_step:,}")
-        tone = TONES[each.severity] if each.is_open else "dim"
-        row = [Text(each.severity, tone), Text(since), Text(each.title, tone), Text(each.summary)]
-        detail = Text(f"{each.title}\n", "bold")
-        detail.append(f"{each.summary}\n").append(f"{each.action}\n", "#53c5ab")
-        for line in (*each.causes, *map(batch_line, each.batches), *each.rewind):
+    lines = []
+    for finding in report.verdict.findings:
+        since = f"{finding.since:,}" + ("" if finding.closed_step is None else f" to {finding.closed_step:,}")
+        tone = TONES[finding.severity] if finding.is_open else "dim"
+        row = [Text(finding.severity, tone), Text(since), Text(finding.title, tone), Text(finding.summary)]
+        detail = Text(f"{finding.title}\n", "bold")
+        detail.append(f"{finding.summary}\n").append(f"{finding.action}\n", "#53c5ab")
+        for line in (*finding.causes, *map(batch_line, finding.batches), *finding.rewind):
             detail.append(f"{line}\n")
-        if each.also:
-            detail.append(f"also in {', '.join(each.also)}\n", "dim")
-        detail.append("   ".join(place_of(each)), "dim")
-        found.append((row, detail))
+        if finding.also:
+            detail.append(f"also in {', '.join(finding.also)}\n", "dim")
+        detail.append("   ".join(place_of(finding)), "dim")
+        lines.append((row, detail))
     for one in report.verdict.abstained:
         words = f"could not tell: {one.missing}"
         row = [Text("-", "dim"), Text(""), Text(one.title, "dim"), Text(words, "dim")]
-        found.append((row, Text(f"{one.title}\n{words}\nrule {one.rule}")))
-    return found
+        lines.append((row, Text(f"{one.title}\n{words}\nrule {one.rule}")))
+    return lines
 
 
 def place_of(finding: Finding) -> list[str]:
@@ -168,7 +168,7 @@ def verdict_of(report: HealthReport | None) -> Text:
     if report is None:
         return Text()
     verdict = report.verdict
-    opened = sum(each.is_open for each in verdict.findings)
+    opened = sum(finding.is_open for finding in verdict.findings)
     looked = f"{len(verdict.passed)} rules found nothing, {len(verdict.abstained)} could not tell"
     if not verdict.findings:
         return Text(f"No findings: {looked}", "#4cc27a" if verdict.passed else "dim")

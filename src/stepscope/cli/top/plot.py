@@ -68,7 +68,7 @@ def plot(traces: Sequence[PlotCurve], columns: int, rows: int, *, log: bool = Fa
     canvas.ylim(frame.y0, frame.y1)
     canvas.xticks([frame.x0, frame.x1], [short(frame.x0), short(frame.x1)])
     values = ticks(frame.y0, frame.y1, max(2, rows // 2))
-    canvas.yticks(values, [f"{short(10.0**each if log else each):>{LABEL}}" for each in values])
+    canvas.yticks(values, [f"{short(10.0**value if log else value):>{LABEL}}" for value in values])
     for trace in traces:
         ink = tuple(Color.parse(trace.colour).get_truecolor())
         for x, low, high in stretches(trace, log=log):
@@ -102,12 +102,14 @@ def dashes(frame: AxisSpan, x: Floats, y: Floats, columns: int) -> tuple[list[fl
 def frame_of(traces: Sequence[PlotCurve], *, log: bool) -> AxisSpan | None:
     """Return the range of the axes; None if no point can be drawn."""
     scaled = [(trace.x, *(scale(bound, log=log) for bound in (trace.low, trace.high))) for trace in traces]
-    kept = [(x[ok], low[ok], high[ok]) for x, low, high in scaled if (ok := usable(x, low, high)).any()]
-    if not kept:
+    usable_bands = [
+        (x[ok], low[ok], high[ok]) for x, low, high in scaled if (ok := usable(x, low, high)).any()
+    ]
+    if not usable_bands:
         return None
-    x0, x1 = (float(of([of(x) for x, _, _ in kept])) for of in (min, max))
-    y0 = float(min(low.min() for _, low, _ in kept))
-    y1 = float(max(high.max() for _, _, high in kept))
+    x0, x1 = (float(of([of(x) for x, _, _ in usable_bands])) for of in (min, max))
+    y0 = float(min(low.min() for _, low, _ in usable_bands))
+    y1 = float(max(high.max() for _, _, high in usable_bands))
     if y0 == y1:
         pad = abs(y0) * 0.05 or 1.0
         y0, y1 = y0 - pad, y1 + pad
@@ -125,8 +127,8 @@ def scale(values: NDArray[Any], *, log: bool) -> NDArray[np.float64]:
 
 def usable(*columns: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return the rows in which all columns are finite."""
-    found: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(column) for column in columns])
-    return found
+    flags: NDArray[np.bool_] = np.logical_and.reduce([np.isfinite(column) for column in columns])
+    return flags
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:

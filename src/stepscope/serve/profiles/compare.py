@@ -11,6 +11,8 @@ from stepscope.serve.profiles.open_profiles import OpenProfile, Steps
 from stepscope.serve.profiles.types import DiffAnswer, DiffProfile, DiffRow, DiffTable
 from stepscope.serve.reply import refusing
 from stepscope.serve.routes import get
+from stepscope.serve.run_series import recorded_beside
+from stepscope.store import Log
 from stepscope.trace.model import Trace
 
 MOST_ROWS = 1000
@@ -21,10 +23,13 @@ TABLES = ("parts", "scopes", "launched", "operators", "kernels")
 
 
 @get("profile/diff")
-def compare(a: OpenProfile, b: OpenProfile, steps_a: Steps = "", steps_b: Steps = "") -> DiffAnswer:
-    """Compare two profiles.
+def compare(
+    log: Log | None, a: OpenProfile, b: OpenProfile, steps_a: Steps = "", steps_b: Steps = ""
+) -> DiffAnswer:
+    """Compare two profiles; the steps that their runs recorded decide which is slower, if both did.
 
     Args:
+        log: The log directory.
         a: The profile before.
         b: The profile after; it may be the same one.
         steps_a: Steps of A, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
@@ -35,11 +40,15 @@ def compare(a: OpenProfile, b: OpenProfile, steps_a: Steps = "", steps_b: Steps 
     """
     with refusing():
         before, after = a.chosen(steps_a), b.chosen(steps_b)
-        found = diff(before, after)
+        numbers = before.steps.number.tolist(), after.steps.number.tolist()
+        whole = not steps_a and not steps_b
+        recorded = recorded_beside(log, (a.path, b.path), numbers) if whole else None
+        found = diff(before, after, recorded=recorded)
     return DiffAnswer(
         a=side_of(a.path, before, steps_a, found.steps_ns[0]),
         b=side_of(b.path, after, steps_b, found.steps_ns[1]),
         step=row_of(found.step, None),
+        recorded=None if found.recorded is None else row_of(found.recorded, None),
         tables=list(tables_of(found)),
         on_device=bool(len(before.device_work()) or len(after.device_work())),
         notes=list(found.notes),

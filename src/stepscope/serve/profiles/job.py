@@ -10,7 +10,6 @@ from stepscope.analyze.ranks.stragglers import needed
 from stepscope.errors import EmptyTraceError
 from stepscope.serve.profiles.job_types import (
     JobAnswer,
-    JobClocks,
     JobCosts,
     JobTask,
     JobWait,
@@ -44,7 +43,7 @@ def answer_of(name: str, found: Job) -> JobAnswer:
         source=found.source,
         ranks=list(found.ranks),
         missing=list(found.missing),
-        clock=_clocks(found),
+        clock=found.clocks,
         wait=_wait(found),
         bandwidth=found.bandwidths,
         blame=found.blame,
@@ -73,13 +72,6 @@ def _tasks(found: Job) -> list[JobTask]:
             )
         )  # fmt: skip
     return rows
-
-
-def _clocks(found: Job) -> JobClocks | None:
-    if found.clocks is None:
-        return None
-    clocks = [clock for _, clock in sorted(found.clocks.clocks.items())]
-    return JobClocks(found.clocks.reference, clocks, found.clocks.refused, found.clocks.one_host)
 
 
 def _wait(found: Job) -> JobWait | None:

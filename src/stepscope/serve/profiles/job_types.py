@@ -9,23 +9,12 @@ import msgspec
 
 from stepscope.analyze.idle import Gap
 from stepscope.analyze.ranks.blame import Blame, WaitCost
-from stepscope.analyze.ranks.clocks import RankClock
+from stepscope.analyze.ranks.clocks import Clocks
 from stepscope.analyze.ranks.hangs import Suspect
 from stepscope.analyze.ranks.path import RanksPath
 from stepscope.analyze.ranks.stragglers import SharedCause, Straggler
 from stepscope.analyze.ranks.waits import Bandwidth, SlowGroup
 from stepscope.analyze.ranks.what_if import WhatIf
-
-
-class JobClocks(msgspec.Struct, frozen=True):
-    """The clocks of all ranks."""
-
-    reference: int
-    clocks: list[RankClock]
-    refused: str | None
-    """Why they cannot be aligned."""
-    one_host: bool
-    """All ranks are on one host and share its clock, so nothing was aligned."""
 
 
 class JobWait(msgspec.Struct, frozen=True):
@@ -72,7 +61,7 @@ class JobAnswer(msgspec.Struct, frozen=True):
     """``profiles`` or ``dumps``."""
     ranks: list[int]
     missing: list[int]
-    clock: JobClocks | None
+    clock: Clocks | None
     wait: JobWait | None
     bandwidth: tuple[Bandwidth, ...]
     blame: tuple[Blame, ...]

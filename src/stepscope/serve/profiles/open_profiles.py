@@ -198,7 +198,7 @@ class Profiles:
 
     Args:
         directory: The log directory.
-        cache: Whether columns may be kept in a cache file beside a trace.
+        cache: Whether columns may be kept in cache files.
         kept_bytes: Bound of the memory that profiles not in use take.
         kept_s: Seconds after its last use when a profile is forgotten.
         reader: Reads files in a separate process; None for this one.

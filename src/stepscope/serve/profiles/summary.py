@@ -10,6 +10,7 @@ from stepscope.analyze.kernels import kernel_table
 from stepscope.analyze.operators import operator_table
 from stepscope.analyze.views import losses
 from stepscope.errors import EmptyTraceError
+from stepscope.serve.encode import projection
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.profiles.outline import lanes
 from stepscope.serve.profiles.types import (
@@ -17,7 +18,6 @@ from stepscope.serve.profiles.types import (
     FindingPlace,
     ProfileAbstention,
     ProfileFinding,
-    ProfileStep,
     ProfileSummary,
     ProfileTop,
 )
@@ -41,10 +41,7 @@ def summary(profile: OpenProfile) -> ProfileSummary:
         end_ns=profile.end_ns,
         devices=[f"{device.name} ({device.index})" for device in trace.devices],
         lanes=lanes(profile),
-        steps=[
-            ProfileStep(step.rank, step.step, step.start_ns, step.wall_ns, step.parts_ns, step.after_ns)
-            for step in (breakdown.steps if breakdown else ())
-        ],
+        steps=breakdown.steps if breakdown else (),
         missing_parts=breakdown.missing if breakdown else {},
         findings=[finding_of(one) for one in advice.findings],
         abstained=[ProfileAbstention(one.rule, one.missing) for one in advice.abstained],
@@ -67,23 +64,12 @@ def breakdown_or_none(profile: OpenProfile) -> Breakdown | None:
 
 def finding_of(one: Finding) -> ProfileFinding:
     """Return a finding in the form that the page gets."""
-    return ProfileFinding(
-        rule=one.rule,
-        severity=one.severity,
-        summary=one.summary,
+    return projection(
+        ProfileFinding,
+        one,
         evidence=one.evidence_lines,
-        threshold=one.threshold,
-        action=one.action,
         look=look_for(one),
         gain=one.gain_text,
-        chain=one.chain,
-        command=one.command,
-        withdrawn=one.withdrawn,
-        cost_ns=one.cost_ns,
-        cost_ratio=one.cost_ratio,
-        gain_ns=one.gain_ns,
-        gain_ratio=one.gain_ratio,
-        gain_from=one.gain_from,
         place=FindingPlace(**{name: one.place.get(name) for name in FindingPlace.__struct_fields__}),
         events=[FindingEvent(**event) for event in one.events],
     )

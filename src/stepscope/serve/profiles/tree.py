@@ -13,6 +13,7 @@ from stepscope.analyze.options import OPTIONS, VIEWS, ViewOptions
 from stepscope.analyze.tfprof import profile as ask
 from stepscope.analyze.views import Answer
 from stepscope.analyze.views import view as view_of
+from stepscope.analyze.views.build import opening
 from stepscope.analyze.views.tree import Tree
 from stepscope.attribute.step_tree import PARTS
 from stepscope.errors import UsageError
@@ -35,17 +36,20 @@ OP_ROWS = 10_000
 @get("view")
 def tree(
     profile: OpenProfile,
-    view: Literal["scope", "graph", "op", "code"] = "scope",
+    view: Literal["", "scope", "graph", "op", "code"] = "scope",
     options: Mapping[str, str] = NO_OPTIONS,
     steps: Steps = "",
+    by: Literal["", "part"] = "",
 ) -> TreeAnswer:
     """Return a view: tfprof's own view of its data, Stepscope's of all others.
 
     Args:
         profile: The profile.
-        view: Its name.
+        view: Its name, empty for the one that says most.
         options: tfprof's options by name, as text.
         steps: Steps that count, as :func:`stepscope.analyze.chosen.keep_steps` reads them; empty is all.
+        by: Whether the parts of the step stand below the root, with the summary's names and times, each with
+            rows of its own; tfprof's data has none.
 
     Raises:
         Refusal: No such view or option, or the profile lacks the data of the view.
@@ -54,19 +58,21 @@ def tree(
     if unknown:
         raise Refusal(400, f"unknown option {unknown[0]}", f"options: {', '.join(OPTIONS)}")
     with refusing():
-        changed = ViewOptions().changed(asked(view, options))
-        if view in VIEWS and profile.tfprof is not None:
+        shown = view or ("scope" if profile.tfprof is not None else opening(profile.trace))
+        deep = {"max_depth": str(OP_ROWS)} if by else {}
+        changed = ViewOptions().changed(asked(shown, {**deep, **options}))
+        if shown in VIEWS and profile.tfprof is not None:
             chosen = ["-step", str(one_step(steps))] if steps else []
             if steps:
                 changed = replace(changed, step=one_step(steps))
-            answer: Answer = ask(view, profile.tfprof, changed)
+            answer: Answer = ask(shown, profile.tfprof, changed)
         else:
             chosen = ["--steps", steps] if steps else []
-            answer = view_of(view, profile.chosen(steps), changed)
+            answer = view_of(shown, profile.chosen(steps), changed, by_part=by == "part")
     columns = [TreeColumn(column.key, column.head, UNITS[column.text]) for column in answer.columns]
     values = [column.values for column in answer.columns]
     return TreeAnswer(
-        view=view,
+        view=shown,
         windows=answer.windows,
         denominator=answer.label,
         notes=answer.notes,
@@ -81,7 +87,7 @@ def tree(
             )
             for at, line in enumerate(answer.lines)
         ],
-        command=command(profile.path, view, options, chosen),
+        command=command(profile.path, shown, options, chosen),
         source=answer.source,
         words=list(answer.words),
     )

@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from stepscope.analyze.advise import Finding
+from stepscope.analyze.breakdown import StepBreakdown
 from stepscope.analyze.diff import Change
 from stepscope.analyze.history import HistoryLine
 from stepscope.analyze.memory import PeakHolder
 from stepscope.analyze.peaks import PeakRates
+from stepscope.serve.encode import projected
 from stepscope.serve.types import Column
 
 Category = Literal[
@@ -83,20 +86,6 @@ class ProfileLane(msgspec.Struct, frozen=True):
     """Whether it takes part in training: a device, or a thread that marks steps, launches work, loads data or
     runs a backward pass. True for every lane if no thread is known to.
     """
-
-
-class ProfileStep(msgspec.Struct, frozen=True):
-    """One step of one rank, and where its time went."""
-
-    rank: int
-    number: int
-    """-1: no steps were recorded, and this is all of the profile."""
-    start_ns: int
-    wall_ns: int
-    parts_ns: dict[str, int | None]
-    """They add up to the step; None: not recorded, its time is in idle or other."""
-    after_ns: int | None
-    """Between its end and the next step of its rank: in no step's time; None after the last."""
 
 
 class StepWindow(msgspec.Struct, frozen=True):
@@ -188,33 +177,15 @@ class FindingEvent(msgspec.Struct, frozen=True):
     duration_ns: int
 
 
-class ProfileFinding(msgspec.Struct, frozen=True):
+@projected(Finding, without=("gain_range_ns", "spans"))
+class ProfileFinding:
     """Something slow or wrong."""
 
-    rule: str
-    severity: str
-    summary: str
     evidence: list[str]
-    threshold: dict[str, float]
-    action: str
     look: str | None
     """Name of the events that show it; None: the rule names none."""
     gain: str
     """Cost and gain, in words; empty if it costs no time."""
-    chain: list[str]
-    """Its causes and consequences, the symptom first."""
-    command: str
-    """A command that shows it, or that records what is missing."""
-    withdrawn: str
-    """When it would no longer be reported."""
-    cost_ns: int | None
-    """Time of a step in which nothing but this went on; None if it costs no time."""
-    cost_ratio: float | None
-    gain_ns: int | None
-    """How much shorter a step would be without it."""
-    gain_ratio: float | None
-    gain_from: str
-    """``replay``, or ``bound``: its own time; empty if it has no gain."""
     place: FindingPlace
     events: list[FindingEvent]
     """At most five; empty if the finding is of no events, such as a level of memory."""
@@ -250,7 +221,7 @@ class ProfileSummary(msgspec.Struct, frozen=True):
     end_ns: int
     devices: list[str]
     lanes: list[ProfileLane]
-    steps: list[ProfileStep]
+    steps: tuple[StepBreakdown, ...]
     missing_parts: dict[str, str]
     """Parts of a step that were not recorded, and why."""
     findings: list[ProfileFinding]
@@ -497,6 +468,9 @@ class DiffAnswer(msgspec.Struct, frozen=True):
     a: DiffProfile
     b: DiffProfile
     step: DiffRow
+    """By the profiled steps, whose parts explain it."""
+    recorded: DiffRow | None
+    """By the steps that the runs of both recorded, which is the verdict; None if they did not."""
     tables: list[DiffTable]
     """Those that have any row."""
     on_device: bool

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import takewhile
 
+from stepscope.cell import table_html
 from stepscope.errors import UsageError
 from stepscope.text import printable
 
@@ -93,6 +96,19 @@ class Answer:
             parts += [DATA, *(quoted(each) for each in self.quotes)]
         return "\n\n".join(filter(None, [*parts, self.left_out])) + "\n"
 
+    def _repr_html_(self) -> str:
+        parts = [f"<div>{escape(printable(line))}</div>" for line in self.lines]
+        parts += [table_html(each.columns, each.rows, caption=each.name) for each in self.tables]
+        if self.quotes:
+            text = "\n".join([DATA, *(quoted(each) for each in self.quotes)])
+            parts.append(f"<pre>{escape(text)}</pre>")
+        if self.image:
+            picture = base64.b64encode(self.image).decode()
+            parts.append(f'<img alt="{escape(" ".join(self.lines))}" src="data:image/png;base64,{picture}">')
+        if self.left_out:
+            parts.append(f"<div>{escape(printable(self.left_out))}</div>")
+        return "".join(parts)
+
 
 def quoted(quote: Quote) -> str:
     """Return a text of a run between marks that the text itself cannot close."""
@@ -103,8 +119,8 @@ def quoted(quote: Quote) -> str:
 def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
     """Return an answer of at most so many tokens.
 
-    Numbers get four digits. If that is too long, names lose the part that they share, then long cells are
-    cut, then rows and sentences are left out from the end, and a line says so.
+    Numbers get four digits, unless there is no limit. If that is too long, names lose the part that they
+    share, then long cells are cut, then rows and sentences are left out from the end, and a line says so.
 
     Args:
         answer: Everything that is known.
@@ -117,7 +133,8 @@ def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
         raise UsageError(
             f"a budget of {budget} tokens: expected {LEAST_BUDGET} or more", hint="--budget 4000"
         )
-    made = replace(answer, tables=tuple(_rounded(each) for each in answer.tables if each.rows))
+    whole = tuple(each for each in answer.tables if each.rows)
+    made = replace(answer, tables=tuple(map(_rounded, whole)) if budget else whole)
     made = replace(made, left_out=_left_out(made, made, budget))
     if not budget or len(made.text) <= budget * CHARACTERS:
         return made
@@ -164,7 +181,7 @@ def _shortened(table: Table) -> Table:
     heads, columns = list(table.columns), [list(each) for each in zip(*table.rows, strict=True)]
     for at, head in enumerate(table.columns if len(table.rows) > 1 else ()):
         names = [str(each) for each in columns[at] if each is not None]
-        found = _ENDS.match(_beginning(names)) if head in table.names else None
+        found = _ENDS.match(beginning_of(names)) if head in table.names else None
         shared = found[0] if found else ""
         if len(shared) * len(names) > len(shared) + 20:
             heads[at] = f'{head} (after "{shared}")'
@@ -172,7 +189,7 @@ def _shortened(table: Table) -> Table:
     return replace(table, columns=tuple(heads), rows=tuple(zip(*columns, strict=True)))
 
 
-def _beginning(names: Sequence[str]) -> str:
+def beginning_of(names: Sequence[str]) -> str:
     """Return the characters with which all names begin."""
     first, last = min(names, default=""), max(names, default="")
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))

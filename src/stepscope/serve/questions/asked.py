@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ def ask(
 
     Args:
         question: ``runs``, ``run``, ``series``, ``findings``, ``explain_step``, ``operations``, ``ranks``,
-            ``compare``, ``changes``, ``profile``, ``text`` or ``image``.
+            ``compare``, ``changes``, ``profile``, ``text``, ``image`` or ``sql``.
         place: A log directory, its URL in a store, a profile, or the address of a running server.
         budget: Tokens of four characters that the answer may take; 0 for no limit.
         parameters: Of the question; ``stepscope ask QUESTION --help`` lists them.
@@ -58,12 +59,65 @@ def ask(
         LogDirectoryError: Nothing can be read there.
         ServeError: The server does not answer, or refuses.
     """
-    where = os.fspath(place)
-    if where.startswith(("http://", "https://")):
-        return asked_of_server(where, question, parameters, budget)
-    desk = Desk(where)
+    return answer_at(question, os.fspath(place), parameters, budget)
+
+
+def sql(query: str = "", place: str | os.PathLike[str] = ".", *, profile: str = "") -> Answer:
+    """Answer SQL over runs, settings, series, findings, ranks and the events of a profile.
+
+    The answer prints as text; ``tables[0].columns`` and ``tables[0].rows`` hold the same for programs.
+
+    Args:
+        query: One SELECT in DuckDB's SQL; "" lists the tables.
+        place: A log directory, its URL in a store, a profile, or the address of a running server.
+        profile: Whose events the table ``events`` holds; "": the newest one's.
+
+    Raises:
+        UsageError: The query is wrong, or it does more than read the tables.
+        MissingPackageError: ``stepscope[sql]`` is not installed.
+        LogDirectoryError: Nothing can be read there.
+        ServeError: The server does not answer, or refuses.
+    """
+    return answer_at("sql", os.fspath(place), {"query": query, "profile": profile}, 0)
+
+
+def table(
+    query: str = "",
+    place: str | os.PathLike[str] = ".",
+    *,
+    columns: Sequence[str] = (),
+    sort: str = "-updated",
+    limit: int = 100,
+) -> Answer:
+    """List runs; a notebook shows them as a table, which stays in the saved notebook.
+
+    Args:
+        query: Words in names, ``state:running``, ``lr>1e-4``, ``loss<0.5``, ``-tag:debug``; "": all runs.
+        place: A log directory, its URL in a store, or the address of a running server.
+        columns: Facts, keys of the configuration, or tags to show.
+        sort: A fact, a key or a tag; ``-KEY`` puts the largest first.
+        limit: The most runs that are listed.
+
+    Raises:
+        UsageError: No such column, or a wrong query.
+        LogDirectoryError: Nothing can be read there.
+        ServeError: The server does not answer, or refuses.
+    """  # fmt: skip
+    given = {"query": query, "columns": tuple(columns), "sort": sort, "limit": limit}
+    return answer_at("runs", os.fspath(place), given, 0)
+
+
+def answer_at(question: str, place: str, given: dict[str, Any], budget: int, *, cache: bool = True) -> Answer:
+    """Answer a question about what lies at a place.
+
+    Raises:
+        StepscopeError: It cannot be answered.
+    """
+    if place.startswith(("http://", "https://")):
+        return asked_of_server(place, question, given, budget)
+    desk = Desk(place, cache=cache)
     try:
-        return answered(question, desk, parameters, budget)
+        return answered(question, desk, given, budget)
     finally:
         desk.close()
 

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from stepscope.errors import UnknownTagError, UsageError
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
-from stepscope.serve.questions.desk import Desk, tags_of
-from stepscope.serve.questions.query import parse_query
-from stepscope.serve.questions.runs import Run, points_of, reported
-from stepscope.store import charts as charts_of
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.runs import Run, reported
+from stepscope.serve.run_series import points_of, tags_of
+from stepscope.serve.values import runs_found
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import number
 
 if TYPE_CHECKING:
+    from stepscope.serve.questions.picture import Curve
     from stepscope.store import StoredRun
 
 MOST_RUNS = 50
@@ -91,12 +92,7 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
     every = {run.name: run for run in desk.runs()}
     if not query or query in every:
         return [desk.run(query)], []
-    asked, summaries = parse_query(query), desk.summaries()
-    found = [
-        every[name]
-        for name, each in summaries.items()
-        if asked.matches(each) and (asked.archived or not each.archived)
-    ]
+    found = [every[each.name] for each in runs_found(desk, query)]
     if not found:
         return [desk.run(query)], []
     found.sort(key=lambda run: -run.written)
@@ -123,7 +119,7 @@ def matching(wanted: Iterable[str], known: Sequence[str]) -> list[str]:
 
 def telling_tags(desk: Desk, known: Sequence[str]) -> list[str]:
     """Return the tags of a run that a person looks at first."""
-    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    charts = desk.charts()
     ordered = [line.tag for chart in charts for line in chart.lines]
     return [tag for tag in dict.fromkeys([*ordered, *known]) if tag in known][:6]
 
@@ -168,18 +164,20 @@ def thinned(step: NDArray[Any], value: NDArray[Any], count: int, *, keep: Sequen
 def _triangles(step: NDArray[Any], value: NDArray[Any], count: int, finite: NDArray[np.bool_]) -> list[int]:
     x, y = step.astype(np.float64), np.where(finite, value, np.nan)
     edges = np.linspace(1, len(x) - 1, count + 1).astype(int)
+    sizes = np.add.reduceat(finite[:-1], edges[:-1], dtype=np.int64)
+    with np.errstate(invalid="ignore"):
+        means = np.append(np.add.reduceat(np.where(finite, y, 0.0)[:-1], edges[:-1])[1:] / sizes[1:], y[-1])
     chosen, last = [], 0
-    for low, high in pairwise(edges.tolist()):
-        inside = np.arange(low, high)
-        inside = inside[finite[inside]]
-        if not len(inside):
+    for at, (low, high) in enumerate(pairwise(edges.tolist())):
+        if not sizes[at]:
             continue
-        following = y[high : high + max(1, high - low)]
-        ahead = float(np.nanmean(following)) if np.isfinite(following).any() else float(y[inside[-1]])
-        end = x[min(high, len(x) - 1)]
-        before = y[last] if np.isfinite(y[last]) else y[inside[0]]
-        area = np.abs((x[last] - end) * (y[inside] - before) - (x[last] - x[inside]) * (ahead - before))
-        last = int(inside[area.argmax()])
+        inside = y[low:high]
+        good = finite[low:high]
+        ahead = means[at]
+        ahead = ahead if np.isfinite(ahead) else inside[good][-1]
+        before = y[last] if np.isfinite(y[last]) else inside[good][0]
+        area = np.abs((x[last] - x[high]) * (inside - before) - (x[last] - x[low:high]) * (ahead - before))
+        last = low + int(np.where(good, area, -1.0).argmax())
         chosen.append(last)
     return chosen
 
@@ -217,26 +215,46 @@ def image(
         size = f"{shown.width} by {shown.height}"
         line = f"{name} of {stored.name} at step {at}, {size}; {len(values)} are recorded"
         return Answer("image", (line,), image=picture.png_of(shown.blobs[0].data))
-    own = list(tags_of(stored))
-    wanted = matching([tag], own) if tag else telling_tags(desk, own)[:1]
-    if not wanted:
-        raise UnknownTagError(
-            f"run {stored.name!r} has no picture or series {tag!r:.80}",
-            hint=hint_nearest(tag, [*pictures, *own], "its tags"),
-        )
-    curves = []
-    for each in chosen[: picture.MOST_LINES]:
-        for name in wanted[:1] if len(chosen) > 1 else wanted[: picture.MOST_LINES]:
-            if name not in tags_of(each):
-                continue
-            steps, value = points_of(each.find(name))
-            rows = thinned(steps, value, 600)
-            label = each.name if len(chosen) > 1 else name
-            curves.append(picture.Curve(label, steps[rows].astype(float), value[rows]))
-    title = wanted[0] if len(chosen) > 1 else stored.name
-    lines = [f"chart of {', '.join(wanted[:4])} over the steps: {len(curves)} lines"]
+    title, curves = drawn(desk, chosen, [tag] if tag else [])
+    lines = [f"chart of {title} over the steps: {len(curves)} lines"]
     for curve in curves:
         good = curve.value[np.isfinite(curve.value)]
         if len(good):
             lines.append(f"{curve.label}: {number(float(good[0]))} to {number(float(good[-1]))}")
-    return Answer("image", tuple(lines), image=picture.chart(title, curves, log=scale == "log"))
+    return Answer("image", tuple(lines), image=picture.chart(title, curves, log=scale == "log").png())
+
+
+def drawn(desk: Desk | None, chosen: Sequence[StoredRun], tags: Sequence[str]) -> tuple[str, list[Curve]]:
+    """Return the title and the curves of a chart: of several runs one series, of one run several.
+
+    Args:
+        desk: Knows which series is the most telling; None if tags are given.
+        chosen: The runs; the first :data:`~stepscope.serve.questions.picture.MOST_LINES` are drawn.
+        tags: Tags, or patterns with ``*``; none: the most telling one.
+
+    Raises:
+        UnknownTagError: The first run has no such series.
+    """
+    from stepscope.serve.questions.picture import MOST_LINES, Curve
+
+    own = list(tags_of(chosen[0]))
+    wanted = matching(tags, own) if tags or desk is None else telling_tags(desk, own)[:1]
+    if not wanted:
+        raise UnknownTagError(
+            f"run {chosen[0].name!r} has no picture or series {' '.join(tags)!r:.80}",
+            hint=hint_nearest(
+                " ".join(tags), [*(each.tag for each in chosen[0].records()), *own], "its tags"
+            ),
+        )
+    curves = []
+    several = len(chosen) > 1
+    wanted = wanted[: 1 if several else MOST_LINES]
+    for each in chosen[:MOST_LINES]:
+        known = tags_of(each)
+        for name in wanted:
+            if name in known:
+                steps, value = points_of(each.find(name))
+                rows = thinned(steps, value, 600)
+                label = each.name if several else name
+                curves.append(Curve(label, steps[rows].astype(float), value[rows]))
+    return ", ".join(wanted[:4]), curves

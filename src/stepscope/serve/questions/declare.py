@@ -19,7 +19,8 @@ from stepscope.serve.questions.answer import BUDGET, Answer, fitted
 from stepscope.serve.questions.desk import Desk, translated
 from stepscope.store.nearest import hint_nearest
 
-MODULES = ("runs", "curves", "steps", "groups", "job")
+MODULES = ("runs", "changed", "curves", "steps", "groups", "job", "sql")
+"""One is imported only when a question is not in those before it."""
 QUESTIONS: dict[str, Question] = {}
 """By name, of the modules imported so far."""
 Handler = TypeVar("Handler", bound=Callable[..., Answer])
@@ -125,12 +126,11 @@ def question_of(name: str) -> Question:
     Raises:
         UsageError: There is none.
     """
-    found = all_questions().get(name)
-    if found is None:
-        raise UsageError(
-            f"no question {name!r:.60}", hint=hint_nearest(name, list(QUESTIONS), "the questions")
-        )
-    return found
+    for module in MODULES:
+        import_module(f"stepscope.serve.questions.{module}")
+        if name in QUESTIONS:
+            return QUESTIONS[name]
+    raise UsageError(f"no question {name!r:.60}", hint=hint_nearest(name, list(QUESTIONS), "the questions"))
 
 
 def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDGET) -> Answer:

@@ -20,10 +20,12 @@ from stepscope.errors import (
 from stepscope.files import run_directory
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import Backend
+from stepscope.serve.run_series import tags_of
 from stepscope.store.nearest import hint_nearest
 from stepscope.urls import is_url
 
 if TYPE_CHECKING:
+    from stepscope.names.telling import Chart
     from stepscope.serve.profiles.open_profiles import OpenProfile
     from stepscope.serve.threads import ThreadPool
     from stepscope.serve.types import RunSummary
@@ -143,6 +145,12 @@ class Desk:
             found[run.name] = kept[1]
         return found
 
+    def charts(self) -> list[Chart]:
+        """Return the charts, the most telling first."""
+        from stepscope import store
+
+        return sorted(store.charts(self.log), key=lambda chart: chart.place)
+
     def run(self, name: str = "") -> StoredRun:
         """Return a run by its name, or by a part of the name that no other has; "": the one written last.
 
@@ -243,15 +251,6 @@ class Desk:
             self._own.close()
         if self._log is not None:
             self._log.close()
-
-
-def tags_of(run: StoredRun) -> dict[str, None]:
-    """Return the tags of a run and of its parts, those of parts as ``eval/loss``."""
-    prefix = "" if run.base == "." else f"{run.base}/"
-    found = dict.fromkeys(run.tags())
-    for part in run.parts:
-        found |= dict.fromkeys(f"{part.name.removeprefix(prefix)}/{tag}" for tag in part.tags())
-    return found
 
 
 def _exists(root: Path, name: str) -> bool:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from stepscope.analyze.importance import importances
 from stepscope.analyze.rank_test import LEVEL, rank_test
+from stepscope.analyze.regression import lacking_runs, regression, undisturbed
 from stepscope.errors import UsageError
+from stepscope.events.status import counted
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.curves import chosen_runs, matching
 from stepscope.serve.questions.declare import question
-from stepscope.serve.questions.desk import Desk, tags_of
-from stepscope.serve.questions.query import config_text, flatten
-from stepscope.serve.questions.runs import last_point, points_of, reported
-from stepscope.serve.questions.steps import timed_of
-from stepscope.store import charts as charts_of
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.query import config_text
+from stepscope.serve.questions.runs import reported
+from stepscope.serve.questions.sweep import SweepRequest, sweep_of
+from stepscope.serve.run_series import points_of, tags_of, timed_of
+from stepscope.serve.values import runs_found
+from stepscope.store.info import flatten
 from stepscope.text import number, share
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ PLACES = 64
 MOST_TAGS = 60
 SET = ("schedule", "counter", "bytes")
 """Kinds of series that are set rather than found, or that only count."""
+SETTINGS = 5
+"""Settings of a table of configurations, the most important ones."""
 MOST_JUDGED = 4
 """Runs of a side whose findings are compared."""
 Floats = NDArray[np.float64]
@@ -44,18 +49,16 @@ Floats = NDArray[np.float64]
 def compare(
     desk: Desk,
     a: Annotated[
-        str, Meta(description="a run or a run query; default with b: which settings matter over all runs")
+        str, Meta(description="a run or a run query; without b: the configurations of these runs, or of all")
     ] = "",
     b: Annotated[str, Meta(description="another run or query")] = "",
     metric: Annotated[str, Meta(description="tag that matters; default: the most telling")] = "",
 ) -> Answer:
-    """Compare two runs or groups: settings, curves, time, findings, and whether it exceeds the spread."""
-    if not a and not b:
-        return _settings_that_matter(desk, metric)
-    if not a or not b:
-        raise UsageError(
-            "compare needs two sides", hint="compare a=RUN b=RUN, or neither for the settings that matter"
-        )
+    """Compare two runs or groups, or all configurations of a sweep: whether it exceeds the spread."""
+    if not b:
+        return _sweep(desk, metric, a)
+    if not a:
+        raise UsageError("compare needs two sides", hint="compare a=RUN b=RUN, or a=QUERY alone for a sweep")
     sides = [chosen_runs(desk, each)[0] for each in (a, b)]
     if {run.name for run in sides[0]} == {run.name for run in sides[1]}:
         raise UsageError(
@@ -65,7 +68,7 @@ def compare(
         f"{name}: {side[0].name}" if len(side) == 1 else f"{name}: {len(side)} runs that match {query}"
         for name, side, query in zip("AB", sides, (a, b), strict=True)
     ]
-    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    charts = desk.charts()
     told, curves = _curves(sides, charts, metric)
     lines += told
     said, times = _times(sides)
@@ -93,7 +96,8 @@ def _curves(
     sides: Sequence[Sequence[StoredRun]], charts: Sequence[Chart], metric: str
 ) -> tuple[list[str], Table]:
     kinds = {line.tag: chart for chart in charts for line in chart.lines}
-    known = [set().union(*(tags_of(run) for run in side)) for side in sides]
+    tags = [[tags_of(run) for run in side] for side in sides]
+    known = [set().union(*side) for side in tags]
     shared = known[0] & known[1]
     ordered = [tag for tag in kinds if tag in shared] + sorted(shared - kinds.keys())
     if metric:
@@ -110,7 +114,10 @@ def _curves(
     lines: list[str] = []
     for tag in ordered[:MOST_TAGS]:
         chart = kinds.get(tag)
-        means = [[_mean_at(run, tag) for run in side] for side in sides]
+        means = [
+            [_mean_at(run, tag) if tag in own else None for run, own in zip(side, of_side, strict=True)]
+            for side, of_side in zip(sides, tags, strict=True)
+        ]
         found = _difference(means)
         if found is None:
             continue
@@ -131,8 +138,6 @@ def _curves(
 
 
 def _mean_at(run: StoredRun, tag: str) -> tuple[Floats, Floats] | None:
-    if tag not in tags_of(run):
-        return None
     step, value = points_of(run.find(tag))
     good = np.isfinite(value)
     if not good.any():
@@ -188,11 +193,11 @@ def _difference(
 
 
 def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
-    """Return how long steps and stages take on both sides, by a test of all their steps."""
+    """Return how long steps and stages take on both sides: by a test of runs, of too few by one of steps."""
     timed: list[dict[str, list[Floats]]] = []
     for side in sides:
         found: dict[str, list[Floats]] = {}
-        for run in side[:MOST_JUDGED]:
+        for run in side:
             for each in timed_of(run):
                 found.setdefault(each.name, []).append(each.ms)
         timed.append(found)
@@ -201,23 +206,36 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
     for name in timed[0]:
         if name not in timed[1]:
             continue
-        a, b = (np.concatenate(each[name]) for each in timed)
-        test = rank_test(a, b)
-        median_a, median_b = float(np.median(a)), float(np.median(b))
-        verdict = "same or unclear"
-        if test.p_value <= LEVEL and abs(median_b - median_a) >= LEAST_RATIO * abs(median_a):
-            verdict = "B is slower" if test.shift > 0 else "B is faster"
-        rows.append((name, median_a, median_b, median_b - median_a, verdict, test.p_value))
+        ms_a, ms_b, verdict, p_value, basis = _slower(timed[0][name], timed[1][name])
+        rows.append((name, ms_a, ms_b, ms_b - ms_a, verdict, p_value))
         if not lines:
-            lines.append(
-                f"{name}: {number(median_a)} ms in A, {number(median_b)} ms in B: {verdict} "
-                f"({len(a):,} and {len(b):,} steps, p = {test.p_value:.2g})"
-            )
+            sure = f"{basis}, p = {p_value:.2g}"
+            lines.append(f"{name}: {number(ms_a)} ms in A, {number(ms_b)} ms in B: {verdict} ({sure})")
     rates = [[rate for run in side if (rate := run.steps_per_second)] for side in sides]
     if not rows and rates[0] and rates[1]:
         a_rate, b_rate = (float(np.median(each)) for each in rates)
         lines.append(f"{number(a_rate)} steps per second in A, {number(b_rate)} in B")
     return lines, Table("times of steps", ("stage", "A ms", "B ms", "B - A ms", "verdict", "p"), tuple(rows))
+
+
+def _slower(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[float, float, str, float, str]:
+    """Return the times of both sides, which is slower, the p of that, and the basis of the test."""
+    if not lacking_runs(len(a), len(b)):
+        values = [[undisturbed(each) for each in side] for side in (a, b)]
+        slower, faster = (regression(*side, disturbed=True, bounded=False) for side in (values, values[::-1]))
+        verdict = "same or unclear"
+        if "worse" in (slower.verdict, faster.verdict):
+            verdict = "B is slower" if slower.verdict == "worse" else "B is faster"
+        p_value = min(slower.p_value or 1.0, faster.p_value or 1.0)
+        return slower.a, slower.b, verdict, p_value, f"{len(a)} and {len(b)} runs, undisturbed steps"
+    all_a, all_b = np.concatenate(a), np.concatenate(b)
+    test = rank_test(all_a, all_b)
+    median_a, median_b = float(np.median(all_a)), float(np.median(all_b))
+    verdict = "same or unclear"
+    if test.p_value <= LEVEL and abs(median_b - median_a) >= LEAST_RATIO * abs(median_a):
+        verdict = "B is slower" if test.shift > 0 else "B is faster"
+    basis = f"{len(all_a):,} and {len(all_b):,} steps of too few runs to tell the program from the machine"
+    return median_a, median_b, verdict, test.p_value, basis
 
 
 def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
@@ -237,85 +255,73 @@ def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
     return Table("findings of one side alone", ("side", "rule", "severity", "finding"), tuple(rows))
 
 
-def _settings_that_matter(desk: Desk, metric: str) -> Answer:
-    """Return how much of a metric goes with each setting, over all runs."""
-    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
-    summaries = [each for each in desk.summaries().values() if not each.archived]
-    runs = {run.name: run for run in desk.runs()}
-    tag = metric or _judged_by(charts)
-    if not tag:
-        raise UsageError("which metric? No loss or score is recorded", hint="compare metric=TAG")
-    chart = next((each for each in charts if any(line.tag == tag for line in each.lines)), None)
-    known = []
-    for each in summaries:
-        point = last_point(runs[each.name], tag)
-        if point is not None and np.isfinite(point.value):
-            known.append((each, float(point.value)))
-    if not known:
-        from stepscope.errors import UnknownTagError
-        from stepscope.store.nearest import hint_nearest
-
-        tags = [line.tag for one in charts for line in one.lines]
-        raise UnknownTagError(f"no run has {tag!r:.80}", hint=hint_nearest(tag, tags, "the tags"))
-    found = importances([flatten(each.config) for each, _ in known], [value for _, value in known])
-    lower = chart.lower_is_better if chart is not None else None
-    lines = [f"the last {tag} of {found.runs} runs, by their settings"]
-    told = [one for one in found.settings if one.told]
-    if told:
-        for one in told[:4]:
-            groups = one.groups if lower is not False else one.groups[::-1]
-            best = (
-                f"; best with {groups[0][0]} (median {number(groups[0][2])} of {groups[0][1]} runs)"
-                if lower is not None
-                else ""
+def _sweep(desk: Desk, metric: str, query: str) -> Answer:
+    """Return the configurations of some runs, and how much of a metric goes with each setting."""
+    names = None
+    if query:
+        names = [each.name for each in runs_found(desk, query)]
+        if len(names) < 2:
+            raise UsageError(
+                "compare needs two sides", hint="compare a=RUN b=RUN, or a query that matches several runs"
             )
-            part, chance = share(one.share), share(found.chance)
-            lines.append(f"{one.key} matters: {part} of the ranks' variance, chance reaches {chance}{best}")
-    elif found.chance is None:
-        reasons = {one.reason for one in found.settings}
-        lines.append(
-            f"which setting matters cannot be told: {'; '.join(sorted(reasons)) or 'no setting is recorded'}"
+    sweep = sweep_of(desk, SweepRequest(metric, names))
+    bad = sum(row.bad for row in sweep.rows)
+    counts = f"{counted(len(sweep.rows), 'configuration')} of {counted(sweep.runs, 'run')}"
+    lines = [f"{counts} by the newest {sweep.tag}" + (f"; {counted(bad, 'run')} not finite" if bad else "")]
+    lines += [f"runs that differ in {key} alone are averaged: {why}" for key, why in sweep.seeds.items()]
+    lines.append(sweep.standing)
+    told = [one for one in sweep.settings if one.told]
+    for one in told[:4]:
+        groups = one.groups if sweep.lower_is_better is not False else one.groups[::-1]
+        best = (
+            f"; best with {groups[0].label} (median {number(groups[0].median)} of {groups[0].count})"
+            if sweep.lower_is_better is not None
+            else ""
         )
-    else:
-        lines.append(f"no setting is beyond chance, which reaches {share(found.chance)}")
-    rows = tuple(
+        part, chance = share(one.share), share(sweep.chance)
+        lines.append(f"{one.key} matters: {part} of the ranks' variance, chance reaches {chance}{best}")
+    if sweep.chance is None:
+        reasons = {one.reason for one in sweep.settings if one.key not in sweep.seeds}
+        why = "; ".join(sorted(filter(None, reasons))) or "no setting differs"
+        lines.append(f"which setting matters cannot be told: {why}")
+    elif not told:
+        lines.append(f"no setting is beyond chance, which reaches {share(sweep.chance)}")
+    settings = tuple(
         (
             one.key,
             one.share,
             "beyond chance" if one.told else (one.reason or "within chance"),
             one.correlation,
-            "; ".join(f"{label}: {number(median)} ({count})" for label, count, median in one.groups),
+            "; ".join(f"{each.label}: {number(each.median)} ({each.count})" for each in one.groups),
         )
-        for one in found.settings
+        for one in sweep.settings
     )
-    best_runs = sorted(known, key=lambda pair: pair[1], reverse=lower is False)[:5]
-    settings = [one.key for one in found.settings if not one.reason][:5]
-    heads = ("run", tag, *settings)
-    best_rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (each.name, value, *(config_text(flatten(each.config).get(key)) for key in settings))
-        for each, value in best_runs
-    )
+    keys = sweep.keys[:SETTINGS]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            row.name,
+            row.mean,
+            row.spread,
+            row.least,
+            row.largest,
+            len(row.runs),
+            row.bad,
+            row.missing,
+            *(row.settings.get(key) for key in keys),
+        )
+        for row in sweep.rows
+    ]
+    heads = ("configuration", f"mean {sweep.tag}", "sd", "min", "max", "runs", "not finite", "missing", *keys)
     return Answer(
         "compare",
         tuple(lines),
         (
             Table(
                 "settings",
-                ("setting", "share", "verdict", "rank correlation", f"median {tag} (runs)"),
-                rows,
+                ("setting", "share", "verdict", "rank correlation", f"median {sweep.tag} (configurations)"),
+                settings,
                 names=("setting",),
             ),
-            *([Table("best runs", heads, best_rows, names=("run",))] if lower is not None else []),
+            Table("configurations", heads, tuple(rows), len(rows), names=("configuration",)),
         ),
     )
-
-
-def _judged_by(charts: Sequence[Chart]) -> str:
-    """Return the tag by which runs are judged: of the evaluation if there is one, else the most telling."""
-    learning = [each for each in charts if each.tier == "learning" and each.lower_is_better is not None]
-    evaluated = _lines(learning, ("eval", "test"))
-    return next(evaluated, next(_lines(learning, (None, "train")), ""))
-
-
-def _lines(charts: Sequence[Chart], splits: Sequence[Any]) -> Iterator[str]:
-    return (line.tag for chart in charts for line in chart.lines if line.split in splits)

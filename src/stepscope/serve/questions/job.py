@@ -8,10 +8,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from stepscope.errors import NoEventFilesError, UsageError
+from stepscope.events.rank_file import unrecorded_text
 from stepscope.serve.job_report import text_of, verdict
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
+from stepscope.store.ranks import Ranks
 
 
 @question
@@ -41,6 +43,14 @@ def ranks(
         )
         heads = ("rank", "caused ms of waiting", "share", "while it was", "in", "line")
         tables.append(Table("causes of waiting", heads, rows, names=("line",)))
+    stored = Ranks(str(place))
+    values: tuple[tuple[Cell, ...], ...] = tuple(
+        (v.tag, v.step, v.ranks, v.mean, v.minimum, v.minimum_rank, v.maximum, v.maximum_rank)
+        for v in stored.values()
+    )
+    columns = ("value", "step", "ranks", "mean", "least", "of", "largest", "of which rank")
+    tables.append(Table("newest values of the ranks' own", columns, values, names=("value",)))
+    lines += [lost for lost in [unrecorded_text(rank.facts for rank in stored.members())] if lost]
     told = [line for line in text_of(job)[1:] if line]
     tables.append(Table("lines of the report", (), tuple((line,) for line in told)))
     lines += job.notes

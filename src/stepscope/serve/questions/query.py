@@ -1,5 +1,7 @@
 """The run query of the page: words match names, ``key:value`` and ``key>number`` match facts, ``-`` negates.
 
+A key that is neither a fact nor a setting names a metric: ``loss<0.5``, ``loss.min<0.5``.
+
 The page reads the same language in ``web/src/runs/query.ts``; ``tests/data/run_queries.json`` holds both to
 one set of cases.
 """
@@ -9,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from stepscope.serve.types import RunSummary
+from stepscope.store.info import flatten
 
 Test = Callable[[RunSummary], bool]
 QUOTED = r'"(?:[^"\\]|\\.)*"?'
@@ -40,6 +43,8 @@ FACTS: dict[str, Callable[[RunSummary], Any]] = {
     "note": lambda run: run.note,
 }
 MISSING = object()
+MetricReader = Callable[[RunSummary, str], "float | None"]
+"""Returns the value of a metric of a run; None if it has none."""
 
 
 class RunQuery(NamedTuple):
@@ -47,7 +52,7 @@ class RunQuery(NamedTuple):
 
     Attributes:
         matches: Tells whether a run matches.
-        keys: Keys of the config that it asks for.
+        keys: Settings and metrics that it asks for.
         archived: Whether it asks for archived runs, or for one run by its whole name; if not, those are left
             out.
     """
@@ -56,14 +61,28 @@ class RunQuery(NamedTuple):
     keys: list[str]
     archived: bool
 
+    def found(self, runs: Iterable[RunSummary]) -> list[RunSummary]:
+        """Return the runs that the query finds, in their order."""
+        return [each for each in runs if self.matches(each) and (self.archived or not each.archived)]
 
-def parse_query(text: str) -> RunQuery:
-    """Read a query; every text is one, a half-typed one included."""
+
+def no_metric(run: RunSummary, name: str) -> float | None:
+    """Read no metric: for queries of facts and settings."""
+    return None
+
+
+def parse_query(text: str, metric: MetricReader = no_metric) -> RunQuery:
+    """Read a query; every text is one, a half-typed one included.
+
+    Args:
+        text: The query.
+        metric: Reads the metrics that it names.
+    """
     tests: list[Test] = []
     keys: list[str] = []
     archived = False
     for minus, key, operator, words in TOKEN.findall(text):
-        test = key_test(key, operator, words) if key and operator else word_test(unquote(words))
+        test = key_test(key, operator, words, metric) if key and operator else word_test(unquote(words))
         if key and key.lower() not in FACTS:
             keys.append(key)
         archived = archived or (bool(key) and not minus and key.lower() in BY_NAME)
@@ -82,9 +101,17 @@ def word_test(word: str) -> Test:
     return lambda run: wanted in run.name.lower() or (run.title is not None and wanted in run.title.lower())
 
 
-def key_test(key: str, operator: str, text: str) -> Test:
-    """Return whether a fact or a config value is as asked."""
-    read = FACTS.get(key.lower()) or (lambda run: config_value(run, key))
+def key_test(key: str, operator: str, text: str, metric: MetricReader) -> Test:
+    """Return whether a fact, a config value or a metric is as asked."""
+
+    def recorded(run: RunSummary) -> Any:
+        value = config_value(run, key)
+        if value is MISSING:
+            number = metric(run, key)
+            return MISSING if number is None else number
+        return value
+
+    read = FACTS.get(key.lower()) or recorded
     if operator in (":", "=", "!="):
         wanted = [choice_test(each) for each in CHOICE.findall(text)]
 
@@ -102,19 +129,6 @@ def config_value(run: RunSummary, key: str) -> Any:
     if key in flat:
         return flat[key]
     return next((value for name, value in flat.items() if name.endswith(f".{key}")), MISSING)
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested objects as dotted keys; lists stay values."""
-    return dict(_flat(config, prefix))
-
-
-def _flat(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def text_of(value: Any) -> str:

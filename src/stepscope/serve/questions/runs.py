@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
-from stepscope.analyze.health.report import headline, lines_of_lacking
 from stepscope.errors import UnknownTagError, UsageError
 from stepscope.events.status import counted
 from stepscope.health import SEVERITIES
 from stepscope.serve.questions.answer import Answer, Cell, Quote, Table
 from stepscope.serve.questions.declare import question
-from stepscope.serve.questions.desk import Desk, tags_of
-from stepscope.serve.questions.query import MISSING, config_text, config_value, flatten, parse_query
-from stepscope.store import charts as charts_of
-from stepscope.store.info import age
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.query import MISSING, config_text, config_value, parse_query
+from stepscope.serve.run_series import points_of, tags_of
+from stepscope.serve.values import metric_reader, named
+from stepscope.store.info import age, flatten
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import duration, number, scrub_text, share
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from stepscope.serve.types import RunSummary
     from stepscope.store import StoredRun
     from stepscope.store.findings import WrittenFinding
-    from stepscope.store.series import Series
 
 Run = Annotated[str, Meta(description="name of a run, or a part that no other has; default: the newest")]
 Limit = Annotated[int, Meta(ge=1, le=10_000, description="rows")]
@@ -61,7 +60,8 @@ MAX_TEXT = 1 << 20
 def runs(
     desk: Desk,
     query: Annotated[
-        str, Meta(description="words in names, state:running, lr>1e-4, metric:loss, -tag:debug; default: all")
+        str,
+        Meta(description="words in names, state:running, lr>1e-4, loss<0.5, loss.min<0.4; default: all"),
     ] = "",
     sort: Annotated[str, Meta(description="fact, config key or tag; -KEY: largest first")] = "-updated",
     columns: Annotated[
@@ -72,15 +72,13 @@ def runs(
 ) -> Answer:
     """List runs with state, step, settings that differ and last values."""
     summaries = desk.summaries()
-    asked = parse_query(query)
-    found = [
-        each for each in summaries.values() if asked.matches(each) and (asked.archived or not each.archived)
-    ]
-    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    asked = parse_query(query, metric_reader(desk))
+    charts = desk.charts()
+    found = asked.found(summaries.values())
     values = Values(desk, charts)
     whole = counted(len(summaries), "run")
     lines = [f"{len(found):,} of {whole} match" if query else whole]
-    if unknown := [key for key in asked.keys if not any(_has(each, key) for each in summaries.values())]:
+    if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
         settings = {key for each in summaries.values() for key in flatten(each.config)}
         near = hint_nearest(unknown[0], sorted(settings), "the config keys")
         lines.append(f"no run has {', '.join(unknown)}: {near}")
@@ -164,6 +162,10 @@ def _orderable(value: Cell) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
+def _is_known(key: str, runs: Iterable[RunSummary], charts: Sequence[Chart]) -> bool:
+    return named(charts, key) is not None or any(_has(run, key) for run in runs)
+
+
 def _has(run: RunSummary, key: str) -> bool:
     return config_value(run, key) is not MISSING
 
@@ -190,17 +192,18 @@ def run(desk: Desk, run: Run = "") -> Answer:
 
         summary = summary_of(stored, desk.log, desk.notes[stored.name], now=time.time())
     report = reported(desk, stored)
-    lines = [_progress(summary), *_timing(summary), f"health: {headline(report.verdict)}"]
+    lines = [_progress(summary), *_timing(summary), f"health: {report.headline}", report.covered]
     lines += [text for _, text in _finding_lines(report)[:5]]
     lines += [each.text(tag) for tag, each in report.forecast.items()]
     attempts, sentences = attempts_of(stored)
     lines += sentences
     if summary.overhead_ratio is not None:
-        lines.append(f"recording took {share(summary.overhead_ratio)} of the training thread's time")
+        profiles = f", of which {share(summary.profiles_ratio)} by profiles" if summary.profiles_ratio else ""
+        lines.append(f"recording took {share(summary.overhead_ratio)} of the run's time{profiles}")
     lines += [f"problem: {each.text}" for each in summary.problems[:5]]
     if not run and len(desk.runs()) > 1:
         lines.insert(0, f"{stored.name} is the newest of {len(desk.runs()):,} runs")
-    charts = sorted(charts_of(desk.log), key=lambda chart: chart.place)
+    charts = desk.charts()
     order = {line.tag: place for place, chart in enumerate(charts) for line in chart.lines}
     tags = sorted(tags_of(stored), key=lambda tag: order.get(tag, len(order)))
     tables = [
@@ -216,7 +219,9 @@ def run(desk: Desk, run: Run = "") -> Answer:
     if settings:
         rows = tuple((key, config_text(value)) for key, value in settings.items())
         tables.append(Table("settings", ("key", "value"), rows))
-    return Answer("run", tuple(lines), tuple(tables))
+    stack = scrub_text(stored.info.stack) if stored.info.stack else ""
+    quotes = (Quote("the exception that ended it", stack, len(stack)),) if stack else ()
+    return Answer("run", tuple(lines), tuple(tables), quotes)
 
 
 def _progress(summary: RunSummary) -> str:
@@ -231,7 +236,9 @@ def _timing(summary: RunSummary) -> Iterator[str]:
         yield f"{number(summary.steps_per_second)} steps per second"
     if summary.eta_seconds is not None:
         end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + summary.eta_seconds))
-        yield f"it will finish in {duration(summary.eta_seconds)}, about {end}"
+        between = summary.eta_between
+        spread = f" ({duration(between[0])} to {duration(between[1])})" if between else ""
+        yield f"it will finish in {duration(summary.eta_seconds)}{spread}, about {end}"
     elif summary.state == "running":
         lacks = "its total number of steps" if summary.total_steps is None else "its rate of steps"
         yield f"when it will finish cannot be told: {lacks} is not recorded"
@@ -257,28 +264,6 @@ def _extremes(run: StoredRun, tags: Sequence[str]) -> Iterator[tuple[Cell, ...]]
             float(value[high]),
             int(step[high]),
         )
-
-
-def points_of(series: Sequence[Series]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return steps and values of a tag by the writer with most points, without those recorded again later."""
-    writers = Counter[str]()
-    for each in series:
-        writers[each.writer] += len(each)
-    chosen = writers.most_common(1)[0][0] if writers else ""
-    steps, values = [np.empty(0, np.int64)], [np.empty(0)]
-    for each in series:
-        if each.writer != chosen:
-            continue
-        count = len(each)
-        step, value = each.step[:count].astype(np.int64), each.value[:count].astype(np.float64)
-        if each.superseded_from is not None:
-            valid = step < each.superseded_from
-            step, value = step[valid], value[valid]
-        steps.append(step)
-        values.append(value)
-    step, value = np.concatenate(steps), np.concatenate(values)
-    order = np.argsort(step, kind="stable")
-    return step[order], value[order]
 
 
 def attempts_of(run: StoredRun) -> tuple[Table, list[str]]:
@@ -371,6 +356,8 @@ def findings(
     ] = "info",
 ) -> Answer:
     """Say what is unhealthy in a run, since which step, where, and what to do."""
+    from stepscope.analyze.health.report import lines_of_lacking
+
     whole = desk.runs()
     newest = sorted(whole, key=lambda each: -each.written)[:JUDGED]
     chosen = [desk.run(run)] if run or len(whole) == 1 else newest
@@ -378,7 +365,7 @@ def findings(
     lines: list[str] = []
     for stored in chosen:
         report = reported(desk, stored)
-        lines.append(f"{report.run}, attempt {report.attempt}: {headline(report.verdict)}")
+        lines.append(f"{report.run}, attempt {report.attempt}: {report.headline}; {report.covered}")
         rows += [_judged_row(stored.name, each) for each in report.verdict.findings]
         if len(chosen) == 1:
             lines += [each.text(tag) for tag, each in report.forecast.items()]
@@ -409,21 +396,8 @@ def _judged_row(run: str, found: Finding) -> tuple[Cell, ...]:
 
 
 def _noted_row(run: str, found: WrittenFinding) -> tuple[Cell, ...]:
-    severity = found.severity if found.severity in SEVERITIES else "info"
-    since = found.step if found.since_step is None else found.since_step
-    return (run, severity, found.rule, found.summary, found.tag, since, found.closed_step, found.action)
-
-
-@question
-def changes(desk: Desk, run: Run = "", limit: Limit = 40) -> Answer:
-    """Say what changed in a run and when: series, settings, attempts, findings, causes first."""
-    stored = desk.run(run)
-    groups = stored.changes()
-    ordered = [each for each in groups if each.main] + [each for each in groups if not each.main]
-    rows = tuple((each.first_step, each.last_step, each.text) for each in ordered[:limit])
-    line = f"{stored.name}: {counted(len(groups), 'change')}" if groups else f"{stored.name}: nothing changed"
-    table = Table("changes", ("from step", "to step", "change"), rows, len(groups), f"limit={len(groups)}")
-    return Answer("changes", (line,), (table,))
+    closed = found.closed_step
+    return (run, found.severity, found.rule, found.summary, found.tag, found.since, closed, found.action)
 
 
 @question

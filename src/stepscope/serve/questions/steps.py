@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from stepscope.analyze.rank_test import LEVEL
 from stepscope.analyze.shift import shift
@@ -19,11 +18,11 @@ from stepscope.errors import (
     UnknownRunError,
     UsageError,
 )
-from stepscope.names.roles import meaning_of
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
-from stepscope.serve.questions.desk import Desk, tags_of
-from stepscope.serve.questions.runs import points_of
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.run_series import Timed, recorded_beside, timed_of
+from stepscope.store.lines import LineWindow, growth, spent_s, windows_of_run
 from stepscope.text import share, size, time
 
 if TYPE_CHECKING:
@@ -38,7 +37,8 @@ By = Annotated[
 ]
 MOST_CAPTURES = 24
 """Profiles of one run whose times are put side by side: the newest, and the first."""
-TIMED = ("step_time", "data_wait")
+LEAST_SHARE = 0.01
+"""Share of the time of a line that is listed."""
 FRAMES = 3
 """Innermost frames of a stack that are named, beside the outermost."""
 
@@ -69,6 +69,8 @@ def explain_step(
     advice = opened.advice
     trace = opened.trace
     numbers = sorted(set(trace.steps.number.tolist()))
+    if step is not None and step not in numbers and not tables:
+        raise _unknown_step(step, numbers, f"profile {opened.path}")
     lines.append(f"profile {opened.path}: {_steps(numbers)}; {advice.verdict}")
     for each in advice.findings:
         gain = f"; {each.gain_text}" if each.gain_text else ""
@@ -76,6 +78,17 @@ def explain_step(
     tables += [*parts_of(opened, step if step in numbers else None), *lines_table(opened)]
     lines += [f"not judged, {each.missing}: {each.rule}" for each in advice.abstained[:8]]
     return Answer("explain_step", tuple(lines), tuple(tables))
+
+
+def _unknown_step(step: int, numbers: Sequence[int], source: str) -> UsageError:
+    """Return the refusal of a step that is not among those of a run or a profile."""
+    if not numbers:
+        return UsageError(f"{source} marks no steps: step {step:,} is not known", hint="leave out the step")
+    nearest = min(numbers, key=lambda number: abs(number - step))
+    return UsageError(
+        f"{source} recorded no step {step:,}",
+        hint=f"the nearest is step {nearest:,}; its steps are {numbers[0]:,} to {numbers[-1]:,}",
+    )
 
 
 def _steps(numbers: Sequence[int]) -> str:
@@ -97,14 +110,6 @@ def _run_or_none(desk: Desk, name: str) -> StoredRun | None:
         return None
 
 
-class Timed(NamedTuple):
-    """Times of one stage over a training."""
-
-    name: str
-    step: NDArray[np.int64]
-    ms: NDArray[np.float64]
-
-
 def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]:
     """Return how the times of a run's stages changed, in sentences and as a table.
 
@@ -116,6 +121,9 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
     if not timed:
         return [f"{run.name} recorded no step times"], []
     whole, *stages = timed
+    if step is not None and not whole.step[0] <= step <= whole.step[-1]:
+        raise _unknown_step(step, whole.step.tolist(), run.name)
+    windows = windows_of_run(run.ranks.members())
     since = step
     lines = []
     if since is None:
@@ -135,8 +143,9 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
                 f"{found.after:.4g} ms (Pettitt's test: p = {found.p_value:.2g})"
             )
     changes = [_change(each, since) for each in timed]
+    tables = list(_line_table(windows))
     if since is None:
-        return lines, [_stage_table(changes, None)]
+        return lines, [_stage_table(changes, None), *tables]
     first, *parts = changes
     parts.sort(key=lambda each: -abs(each.ms))
     if step is not None:
@@ -151,7 +160,21 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
             if abs(most.ms) > abs(first.ms) / 2
             else f"no single stage has half of the change; the largest is {most.name}: {most.ms:+.4g} ms"
         )
-    return lines, [_stage_table([first, *parts], since)]
+    if first.ms > 0 and (grown := growth(windows, since)):
+        lines.append(str(grown))
+    return lines, [_stage_table([first, *parts], since), *tables]
+
+
+def _line_table(windows: Sequence[LineWindow]) -> Iterator[Table]:
+    """Yield the lines of the program in which the training spent its time, from looks at its thread."""
+    whole, steps = sum(each.seconds for each in windows), sum(each.steps for each in windows)
+    rows = tuple(
+        (str(line), line.function, 1e3 * seconds / steps, share(seconds / whole))
+        for line, seconds in spent_s(windows).items()
+        if steps and seconds >= LEAST_SHARE * whole
+    )
+    if rows:
+        yield Table("lines of the training", ("line", "function", "ms a step", "share"), rows)
 
 
 class Change(NamedTuple):
@@ -191,33 +214,6 @@ def _stage_table(changes: Sequence[Change], since: int | None) -> Table:
     return Table("stages", heads, rows)
 
 
-def timed_of(run: StoredRun) -> Iterator[Timed]:
-    """Yield the times of a run's steps and stages, the step first; of several ranks the slowest counts."""
-    if run.ranks.count():
-        table = run.ranks.stages()
-        with np.errstate(all="ignore"):
-            whole = np.nansum(table.durations_s, axis=2)
-            seen = ~np.isnan(table.durations_s).all(axis=2)
-        columns = [("step", np.where(seen, whole, np.nan))]
-        columns += [(name, table.durations_s[:, :, at]) for at, name in enumerate(table.stages)]
-        for name, seconds in columns:
-            good = ~np.isnan(seconds).all(axis=1)
-            if good.any():
-                yield Timed(
-                    name, table.steps[good], 1e3 * np.nanmax(seconds[good], axis=1).astype(np.float64)
-                )
-        if len(table.steps):
-            return
-    known = {tag: meaning.role for tag in tags_of(run) if (meaning := meaning_of(tag)) is not None}
-    for role in TIMED:
-        for tag in [tag for tag, mine in known.items() if mine == role][:4]:
-            step, value = points_of(run.find(tag))
-            good = np.isfinite(value)
-            if good.any():
-                factor = 1e3 if tag.endswith("_s") else 1.0
-                yield Timed(tag, step[good], value[good] * factor)
-
-
 def parts_of(opened: OpenProfile, step: int | None) -> Iterator[Table]:
     """Yield the parts of the steps' time in a profile, and of one step beside them."""
     from stepscope.serve.profiles.summary import breakdown_or_none
@@ -233,7 +229,7 @@ def parts_of(opened: OpenProfile, step: int | None) -> Iterator[Table]:
             continue
         row: tuple[Cell, ...] = (part, median / 1e6, share(found.ratio(part)))
         if step is not None:
-            own = [one.parts_ns[part] for one in found.steps if one.step == step]
+            own = [one.parts_ns[part] for one in found.steps if one.number == step]
             row = (*row, max((value for value in own if value is not None), default=0) / 1e6)
         rows.append(row)
     rows.sort(key=lambda row: -row[1])  # type: ignore[operator]
@@ -273,7 +269,7 @@ def operations(
 ) -> Answer:
     """List what takes the time of a step, and what grew from one profile to another."""
     if against:
-        return _differing(desk.profile(profile, run), desk.profile(against), by, limit)
+        return _differing(desk, desk.profile(profile, run), desk.profile(against), by, limit)
     own = [] if profile or desk.profile_file else desk.profiles(desk.run(run).name if run else "")
     if run and len(own) > 1:
         return _over_time(desk, own, by, limit)
@@ -341,11 +337,13 @@ def _over_time(desk: Desk, paths: list[str], by: str, limit: int) -> Answer:
     return Answer("operations", tuple(lines), (table,))
 
 
-def _differing(a: OpenProfile, b: OpenProfile, by: str, limit: int) -> Answer:
+def _differing(desk: Desk, a: OpenProfile, b: OpenProfile, by: str, limit: int) -> Answer:
     from stepscope.analyze.diff import diff
 
-    found = diff(a.trace, b.trace)
-    step = found.step
+    numbers = a.trace.steps.number.tolist(), b.trace.steps.number.tolist()
+    log = None if desk.profile_file else desk.log
+    found = diff(a.trace, b.trace, recorded=recorded_beside(log, (a.path, b.path), numbers))
+    step = found.recorded or found.step
     lines = [f"A is {a.path}, B is {b.path}"]
     if step.a is not None and step.b is not None:
         sure = "" if step.p_value is None else f", p = {step.p_value:.2g}"

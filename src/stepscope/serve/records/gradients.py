@@ -1,4 +1,4 @@
-"""Answer to ``GET gradient_norms``: the size of each parameter's gradient at a step."""
+"""Answer to ``GET gradient_norms``: the size of each parameter's gradient at a step, and before it fell."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.changes import LoggedChange
+from stepscope.serve.changes import ChangeAnswers
 from stepscope.serve.records.ask import Step, thinned
 from stepscope.serve.records.view_types import GradientNorm, GradientNorms
-from stepscope.serve.routes import get
+from stepscope.serve.routes import Backend, get
 from stepscope.serve.series import number
 from stepscope.store import Series, StoredRun
 from stepscope.store.series import last_words
@@ -21,23 +23,55 @@ MAX_STEPS = 1000
 
 
 @get("gradient_norms")
-def norms(run: StoredRun, step: Step = None) -> GradientNorms:
-    """Return the norm of each parameter's gradient at a step; of a step that was run again, the newest."""
-    found: list[GradientNorm] = []
-    steps: set[int] = set()
-    for tag in run.tags():
-        match = TAG.fullmatch(tag)
-        if match is None:
-            continue
-        own, value = over_attempts(run.columns(tag))
-        steps.update(np.unique(own).tolist())
+def norms(run: StoredRun, backend: Backend, step: Step = None) -> GradientNorms:
+    """Return the norm of each parameter's gradient at a step, and before; of a step run again, the newest.
+
+    Before is the last step before the change log says that the gradients of most parameters fell at one time
+    and stayed so; where none did, or not yet at the step, it is the first step.
+    """
+    columns = {
+        match[1]: over_attempts(run.columns(tag)) for tag in run.tags() if (match := TAG.fullmatch(tag))
+    }
+    steps: list[int] = sorted({own for steps, _ in columns.values() for own in np.unique(steps).tolist()})
+    if not steps:
+        return GradientNorms(run.name, [], [], None, [])
+    fallen, interval = fall(backend.part(ChangeAnswers).lines(run))
+    if not interval or (step is not None and step < interval[0]):
+        fallen, interval = set(), None
+    before_step = max([own for own in steps if interval and own < interval[0]] or steps[:1])
+    found = []
+    for parameter, (own, value) in columns.items():
         known = np.arange(len(own)) if step is None else np.flatnonzero(own <= step)
         if len(known):
             at = int(known[-1])
-            found.append(GradientNorm(match[1], int(own[at]), number(float(value[at]))))
-    every = sorted(steps)
-    shown = [every[at] for at in thinned(len(every), MAX_STEPS)]
-    return GradientNorms(run.name, shown, found)
+            earlier = np.flatnonzero(own <= before_step)
+            before = number(float(value[earlier[-1]])) if len(earlier) else None
+            norm = number(float(value[at]))
+            found.append(GradientNorm(parameter, int(own[at]), norm, before, parameter in fallen))
+    shown = [steps[at] for at in thinned(len(steps), MAX_STEPS)]
+    return GradientNorms(run.name, shown, found, before_step, list(interval or ()))
+
+
+def fall(changes: Sequence[LoggedChange]) -> tuple[set[str], tuple[int, int] | None]:
+    """Return the parameters whose gradients fell at one time and stayed so, and the steps of that time.
+
+    It is the step that lies in the onsets of most of them; of several such, the latest.
+    """
+    onsets = {}
+    for line in changes:
+        match, change = TAG.fullmatch(line.tag), line.change
+        if not match or not change.lasts or change.before is None or change.after is None:
+            continue
+        if change.after < change.before:
+            onsets[match[1]] = change.first_step, change.last_step
+    together: set[str] = set()
+    for _, at in sorted(onsets.values()):
+        found = {name for name, (first, last) in onsets.items() if first <= at <= last}
+        if len(found) >= len(together):
+            together = found
+    if not together:
+        return set(), None
+    return together, (max(onsets[name][0] for name in together), min(onsets[name][1] for name in together))
 
 
 def over_attempts(

@@ -129,6 +129,10 @@ class GradientNorm(msgspec.Struct, frozen=True):
     parameter: str
     step: int
     norm: float | NonFinite
+    before: float | NonFinite | None
+    """At the earlier step; null: it was not recorded then."""
+    fell: bool
+    """Whether it fell when most parameters did, and stayed so."""
 
 
 class GradientNorms(msgspec.Struct, frozen=True):
@@ -141,3 +145,66 @@ class GradientNorms(msgspec.Struct, frozen=True):
     """The newest of each parameter that is not after the requested step; a parameter without one is left
     out.
     """
+    before_step: int | None
+    """The step of ``before``."""
+    fell: list[int]
+    """First and last step at which those that fell may have begun to; empty: none did."""
+
+
+MAX_TABLE_ROWS = 1_000
+
+
+class TableFacts(msgspec.Struct, frozen=True):
+    """A table of a run, over all its steps."""
+
+    tag: str
+    name: str
+    """Its tag as the user gave it."""
+    version: str
+    """Another one if the table changed."""
+
+
+class TableList(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/tables?run=``: recorded tables, and files beside the run."""
+
+    run: str
+    tables: list[TableFacts]
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """A column of a table, and its numbers in the rows that were found."""
+
+    name: str
+    typed: str
+    """Its name in a filter."""
+    kind: Literal["number", "text"]
+    low: float | None = None
+    mean: float | None = None
+    high: float | None = None
+
+
+class TableRow(msgspec.Struct, frozen=True):
+    """A row; NaN and infinite numbers are texts."""
+
+    number: int
+    """For ``row=``."""
+    run: int
+    """Place of its run among those asked for."""
+    step: int | float | str | None
+    cells: list[str | int | float | bool | None]
+
+
+class TableRows(msgspec.Struct, frozen=True):
+    """Answer of ``GET api/v1/table?run=&tag=``."""
+
+    runs: list[str]
+    tag: str
+    steps: list[int]
+    columns: list[TableColumn]
+    total: int
+    """Rows of the table."""
+    found: int
+    """Rows that the filter lets pass."""
+    rows: list[TableRow]
+    notes: list[str]
+    """Sentences on rows that could not be read."""

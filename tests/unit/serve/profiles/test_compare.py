@@ -3,13 +3,19 @@
 import json
 
 import msgspec
+import numpy as np
 import pytest
 from support.addresses import Addresses
+from support.recordings import recorded
 
-from stepscope.analyze.diff import Change, DiffSide
+from stepscope import store
+from stepscope.analyze.diff import Change, DiffSide, diff
+from stepscope.events import EventWriter
 from stepscope.serve.profiles.compare import MOST_ROWS, MOST_STEPS, compare, explained, outermost, thinned
 from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
+from stepscope.serve.run_series import recorded_beside
+from stepscope.trace import load_trace
 
 
 def profile(make, path, lasts, *, steps=4, **more):
@@ -31,7 +37,9 @@ def profile(make, path, lasts, *, steps=4, **more):
 
 
 def test_each_table_says_what_changed_and_what_explains_it(make):
-    found = compare(profile(make, "a.json", 200), profile(make, "b.json", 500, extra=["relu"], longer=350))
+    found = compare(
+        None, profile(make, "a.json", 200), profile(make, "b.json", 500, extra=["relu"], longer=350)
+    )
     tables = {table.key: table for table in found.tables}
     assert set(tables) == {"parts", "scopes", "launched", "operators", "kernels"}
     kernels = {row.name: row for row in tables["kernels"].rows}
@@ -51,16 +59,16 @@ def test_each_table_says_what_changed_and_what_explains_it(make):
 
 def test_the_way_back_is_the_same_with_the_other_sign(make):
     a, b = profile(make, "a", 200), profile(make, "b", 500, extra=["relu"])
-    there = {row.name: row.difference_ns for table in compare(a, b).tables for row in table.rows}
-    back = {row.name: -row.difference_ns for table in compare(b, a).tables for row in table.rows}
+    there = {row.name: row.difference_ns for table in compare(None, a, b).tables for row in table.rows}
+    back = {row.name: -row.difference_ns for table in compare(None, b, a).tables for row in table.rows}
     assert there == back
-    verdicts = {row.name: row.verdict for table in compare(b, a).tables for row in table.rows}
+    verdicts = {row.name: row.verdict for table in compare(None, b, a).tables for row in table.rows}
     assert (verdicts["relu"], verdicts["gemm"]) == ("removed", "faster")
 
 
 def test_steps_of_one_profile_are_compared(make):
     one = profile(make, "a.json", 200)
-    found = compare(one, one, "0", "2-3")
+    found = compare(None, one, one, "0", "2-3")
     assert (found.a.numbers, found.b.numbers) == ([0], [2, 3])
     (gemm,) = next(table for table in found.tables if table.key == "kernels").rows
     assert (gemm.difference_ns, gemm.verdict, gemm.p_value) == (2.5, "unclear", None)
@@ -69,7 +77,7 @@ def test_steps_of_one_profile_are_compared(make):
 
 
 def test_every_step_is_given_and_of_many_the_shortest_and_the_longest(make):
-    assert len(compare(profile(make, "a", 200), profile(make, "b", 200, steps=7)).b.steps_ns) == 7
+    assert len(compare(None, profile(make, "a", 200), profile(make, "b", 200, steps=7)).b.steps_ns) == 7
     many = thinned([float(at) for at in range(3 * MOST_STEPS, 0, -1)])
     assert (len(many), many[0], many[-1]) == (MOST_STEPS, 1.0, 3.0 * MOST_STEPS)
     assert thinned([3.0, 1.0]) == [3.0, 1.0]
@@ -77,18 +85,20 @@ def test_every_step_is_given_and_of_many_the_shortest_and_the_longest(make):
 
 def test_nothing_changed_explains_nothing(make):
     one = profile(make, "a.json", 200)
-    rows = [row for table in compare(one, one).tables for row in table.rows]
+    rows = [row for table in compare(None, one, one).tables for row in table.rows]
     assert {(row.difference_ns, row.explains_ratio) for row in rows} == {(0.0, None)}
 
 
 def test_what_goes_the_other_way_explains_nothing_of_a_slower_step(make):
     slower = profile(make, "b.json", 500, longer=400)
     rows = {
-        row.name: row for table in compare(profile(make, "a.json", 900), slower).tables for row in table.rows
+        row.name: row
+        for table in compare(None, profile(make, "a.json", 900), slower).tables
+        for row in table.rows
     }
     assert rows["gemm"].difference_ns == -400
     assert rows["gemm"].explains_ratio is None
-    equal = compare(profile(make, "a.json", 200), profile(make, "b.json", 500))
+    equal = compare(None, profile(make, "a.json", 200), profile(make, "b.json", 500))
     assert {row.explains_ratio for table in equal.tables for row in table.rows} == {None}
 
 
@@ -109,7 +119,7 @@ def test_no_scope_explains_more_than_all_though_another_within_it_makes_up_for_i
 def test_what_was_left_out_is_counted(make):
     names = [f"kernel {number}" for number in range(MOST_ROWS + 5)]
     one, two = profile(make, "a", 200, steps=1), profile(make, "b", 200, steps=1, extra=names)
-    table = next(table for table in compare(one, two).tables if table.key == "kernels")
+    table = next(table for table in compare(None, one, two).tables if table.key == "kernels")
     assert (len(table.rows), table.total) == (MOST_ROWS, MOST_ROWS + 6)
 
 
@@ -139,3 +149,48 @@ def test_the_endpoint_answers_and_refuses(tmp_path):
         with pytest.raises(Refusal) as refusal:
             addresses.ask("profile/diff", query)
         assert refusal.value.status == status
+
+
+NOISE = np.random.default_rng(5).gamma(100.0, 0.1, 700)
+"""Milliseconds of steps of 10 ms that vary by 1."""
+DRIFT = np.repeat(np.random.default_rng(6).normal(0.0, 1.0, 14), 50)
+
+
+@pytest.mark.parametrize(
+    ("runs", "captured", "expected"),
+    [
+        # Of two runs the steps that both recorded.
+        ({"a": NOISE[:350], "b": NOISE[350:] + 2}, {"a": [5], "b": [5]}, ("slower", 349)),
+        ({"a": NOISE[:350] + 2, "b": NOISE[350:]}, {"a": [5], "b": [5]}, ("faster", 349)),
+        ({"a": NOISE[:350], "b": NOISE[350:]}, {"a": [5], "b": [5]}, ("same", 349)),
+        ({"a": NOISE[:350], "b": NOISE[350:500] + 2}, {"a": [5], "b": [5]}, ("slower", 149)),
+        # Speed that comes and goes in both is not told apart by its many steps.
+        ({"a": NOISE[:350] + DRIFT[:350], "b": NOISE[350:] + DRIFT[350:]}, {"a": [5], "b": [5]},
+         ("unclear", 349)),
+        # Of one run the steps around each capture.
+        ({"a": np.where(np.arange(700) < 350, NOISE, NOISE + 2)}, {"a": [200, 500]}, ("slower", 298)),
+        ({"a": np.where(np.arange(700) < 600, NOISE, NOISE + 9)}, {"a": [200, 500]}, ("unclear", 298)),
+        # A step of one, or of none.
+        ({"a": NOISE[:2], "b": NOISE[2:4]}, {"a": [0], "b": [0]}, None),
+        ({"a": NOISE[:350], "b": None}, {"a": [5], "b": [5]}, None),
+    ],
+)  # fmt: skip
+def test_the_steps_that_runs_recorded_decide(tmp_path, runs, captured, expected):
+    for name, ms in runs.items():
+        writer = EventWriter(tmp_path / name)
+        writer.scalar("loss", 1.0, 0, 1.7e9)
+        for step, each in enumerate([] if ms is None else ms.tolist()):
+            writer.scalar("speed/step_time_ms", each, step, 1.7e9 + step)
+        writer.close()
+    sides = [
+        (f"{name}/profiles/{step}.json.gz", [step]) for name, steps in captured.items() for step in steps
+    ]
+    with store.open(tmp_path, cache=False) as log:
+        found = recorded_beside(log, tuple(path for path, _ in sides), tuple(steps for _, steps in sides))
+    if expected is None:
+        assert found is None
+        return
+    trace = load_trace(recorded("traces/critical_path/simple_add.json.gz"), cache=False)
+    decided = diff(trace, trace, recorded=found)
+    assert (decided.recorded.verdict, found[0].steps) == expected
+    assert "the profiled steps say what differs" in " ".join(decided.notes)

@@ -105,6 +105,30 @@ def test_norms_go_on_over_attempts(tmp_path):
             assert ([each.norm for each in answer.norms], answer.steps) == ([norm], [0, 10, 20])
 
 
+@pytest.mark.parametrize(
+    ("falls", "step", "before_step", "fell"),
+    [
+        ({"a": 100, "b": 100, "c": 100}, None, 95, ["a", "b", "c"]),
+        ({"a": 100, "b": 100, "c": 20}, None, 95, ["a", "b"]),  # when most did
+        ({"a": 100, "b": 100, "c": 100}, "50", 0, []),  # it had not fallen then
+        ({}, None, 0, []),
+    ],
+)
+def test_norms_before_are_those_before_most_gradients_fell(tmp_path, falls, step, before_step, fell):
+    random = np.random.default_rng(0)
+    with ss.Run(tmp_path / "run") as run:
+        for at in range(0, 200, 5):
+            for name in "abcd":
+                level = 1e-6 if at >= falls.get(name, 1000) else 1.0
+                run.scalar(f"gradients/{name}/norm", level * random.lognormal(0, 0.1), at)
+    with ss.open(tmp_path, cache=False) as log:
+        answer = Addresses(log=log).ask("gradient_norms", {"run": "run", **({"step": step} if step else {})})
+    assert answer.before_step == before_step
+    assert [each.parameter for each in answer.norms if each.fell] == fell
+    assert answer.fell == ([96, 100] if fell else [])
+    assert all(0.5 < each.before < 2 for each in answer.norms if each.parameter != "c" or each.fell)
+
+
 def points(addresses, **query):
     frame = addresses.ask("embedding", {"run": "run", **query})
     header, body = unpack_as(frame, EmbeddingHeader)

@@ -1,0 +1,57 @@
+"""The question what changed in a run, when and in which order, or in one run and not in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from stepscope.health.changes import only_in, steps_of
+from stepscope.serve.questions.answer import Answer, Table
+from stepscope.serve.questions.declare import question
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.runs import Run
+from stepscope.text import scrub_text
+
+if TYPE_CHECKING:
+    from stepscope.health.changes import ChangeGroup
+
+
+@question
+def changes(
+    desk: Desk,
+    run: Run = "",
+    other: Annotated[str, Meta(description="another run: only what did not change in it, too")] = "",
+    side: Annotated[bool, Meta(description="also changes of side series alone, such as layers")] = False,
+) -> Answer:
+    """List what changed in a run, when and in which order, or in one run and not in another."""
+    stored = desk.run(run)
+    groups = stored.changes()
+    if not other:
+        return Answer("changes", _counted(stored.name, groups), _tables("changes", groups, side=side))
+    than = desk.run(other)
+    others = than.changes()
+    sides = {stored.name: only_in(groups, others), than.name: only_in(others, groups)}
+    lines = tuple(line for name, found in sides.items() for line in _counted(f"only in {name}", found))
+    tables = [
+        table for name, found in sides.items() for table in _tables(f"only in {name}", found, side=side)
+    ]
+    return Answer("changes", lines, tuple(tables))
+
+
+def _counted(name: str, groups: Sequence[ChangeGroup]) -> tuple[str, ...]:
+    main = sum(group.main for group in groups)
+    more = len(groups) - main
+    rest = f", and {more:,} of side series alone (side=true)" if more else ""
+    return (f"{name}: changes at {main:,} {'time' if main == 1 else 'times'}{rest}",)
+
+
+def _tables(name: str, groups: Sequence[ChangeGroup], *, side: bool) -> tuple[Table, ...]:
+    rows = tuple(
+        (steps_of(each.change), number, each.source, scrub_text(each.text))
+        for number, group in enumerate(groups, 1)
+        if side or group.main
+        for each in group.changes
+    )
+    return (Table(name, ("step", "group", "kind", "change"), rows),) if rows else ()

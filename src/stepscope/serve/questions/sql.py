@@ -1,0 +1,360 @@
+"""SQL over what a log directory holds: runs, settings, series, findings, ranks, and the events of a profile.
+
+DuckDB answers in memory: no files, no network, no extensions, a bound on memory and time, and reading only.
+A table is made if a query names it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from stepscope import lazy
+from stepscope.errors import UsageError
+from stepscope.serve.questions.answer import Answer, Cell, Table
+from stepscope.serve.questions.declare import question
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.query import config_text
+from stepscope.serve.run_series import named_tags
+from stepscope.store.info import flatten
+from stepscope.store.nearest import hint_nearest
+
+if TYPE_CHECKING:
+    import duckdb
+
+Column = NDArray[Any]
+MEMORY = "1GB"
+SECONDS = 20.0
+"""Time that a query may take."""
+MOST_POINTS = 50_000_000
+"""Points of series that are put into a table: 1.4 GB."""
+MOST_ROWS = 10_000
+"""Rows of an answer."""
+RUN_FACTS = (
+    "name",
+    "title",
+    "state",
+    "step",
+    "total_steps",
+    "points",
+    "started",
+    "updated",
+    "attempts",
+    "steps_per_second",
+    "eta_seconds",
+    "host",
+    "archived",
+    "note",
+)
+FINDING_FACTS = (
+    "attempt",
+    "severity",
+    "rule",
+    "tag",
+    "layer",
+    "rank",
+    "step",
+    "since_step",
+    "closed_step",
+    "summary",
+    "action",
+)
+EVENT_NUMBERS = ("rank", "step", "device", "depth", "start_ns", "duration_ns", "bytes", "flops")
+MISSING = dict.fromkeys(("step", "device", "bytes", "flops"), -1)
+"""The number in a column of events that stands for nothing."""
+NAMED = re.compile(r'(?:\b(?:from|join|describe|summarize)\s+|,\s*)\(*"?(\w+)')
+"""Names in a query that may be tables."""
+
+
+class Source(NamedTuple):
+    """A table: its columns for users, and how it is made.
+
+    Attributes:
+        make: Returns tables to register by name, and the query of the view; "" if a table has its name.
+    """
+
+    columns: str
+    make: Callable[[Desk, str], tuple[dict[str, dict[str, Column]], str]]
+
+
+@question
+def sql(
+    desk: Desk,
+    query: Annotated[
+        str,
+        Meta(description="SELECT over runs, settings, series, findings, ranks, events; default: list them"),
+    ] = "",
+    profile: Annotated[
+        str, Meta(description="path of the profile of events, or its ending; default: the newest")
+    ] = "",
+) -> Answer:
+    """Answer SQL (DuckDB's) over runs, settings, series, findings, ranks and profile events together."""
+    if not query.strip():
+        listed = tuple((name, source.columns) for name, source in SOURCES.items())
+        return Answer("sql", ("the tables",), (Table("tables", ("table", "columns"), listed),))
+    columns, found = rows_of(desk, query, profile)
+    more = len(found) > MOST_ROWS
+    lines = [
+        f"more than {MOST_ROWS:,} rows; the first are shown: aggregate them, or add LIMIT"
+        if more
+        else f"{len(found):,} rows"
+    ]
+    rows = tuple(tuple(map(_cell, row)) for row in found[:MOST_ROWS])
+    return Answer("sql", tuple(lines), (Table("rows", columns, rows),))
+
+
+def rows_of(desk: Desk, query: str, profile: str = "") -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the columns of the answer and its rows, at most one more than are shown.
+
+    Raises:
+        UsageError: The query is wrong, or does what it may not.
+        MissingPackageError: DuckDB is not installed.
+    """
+    with lazy.needs("stepscope[sql]"):
+        import duckdb
+
+    options: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY,
+        "threads": "2",
+        "temp_directory": "",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    with duckdb.connect(":memory:", config=options) as database:
+        try:
+            for setting in ("enable_external_access = false", "lock_configuration = true"):
+                database.execute(f"SET {setting}")
+            for name in _named(database, query):
+                tables, view = SOURCES[name].make(desk, profile)
+                for table, columns in tables.items():
+                    database.register(table, columns)
+                if view:
+                    database.execute(f"CREATE VIEW {name} AS {view}")
+            return _within_time(database, query)
+        except duckdb.Error as error:
+            raise _refused(error, query) from None
+
+
+def _named(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """Return which of our tables a query names."""
+    import duckdb
+
+    statements = database.extract_statements(query)
+    reading = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+    if len(statements) != 1:
+        raise UsageError(f"{len(statements)} statements: expected one", hint="SELECT … FROM runs")
+    if statements[0].type not in reading:
+        kind = str(statements[0].type).rpartition(".")[2]
+        raise UsageError(f"{kind} is refused: SQL only reads here", hint="SELECT … FROM runs")
+    # DuckDB's own list of tables fails at joins of tables that are not there yet.
+    words = NAMED.findall(query.lower())
+    return [name for name in SOURCES if name in words]
+
+
+def _within_time(
+    database: duckdb.DuckDBPyConnection, query: str
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    timer = threading.Timer(SECONDS, database.interrupt)
+    timer.start()
+    try:
+        found = database.execute(query)
+        columns = tuple(each[0] for each in found.description or ())
+        return columns, found.fetchmany(MOST_ROWS + 1)
+    finally:
+        timer.cancel()
+
+
+def _refused(error: duckdb.Error, query: str) -> UsageError:
+    """Return an error of DuckDB in our words."""
+    import duckdb
+
+    if isinstance(error, duckdb.PermissionException):
+        return UsageError("SQL reads no files and no network here", hint=f"the tables: {', '.join(SOURCES)}")
+    if isinstance(error, duckdb.InterruptException):
+        return UsageError(
+            f"the query took more than {SECONDS:.0f} s and was stopped", hint="filter first, or join less"
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return UsageError(f"the query takes more than {MEMORY} of memory", hint="filter first, or aggregate")
+    message = str(error).partition("\n")[0].partition(": ")[2] or str(error)
+    if unknown := re.search(r"Table with name (\S+) does not exist", message):
+        hint = hint_nearest(unknown[1], list(SOURCES), "the tables")
+    else:
+        named = [name for name in SOURCES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+        hint = "; ".join(f"{name}: {SOURCES[name].columns}" for name in named)
+    return UsageError(f"cannot answer: {message}", hint=hint or f"the tables: {', '.join(SOURCES)}")
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    try:
+        return float(value) if hasattr(value, "as_integer_ratio") else str(value)
+    except (OverflowError, ValueError):
+        return str(value)
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Column]:
+    """Return columns: numbers if all are, with NaN for none; else texts."""
+    return {name: _column([row[at] for row in rows]) for at, name in enumerate(names)}
+
+
+def _column(values: Sequence[Any]) -> Column:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, bool) for value in known) and len(known) == len(values):
+        return np.array(values, np.bool_)
+    if known and all(isinstance(value, int) for value in known) and len(known) == len(values):
+        return np.array(values, np.int64)
+    if known and all(isinstance(value, (int, float)) for value in known):
+        return np.array([math.nan if value is None else value for value in values], np.float64)
+    return np.array([value if value is None else str(value) for value in values], object)
+
+
+def _runs(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    found = desk.summaries().values()
+    rows = [tuple(getattr(each, name) for name in RUN_FACTS) for each in found]
+    table = _table(RUN_FACTS, rows)
+    table["run"] = table.pop("name")
+    times = ", ".join(f"to_timestamp({name}) AS {name}" for name in ("started", "updated"))
+    return {"_runs": table}, f"SELECT run, * EXCLUDE (run, started, updated), {times} FROM _runs"  # noqa: S608  of names above
+
+
+def _settings(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    rows = [
+        (run.name, key, value if isinstance(value, str) else config_text(value))
+        for run in desk.runs()
+        for key, value in flatten(run.info.config).items()
+    ]
+    table = _table(("run", "key"), rows)
+    table["value"] = np.array([None if row[2] is None else str(row[2]) for row in rows], object)
+    numbers = [
+        float(row[2]) if isinstance(row[2], (int, float)) and not isinstance(row[2], bool) else math.nan
+        for row in rows
+    ]
+    table["number"] = np.array(numbers, np.float64)
+    return {"settings": table}, ""
+
+
+def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    about: list[tuple[int, str, str, int]] = []
+    steps, walls, values, numbers = [], [], [], []
+    total = 0
+    for run in desk.runs():
+        for name, part, tag in named_tags(run):
+            for each in part.columns(tag):
+                step, wall, value = each.points.columns
+                if each.superseded_from is not None:
+                    valid = step < each.superseded_from
+                    step, wall, value = step[valid], wall[valid], value[valid]
+                total += len(step)
+                if total > MOST_POINTS:
+                    raise UsageError(
+                        f"more than {MOST_POINTS:,} points are recorded here, too many for SQL",
+                        hint="ask a directory with fewer runs",
+                    )
+                numbers.append(np.full(len(step), len(about), np.int32))
+                about.append((len(about), run.name, name, each.attempt))
+                steps.append(step)
+                walls.append(wall)
+                values.append(value)
+
+    def joined(parts: list[Column], kind: type[Any]) -> Column:
+        return np.concatenate(parts).astype(kind) if parts else np.empty(0, kind)
+
+    points = {
+        "number": joined(numbers, np.int32),
+        "step": joined(steps, np.int64),
+        "wall": joined(walls, np.float64),
+        "value": joined(values, np.float64),
+    }
+    view = (
+        "SELECT run, tag, attempt, step, to_timestamp(wall) AS time, value "
+        "FROM _points JOIN _series USING (number)"
+    )
+    return {"_series": _table(("number", "run", "tag", "attempt"), about), "_points": points}, view
+
+
+def _findings(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    rows = [
+        (run.name, *(getattr(each, name, None) for name in FINDING_FACTS))
+        for run in desk.runs()
+        for each in run.findings
+    ]
+    return {"findings": _table(("run", *FINDING_FACTS), rows)}, ""
+
+
+def _ranks(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    rows = list(_stages(desk))
+    columns = {
+        name: np.concatenate([row[at] for row in rows]) if rows else np.empty(0, kind)
+        for at, (name, kind) in enumerate(
+            (
+                ("run", object),
+                ("rank", np.int64),
+                ("stage", object),
+                ("step", np.int64),
+                ("seconds", np.float64),
+            )
+        )
+    }
+    return {"ranks": columns}, ""
+
+
+def _stages(desk: Desk) -> Iterator[tuple[Column, ...]]:
+    for run in desk.runs():
+        if not run.ranks.count():
+            continue
+        table = run.ranks.stages()
+        for at, rank in enumerate(table.ranks):
+            for number, stage in enumerate(table.stages):
+                seconds = table.durations_s[:, at, number].astype(np.float64)
+                known = ~np.isnan(seconds)
+                count = int(known.sum())
+                yield (
+                    np.full(count, run.name, object),
+                    np.full(count, rank, np.int64),
+                    np.full(count, stage, object),
+                    table.steps[known],
+                    seconds[known],
+                )
+
+
+def _events(desk: Desk, profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    from stepscope.trace.model import Kind
+
+    opened = desk.profile(profile)
+    trace = opened.trace
+    columns: dict[str, Column] = {name: getattr(trace, name) for name in EVENT_NUMBERS}
+    columns["kind"] = np.array([kind.name.lower() for kind in Kind], object)[trace.kind]
+    columns["name_number"] = trace.name
+    texts = np.array(trace.strings.texts(), object)
+    names = {"name_number": np.arange(len(texts), dtype=np.int32), "name": texts}
+    numbers = ", ".join(
+        f"nullif({name}, {MISSING[name]}) AS {name}" if name in MISSING else name for name in EVENT_NUMBERS
+    )
+    return {
+        "_events": columns,
+        "_names": names,
+    }, f"SELECT name, kind, {numbers} FROM _events JOIN _names USING (name_number)"  # noqa: S608
+
+
+SOURCES = {
+    "runs": Source(", ".join(("run", *RUN_FACTS[1:])), _runs),
+    "settings": Source("run, key, value (text), number", _settings),
+    "series": Source("run, tag, attempt, step, time, value", _series),
+    "findings": Source(", ".join(("run", *FINDING_FACTS)), _findings),
+    "ranks": Source("run, rank, stage, step, seconds", _ranks),
+    "events": Source(", ".join(("name", "kind", *EVENT_NUMBERS)), _events),
+}
+"""The tables. Findings are those that runs noted while they trained; events are those of one profile."""

@@ -1,0 +1,144 @@
+"""Series of a run as answers take them: its tags, the points of one, and how long its steps took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepscope.names.roles import meaning_of
+
+if TYPE_CHECKING:
+    from stepscope.analyze.diff import RecordedSteps
+    from stepscope.store import Log, StoredRun
+    from stepscope.store.series import Series
+
+Floats = NDArray[np.float64]
+TIMED = ("step_time", "data_wait")
+
+
+def named_tags(run: StoredRun) -> Iterator[tuple[str, StoredRun, str]]:
+    """Yield the tags of a run and its parts: the name, such as ``eval/loss``, the part, and its own tag."""
+    prefix = "" if run.base == "." else f"{run.base}/"
+    for part in (run, *run.parts):
+        before = "" if part is run else f"{part.name.removeprefix(prefix)}/"
+        for tag in part.tags():
+            yield before + tag, part, tag
+
+
+def tags_of(run: StoredRun) -> dict[str, None]:
+    """Return the tags of a run and of its parts, those of parts as ``eval/loss``."""
+    return dict.fromkeys(name for name, _, _ in named_tags(run))
+
+
+def points_of(series: Sequence[Series]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return steps and values of a tag by the writer with most points, without those recorded again later."""
+    writers = Counter[str]()
+    for each in series:
+        writers[each.writer] += len(each)
+    chosen = writers.most_common(1)[0][0] if writers else ""
+    steps, values = [np.empty(0, np.int64)], [np.empty(0)]
+    for each in series:
+        if each.writer != chosen:
+            continue
+        count = len(each)
+        step, value = each.step[:count].astype(np.int64), each.value[:count].astype(np.float64)
+        if each.superseded_from is not None:
+            valid = step < each.superseded_from
+            step, value = step[valid], value[valid]
+        steps.append(step)
+        values.append(value)
+    step, value = np.concatenate(steps), np.concatenate(values)
+    order = np.argsort(step, kind="stable")
+    return step[order], value[order]
+
+
+class Timed(NamedTuple):
+    """Times of one stage over a training."""
+
+    name: str
+    step: NDArray[np.int64]
+    ms: NDArray[np.float64]
+
+
+def timed_of(run: StoredRun) -> Iterator[Timed]:
+    """Yield the times of a run's steps and stages, the step first; of several ranks the slowest counts."""
+    if run.ranks.count():
+        table = run.ranks.stages()
+        with np.errstate(all="ignore"):
+            whole = np.nansum(table.durations_s, axis=2)
+            seen = ~np.isnan(table.durations_s).all(axis=2)
+        columns = [("step", np.where(seen, whole, np.nan))]
+        columns += [(name, table.durations_s[:, :, at]) for at, name in enumerate(table.stages)]
+        for name, seconds in columns:
+            good = ~np.isnan(seconds).all(axis=1)
+            if good.any():
+                yield Timed(
+                    name, table.steps[good], 1e3 * np.nanmax(seconds[good], axis=1).astype(np.float64)
+                )
+        if len(table.steps):
+            return
+    known = {tag: meaning for tag in tags_of(run) if (meaning := meaning_of(tag)) is not None}
+    for role in TIMED:
+        for tag in [tag for tag, meaning in known.items() if meaning.role == role][:4]:
+            step, value = points_of(run.find(tag))
+            good = np.isfinite(value)
+            if good.any():
+                yield Timed(tag, step[good], value[good] * 1e3 * known[tag].scale)
+
+
+def recorded_beside(
+    log: Log | None, paths: tuple[str, str], captured: tuple[Sequence[int], Sequence[int]]
+) -> tuple[RecordedSteps, RecordedSteps] | None:
+    """Return how long the steps took that the runs of two profiles recorded; None unless both did.
+
+    Of two runs the steps count that both recorded. Of two profiles of one run each has the steps up to the
+    middle between them, and as many on its other side. Captured steps are left out: the profiler made them
+    longer.
+
+    Args:
+        log: The log directory.
+        paths: Of the profiles, from it.
+        captured: Numbers of the steps in each.
+    """
+    from stepscope.analyze.diff import recorded_steps
+
+    runs = [_run_of(log, path) for path in paths]
+    if None in runs or paths[0] == paths[1]:
+        return None
+    timed = [each for run in runs if run is not None for each in [_steps_of(run)] if each is not None]
+    if len(timed) < len(runs):
+        return None
+    every, sides = timed[0].step, []
+    if runs[0] is runs[1]:
+        if not captured[0] or not captured[1]:
+            return None
+        at = [float(np.mean(numbers)) for numbers in captured]
+        middle, reach = sum(at) / 2, abs(at[0] - at[1]) / 2
+        near = [(every > each - reach) & (every < each + reach) & (every != middle) for each in at]
+    else:
+        near = [np.isin(one.step, other.step) for one, other in (timed, timed[::-1])]
+    for one, kept, numbers in zip(timed, near, captured, strict=True):
+        ms = one.ms[kept & ~np.isin(one.step, numbers)]
+        if len(ms) < 2:
+            return None
+        sides.append(recorded_steps(1e6 * ms))
+    return sides[0], sides[1]
+
+
+def _steps_of(run: StoredRun) -> Timed | None:
+    """Return the times of a run's steps."""
+    for each in timed_of(run):
+        meaning = meaning_of(each.name)
+        if each.name == "step" or (meaning is not None and meaning.role == TIMED[0]):
+            return each
+    return None
+
+
+def _run_of(log: Log | None, path: str) -> StoredRun | None:
+    """Return the run in whose directory a profile lies, the innermost one."""
+    runs = [] if log is None else [run for run in log.runs() if path.startswith(f"{run.name}/")]
+    return max(runs, key=lambda run: len(run.name), default=None)

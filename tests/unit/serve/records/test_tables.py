@@ -1,0 +1,163 @@
+"""Tables over all steps and runs: filtered and sorted as a naive reader would."""
+
+import json
+
+import pytest
+from support.addresses import Addresses
+
+import stepscope as ss
+from stepscope.serve.reply import Refusal
+
+TABLE = "completions/table"
+LONG = "word " * 200
+ROWS = [
+    # step, prompt, completion, reward, done
+    (0, "Add 2 and 2", "It is 4", 1.0, True),
+    (0, "Add 2 and 2", "It is five", 0.0, True),
+    (0, "Name a fox", LONG, None, False),
+    (10, "Add 2 and 2", "4", 0.75, True),
+    (10, "Name a fox", "Reynard", float("nan"), True),
+    (10, 'Say "no"', "no", float("-inf"), False),
+]
+NAMES = ("prompt", "completion", "my reward", "done")
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    place = tmp_path_factory.mktemp("log")
+    with ss.Run(place / "a") as run:
+        for step in (0, 10):
+            run.table("completions", [row[1:] for row in ROWS if row[0] == step], step, columns=NAMES)
+    with ss.Run(place / "b") as run:
+        run.table("completions", [{"prompt": "Add 2 and 2", "advantage": -1}], 10)
+        run.scalar("loss", 1.0, 10)
+    (place / "b" / "rollouts").mkdir()
+    (place / "b" / "rollouts" / "5.jsonl").write_text(json.dumps({"input": ["x"], "score": 1}) + "\n")
+    (place / "b" / "rollouts" / "6.jsonl").write_text("{]\n")
+    with ss.open(place, cache=False) as log:
+        addresses = Addresses(log=log)
+
+        def ask(address="table", **query):
+            runs = query.pop("run", ["a"])
+            pairs = [("run", run) for run in runs] + [(name, str(value)) for name, value in query.items()]
+            if address == "table":
+                pairs = [("tag", TABLE), *(pair for pair in pairs)] if "tag" not in query else pairs
+            return addresses.json(address, pairs)
+
+        yield ask
+
+
+def test_the_list_holds_recorded_tables_and_files(ask):
+    assert [(each["tag"], each["name"]) for each in ask("tables", run=["b"])["tables"]] == [
+        (TABLE, "completions"),
+        ("rollouts", "rollouts"),
+    ]
+    assert [each["tag"] for each in ask("tables")["tables"]] == [TABLE]
+
+
+@pytest.mark.parametrize(
+    ("where", "places"),
+    [
+        ("", [0, 1, 2, 3, 4, 5]),
+        ("step=0", [0, 1, 2]),
+        ("step>0 my_reward>=0.75", [3]),
+        ("MY_REWARD>0.5", [0, 3]),
+        ("my_reward<=0", [1, 5]),
+        ("my_reward=1,0.75", [0, 3]),
+        ("-my_reward>0.5", [1, 2, 4, 5]),
+        ("my_reward=none", [2]),
+        ("done=false", [2, 5]),
+        ("done!=false", [0, 1, 3, 4]),
+        ("prompt:FOX", [2, 4]),
+        ('prompt:"2 and"', [0, 1, 3]),
+        ("prompt:fox,say", [2, 4, 5]),
+        ("completion=4", [3]),
+        ("completion=it*", [0, 1]),
+        (r'prompt="Say \"no\""', [5]),
+        ("reynard", [4]),
+        ("4", [0, 3]),
+        ("-4 step<5", [1, 2]),
+        ("unknown:4", []),
+        ('"unknown:4"', []),
+        ('"', [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_a_filter_finds_these_rows(ask, where, places):
+    answer = ask(where=where, sort="step", up=1)
+    assert [row["number"] for row in answer["rows"]] == places
+    assert (answer["found"], answer["total"]) == (len(places), len(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("sort", "up", "places"),
+    [
+        ("", 0, [3, 4, 5, 0, 1, 2]),
+        ("step", 1, [0, 1, 2, 3, 4, 5]),
+        ("my reward", 1, [5, 1, 3, 0, 2, 4]),
+        ("my reward", 0, [0, 3, 1, 5, 2, 4]),
+        ("completion", 1, [3, 0, 1, 4, 5, 2]),
+        ("done", 1, [2, 5, 0, 1, 3, 4]),
+    ],
+)
+def test_rows_are_sorted_by_any_column_and_those_without_a_value_are_last(ask, sort, up, places):
+    whole = [row["number"] for row in ask(sort=sort, up=up)["rows"]]
+    assert whole == places
+    parts = [ask(sort=sort, up=up, offset=at, limit=2)["rows"] for at in (0, 2, 4)]
+    assert [row["number"] for part in parts for row in part] == places
+
+
+def test_columns_name_their_numbers_in_the_rows_that_were_found(ask):
+    columns = {column["name"]: column for column in ask(where="step=0")["columns"]}
+    assert list(columns) == list(NAMES)
+    assert columns["my reward"] == {
+        "name": "my reward", "typed": "my_reward", "kind": "number", "low": 0.0, "mean": 0.5, "high": 1.0,
+    }  # fmt: skip
+    assert columns["prompt"]["kind"] == "text"
+    assert columns["prompt"]["low"] is None
+
+
+def test_cells_are_cut_in_lists_and_whole_alone(ask):
+    (row,) = ask(where="step=0 completion:word")["rows"]
+    assert len(row["cells"][1]) < len(LONG)
+    assert row["cells"][1].endswith("…")
+    (row,) = ask(row=row["number"])["rows"]
+    assert row["cells"] == ["Name a fox", LONG, None, False]
+    assert [each["cells"][2] for each in ask(where="step=10")["rows"]] == [0.75, "nan", "-inf"]
+
+
+def test_rows_with_the_same_cell_are_found_in_all_runs(ask):
+    answer = ask(run=["a", "b"], row=0, same="prompt", sort="step", up=1)
+    assert [(row["run"], row["step"]) for row in answer["rows"]] == [(0, 0), (0, 0), (0, 10), (1, 10)]
+    assert [column["name"] for column in answer["columns"]] == [*NAMES, "advantage"]
+    assert answer["rows"][-1]["cells"] == ["Add 2 and 2", None, None, None, -1]
+    assert answer["steps"] == [0, 10]
+
+
+def test_files_are_rows_as_well_and_say_what_could_not_be_read(ask):
+    answer = ask(run=["b"], tag="rollouts")
+    assert [(row["step"], row["cells"]) for row in answer["rows"]] == [(5, ['["x"]', 1])]
+    (note,) = answer["notes"]
+    assert note.startswith("cannot read '6.jsonl'")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"sort": "reword"}, "no column 'reword'"),
+        ({"row": 99}, "no row 99"),
+        ({"row": 0, "same": "reword"}, "no column 'reword'"),
+        ({"tag": "other"}, "no table 'other'"),
+    ],
+)
+def test_what_is_not_there_is_refused(ask, query, words):
+    with pytest.raises(Refusal, match=words):
+        ask(**query)
+
+
+def test_a_step_that_was_recorded_again_counts_once(tmp_path):
+    for reward in (1, 2):
+        with ss.Run(tmp_path / "a") as run:
+            run.table("t", [{"reward": reward}], 5)
+    with ss.open(tmp_path, cache=False) as log:
+        answer = Addresses(log=log).json("table", {"run": "a", "tag": "t/table"})
+    assert [row["cells"] for row in answer["rows"]] == [[2]]

@@ -1,0 +1,86 @@
+"""One value of a metric for each run, and queries that ask for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepscope.events import EventWriter
+from stepscope.serve.questions.desk import Desk
+from stepscope.serve.questions.sweep import SweepRequest, sweep_of
+from stepscope.serve.values import runs_found, values_answer
+
+LOSSES = {
+    "a": {"train/loss": [3.0, 1.0, 2.0], "eval/loss": [4.0, 0.4]},
+    "b": {"train/loss": [3.0, 0.1, 0.2]},
+    "c": {"train/loss": [1.0, float("nan")], "other/speed": [7.0]},
+    "keras/train": {"epoch_loss": [0.9, 0.8]},
+    "keras/validation": {"epoch_loss": [0.7, 0.9]},
+}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    root = tmp_path_factory.mktemp("runs")
+    for run, series in LOSSES.items():
+        write(root / run, series)
+    desk = Desk(root, cache=False)
+    desk.refresh()
+    return desk
+
+
+def write(directory: Path, series: dict[str, list[float]]) -> None:
+    writer = EventWriter(directory, clock=lambda: 1.7e9)
+    for tag, values in series.items():
+        for step, value in enumerate(values):
+            writer.scalar(tag, value, step, 1.7e9 + step)
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("metric", "reading", "values"),
+    [
+        ("loss", "last", {"a": 0.4, "b": 0.2, "c": "NaN"}),
+        ("loss", "min", {"a": 0.4, "b": 0.1, "c": 1.0}),
+        ("loss", "max", {"a": 4.0, "b": 3.0, "c": 1.0}),
+        ("loss", "best", {"a": 0.4, "b": 0.1, "c": 1.0}),
+        ("loss.max", "last", {"a": 4.0, "b": 3.0, "c": 1.0}),
+        ("loss", "step", {"a": 4.0, "b": 3.0, "c": 1.0}),
+        ("train/loss", "last", {"a": 2.0, "b": 0.2, "c": "NaN"}),
+        ("speed", "last", {"c": 7.0}),
+        ("speed", "best", {}),
+        ("epoch_loss", "last", {"keras": 0.9}),
+        ("nothing", "last", {}),
+    ],
+)
+def test_a_run_is_judged_by_its_evaluation(
+    desk: Desk, metric: str, reading: str, values: dict[str, object]
+) -> None:
+    answer = values_answer(desk, metric, reading)  # type: ignore[arg-type]
+    found = {
+        run: value if isinstance(value, str) else round(value, 6) for run, value in answer.values.items()
+    }
+    assert found == values
+
+
+@pytest.mark.parametrize(
+    ("query", "runs"),
+    [
+        ("loss<0.5", ["a", "b"]),
+        ("loss.min<0.2", ["b"]),
+        ("train/loss>1", ["a"]),
+        ("loss:nan", ["c"]),
+        ("-loss<0.5 -keras", ["c"]),
+        ("nothing<1", []),
+    ],
+)
+def test_a_query_asks_for_values_of_metrics(desk: Desk, query: str, runs: list[str]) -> None:
+    assert [each.name for each in runs_found(desk, query)] == runs
+
+
+def test_a_sweep_reads_the_same_values(desk: Desk) -> None:
+    """A run that is parts alone, such as Keras', is one run and judged by its validation."""
+    sweep = sweep_of(desk, SweepRequest("epoch_loss", ["keras"]))
+    assert [(row.runs, row.mean) for row in sweep.rows] == [(["keras"], pytest.approx(0.9))]
+    assert sweep_of(desk, SweepRequest("epoch_loss")).runs == 4
