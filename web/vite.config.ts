@@ -7,11 +7,11 @@ import { defineConfig } from "vitest/config";
 /** With what they import; what is drawn only when it is saved is fetched then. */
 const CHARTS = {
   name: "charts",
-  test: /\/src\/(chart\/[A-Za-z]+\.|scalars\/(Card|Tooltip)\.svelte|parts\/(Breakable|SplitKey))|\/svelte\/src\/reactivity\/window\//,
+  test: /\/src\/(chart\/[A-Za-z]+\.|scalars\/(Card|Pointed)\.svelte|parts\/(Breakable|SplitKey))|\/svelte\/src\/reactivity\/window\//,
 };
 const JUDGED = {
   name: "judged",
-  test: /\/src\/(overview\/(BlameBar\.svelte|judged|captured|near|evidence)|annotations\/RunMenu)/,
+  test: /\/src\/(overview\/(BlameBar\.svelte|judged|captured|near|evidence)|annotations\/RunMenu|chart\/export\/ExportMenu|runs\/findings|ranks\/ranks)/,
 };
 
 // The page is served under any prefix, so every address in it is relative. The server's content security policy

@@ -41,6 +41,8 @@ describe("a logarithmic axis", () => {
     expect(wantsLog({ kind: "loss" }, [lineOf("a", steps(3), [2, 0.1, 1e-4])])).toBe(true);
     expect(wantsLog({ kind: "loss" }, [lineOf("a", steps(3), [2, 1, 0.5])])).toBe(false);
     expect(wantsLog({ kind: "loss" }, [lineOf("a", steps(3), [2, 0, 1e-4])])).toBe(false);
+    const mean = { group: "g", low: Float64Array.from([-1, -1, -1]), high: Float64Array.from([3, 1, 1]) };
+    expect(wantsLog({ kind: "loss" }, [lineOf("a", steps(3), [2, 0.1, 1e-4], mean)])).toBe(true);
     expect(wantsLog({ kind: "score" }, [lineOf("a", steps(3), [2, 0.1, 1e-4])])).toBe(false);
   });
 });

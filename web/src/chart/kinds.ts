@@ -97,9 +97,11 @@ export function runningMedian(values: ArrayLike<number>, span: number): Float64A
 export function wantsLog({ kind }: Kinded, lines: readonly DrawLine[]): boolean {
   if (!KINDS[kind].log) return false;
   let [least, most] = [Infinity, -Infinity];
-  for (const { raw, low, high, end } of lines)
+  for (const { raw, low, high, end, group } of lines)
     for (let at = 0; at < end; at += 1) {
-      const [down, up] = [low?.[at] ?? raw[at]!, high?.[at] ?? raw[at]!];
+      // The band of a mean may reach below 0, which no value did.
+      const bounds = group === null ? { low, high } : { low: null, high: null };
+      const [down, up] = [bounds.low?.[at] ?? raw[at]!, bounds.high?.[at] ?? raw[at]!];
       if (down < least) least = down;
       if (up > most) most = up;
     }

@@ -98,7 +98,8 @@ export function styledLines(chart: DecodedChart, looks: Looks): StyledLine[] {
       band: line.group === null ? null : looks.band,
       strong: !looks.single && looks.strong.has(family),
       faint: isRest(stroke),
-      dots: looks.single && evaluated(line) && line.x.length > 1 && line.x.length * DOT_SPACE <= looks.width,
+      dots:
+        line.x.length <= 2 || (looks.single && evaluated(line) && line.x.length * DOT_SPACE <= looks.width),
     };
   });
 }

@@ -51,6 +51,10 @@ export function drawnAs<
   return { ...view, ...lookOf(view.looks, { kind }), ...lookOf(view.looks, { chart: id }) };
 }
 
+/** Whether a smoothing is set for a chart or its kind: then evaluations are smoothed too. */
+export const asksSmoothing = (looks: readonly string[], { id, kind }: Pick<Chart, "id" | "kind">): boolean =>
+  (lookOf(looks, { chart: id }).smoothing ?? lookOf(looks, { kind }).smoothing) !== undefined;
+
 /** The y range that a chart was zoomed into; null: as its values want it. */
 export function yZoomOf(zooms: readonly string[], chart: string): Range | null {
   const own = zooms.find((text) => text.startsWith(`${chart}\t`));

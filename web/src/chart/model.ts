@@ -72,6 +72,8 @@ export interface ChartModel {
   logY: boolean;
   /** What lies so far beyond all else that the y axis leaves it out. */
   cut: Cut | null;
+  /** Values of 0 and below, which a logarithmic axis has no place for. */
+  omitted?: number;
   /** Whether all that is drawn are whole numbers that count something. */
   counted?: boolean;
   right?: SecondScale | null;

@@ -76,11 +76,12 @@ function mainLine(
   c.setLineDash(line.dash.map((part) => part * dpr));
   const [from, to] = visible(line, model, line.end);
   c.beginPath();
-  trace(c, line, from, to, placing, !line.smoothed && !line.faint);
+  const alone = trace(c, line, from, to, placing, !line.smoothed && !line.faint);
   c.stroke();
   if (model.superseded && line.end < line.x.length) superseded(c, line, model, placing, dpr);
   c.setLineDash([]);
-  if (line.dots || line.end === 1) dots(c, line, from, to, placing, dpr);
+  const points = line.dots ? placed(line, from, to, placing) : alone;
+  if (points.length) dots(c, points, line.colour, dpr);
 }
 
 /** What a restart went over again: thin and dotted. */
@@ -104,7 +105,13 @@ function visible(line: StyledLine, model: ChartModel, end: number): [number, num
   return [from, Math.min(end, lowerBound(line.x, model.x.max) + 2)];
 }
 
-/** Adds the line to the path. With extremes, each place is first, low, high and last, so that no peak is lost. */
+/** Lines that are no longer than this, in pixels of the canvas, are seen as dots. */
+const SHORT = 3;
+
+/** Adds the line to the path. With extremes, each place is first, low, high and last, so that no peak is lost.
+ *
+ * @returns: Where nothing can be seen of a part of the line, as of one point between two that are not finite.
+ */
 function trace(
   c: CanvasRenderingContext2D,
   line: StyledLine,
@@ -112,16 +119,24 @@ function trace(
   to: number,
   placing: Placing,
   extremes: boolean,
-): void {
+): [number, number][] {
   const { x, y, low, high, first } = line;
+  const alone: [number, number][] = [];
   let down = true;
+  let [startX, startY, wide] = [NaN, NaN, true];
+  const ended = (): void => {
+    if (!wide && !down) alone.push([startX, startY]);
+  };
   for (let at = from; at < to; at += 1) {
     const px = placing.x(x[at]!);
     const py = placing.y(y[at]!);
     if (py - py !== 0 || px - px !== 0) {
+      ended();
       down = true;
       continue;
     }
+    if (down) [startX, startY, wide] = [px, py, false];
+    else wide ||= Math.abs(px - startX) > SHORT || Math.abs(py - startY) > SHORT;
     if (extremes && low && high && first && low[at] !== high[at]) {
       if (down) c.moveTo(px, placing.y(first[at]!));
       else c.lineTo(px, placing.y(first[at]!));
@@ -132,7 +147,15 @@ function trace(
     else c.lineTo(px, py);
     down = false;
   }
-  if (to - from === 1) c.lineTo(placing.x(x[from]!) + 0.01, placing.y(y[from]!));
+  ended();
+  return alone;
+}
+
+function placed(line: StyledLine, from: number, to: number, placing: Placing): [number, number][] {
+  return Array.from({ length: Math.max(0, to - from) }, (_, at) => [
+    placing.x(line.x[from + at]!),
+    placing.y(line.y[from + at]!),
+  ]);
 }
 
 /** The recorded values behind a smoothed line. */
@@ -161,7 +184,12 @@ function band(c: CanvasRenderingContext2D, line: StyledLine, model: ChartModel, 
   c.fillStyle = line.colour;
   c.beginPath();
   edge(c, line.x, line.high!, from, to, 1, placing);
-  edge(c, line.x, line.low!, to - 1, from - 1, -1, placing);
+  const down = line.right ? model.right! : model;
+  const floor = down.logY ? down.y.min : -Infinity;
+  edge(c, line.x, line.low!, to - 1, from - 1, -1, {
+    ...placing,
+    y: (value) => placing.y(Math.max(value, floor)),
+  });
   c.fill();
   c.globalAlpha = 1;
 }
@@ -215,17 +243,13 @@ function edge(
 
 function dots(
   c: CanvasRenderingContext2D,
-  line: StyledLine,
-  from: number,
-  to: number,
-  placing: Placing,
+  points: readonly [number, number][],
+  colour: string,
   dpr: number,
 ): void {
-  c.fillStyle = line.colour;
+  c.fillStyle = colour;
   c.beginPath();
-  for (let at = from; at < to; at += 1) {
-    const px = placing.x(line.x[at]!);
-    const py = placing.y(line.y[at]!);
+  for (const [px, py] of points) {
     c.moveTo(px + 2 * dpr, py);
     c.arc(px, py, 2 * dpr, 0, 2 * Math.PI);
   }

@@ -24,6 +24,8 @@ interface Surroundings {
   announce: (x: number) => void;
   /** Opens what is marked: the profile of a captured step, or a note. */
   open?: (mark: Mark) => void;
+  /** Picks the run of the line that was clicked. */
+  pick?: (family: string) => void;
 }
 
 const LEAST_DRAG = 4;
@@ -38,6 +40,8 @@ interface Place {
 }
 /** A run farther from the pointer than this is not meant by it. */
 const REACH = 60;
+/** Pixels from a line within which a click is meant for it. */
+const TOUCHED = 10;
 
 export class Pointing {
   #from: Place | null = null;
@@ -54,11 +58,7 @@ export class Pointing {
     const area = chart.area;
     if (left < area.left - 2 || left > area.left + area.width + 2) return cursor.leave(this.around.id());
     const pointed = chart.xAt(left);
-    const reading = readAt(model.lines, pointed, (value, line) => chart.pixel(0, value, line).top, top, {
-      superseded: model.superseded,
-      rows: 1,
-    });
-    const nearest = reading.rows[0];
+    const nearest = this.#nearest(chart, model, { left, top });
     cursor.move({
       chart: this.around.id(),
       x: nearest ? nearest.x : pointed,
@@ -68,6 +68,12 @@ export class Pointing {
       line: nearest?.line.id ?? null,
       family: nearest && nearest.distance <= REACH ? nearest.line.family : null,
     });
+  }
+
+  #nearest(chart: LineChart, model: ChartModel, { left, top }: Place) {
+    const pixel = (value: number, line: StyledLine): number => chart.pixel(0, value, line).top;
+    return readAt(model.lines, chart.xAt(left), pixel, top, { superseded: model.superseded, rows: 1 })
+      .rows[0];
   }
 
   down(event: PointerEvent): void {
@@ -141,7 +147,12 @@ export class Pointing {
   #clicked(chart: LineChart, event: PointerEvent): void {
     const { left, top } = this.#place(event);
     const { area } = chart;
-    if (Math.abs(top - area.top - area.height) > 2 * NEAR_MARK) return;
+    if (Math.abs(top - area.top - area.height) > 2 * NEAR_MARK) {
+      const model = this.around.model();
+      const nearest = model && this.#nearest(chart, model, { left, top });
+      if (nearest && nearest.distance <= TOUCHED) this.around.pick?.(nearest.line.family);
+      return;
+    }
     const marks = this.around.model()?.marks ?? [];
     const near = marksNear(marks, left, (step) => chart.pixel(step, 0).left);
     const meant = near.find(({ kind }) => kind === "note") ?? near.find(({ path }) => path !== null);

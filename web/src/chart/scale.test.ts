@@ -7,13 +7,13 @@ import { ofTheirKinds, onLeft, scaleOf, secondScale, smoothingFor } from "./scal
 const chart = (tag: string, unit: string | null, kind: MetricKind): Chart => ({
   id: tag,
   title: tag,
+  short: tag,
   section: "s",
   kind,
   split: null,
   role: null,
   tier: "recorded",
   place: 0,
-  by_epoch: false,
   lower_is_better: null,
   unit,
   lines: [{ tag, split: null }],
@@ -38,6 +38,14 @@ describe("counts", () => {
     expect(counted([0, NaN, 1, 2], "nonfinite")).toBe(true);
     expect(counted([0, 0.5, 1, 2], "counter")).toBe(false);
     expect(counted([0, 0, 1, 2], "loss")).toBe(false);
+  });
+});
+
+describe("a logarithmic axis", () => {
+  it("counts the values that it has no place for", () => {
+    const omitted = (logY: boolean) =>
+      scaleOf([line("n", [0, -1, 2, 3])], "loss", { ...view, logY }, x).omitted;
+    expect([omitted(true), omitted(false)]).toEqual([2, 0]);
   });
 });
 

@@ -3,7 +3,7 @@ import type { Chart, MetricKind } from "../server/api";
 import { measure as measureOf, type Measure } from "../format/number";
 import { yLimits, type Range } from "../series/limits";
 import { isOwn } from "../series/own";
-import type { DrawLine } from "../series/shape";
+import { lowerBound, type DrawLine } from "../series/shape";
 import { KINDS, beyondOf, cutOf, divergedOf, smoothingOf, wantsLog, withMedian, withinBounds } from "./kinds";
 import type { ChartModel, Placing, SecondScale } from "./model";
 
@@ -14,7 +14,7 @@ interface Shown {
   superseded: boolean;
 }
 
-type Scale = Pick<ChartModel, "y" | "logY" | "cut"> & { counted: boolean };
+type Scale = Pick<ChartModel, "y" | "logY" | "cut"> & { counted: boolean; omitted: number };
 
 /** The kind of what a line of a chart shows: that of its tag where the chart holds several. */
 function kindOf(chart: Chart, tag: string): MetricKind {
@@ -67,7 +67,22 @@ export function scaleOf(lines: readonly DrawLine[], kind: MetricKind, view: Show
   const counted =
     (kind === "nonfinite" || kind === "counter") &&
     lines.every(({ raw }) => raw.every((value) => Number.isInteger(value) || !Number.isFinite(value)));
-  return { y: whole ? { ...y, min: Math.min(0, y.min) } : y, logY, cut: far?.cut ?? null, counted };
+  return {
+    y: whole ? { ...y, min: Math.min(0, y.min) } : y,
+    logY,
+    cut: far?.cut ?? null,
+    counted,
+    omitted: logY ? notAboveZero(lines, x) : 0,
+  };
+}
+
+/** Places of lines whose recorded value is 0 or below. */
+function notAboveZero(lines: readonly DrawLine[], x: Range): number {
+  let found = 0;
+  for (const line of lines)
+    for (let at = lowerBound(line.x, x.min); at < line.end && line.x[at]! <= x.max; at += 1)
+      if (line.raw[at]! <= 0) found += 1;
+  return found;
 }
 
 /** The second axis of a chart; null: it has none.

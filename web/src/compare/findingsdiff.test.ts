@@ -30,6 +30,8 @@ const answer = (run: string, ...findings: RunFinding[]): RunFindings => ({
   attempt: 1,
   findings,
   abstained: [],
+  verdict: "not judged",
+  coverage: [],
   passed: [],
   more: {},
   forecast: [],

@@ -2,18 +2,18 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sidelines";
-import { leadOf, ordered, sharedOf, withoutLead } from "./lead";
+import { judge, judgedAs, leadOf, ordered, sharedOf, withoutLead } from "./lead";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   id: title,
   title,
+  short: title,
   section: "",
   kind: "latency",
   split: null,
   role: null,
   tier: "recorded",
   place: 0,
-  by_epoch: false,
   lower_is_better: true,
   unit: "ms",
   lines: [],
@@ -172,5 +172,45 @@ describe("where no difference leads", () => {
     );
     expect(withoutLead(0, 36)).not.toContain("spread");
     expect(withoutLead(0, 1)).toContain("1 series shares too few steps to tell");
+  });
+});
+
+describe("the verdict on a metric", () => {
+  const loss = track("loss", { kind: "loss", unit: null });
+  const low = side(() => 1);
+  it.each<[string, Track, SideLine | null, SideLine | null, string | undefined]>([
+    ["beyond the spread", loss, side(() => 2), low, "better"],
+    ["within the noise of the steps", loss, side(noisy(1.02, 0.1)), side(noisy(1, 0.2)), "noise"],
+    ["equal", loss, low, low, "same"],
+    ["set, and not found", track("lr", { kind: "schedule" }), low, side(() => 2), "changed"],
+    [
+      "of three runs each",
+      loss,
+      side(
+        () => 1,
+        () => 1.1,
+        () => 0.9,
+      ),
+      side(
+        () => 3,
+        () => 3.1,
+        () => 2.9,
+      ),
+      "worse",
+    ],
+    ["of one side only", loss, low, null, undefined],
+  ])("%s", (_, of, a, b, verdict) => expect(judge(of, a, b)?.delta.verdict).toBe(verdict));
+  it("counts wherever a difference is read, and without one nothing is claimed", () => {
+    const read = {
+      difference: -0.15,
+      ratio: -0.15,
+      error: 0.01,
+      of: "steps" as const,
+      verdict: "better" as const,
+    };
+    const noise = judge(loss, side(noisy(1.02, 0.1)), side(noisy(1, 0.2)));
+    expect(judgedAs(read, noise).verdict).toBe("noise");
+    expect(judgedAs(read, null).verdict).toBe("unknown");
+    expect(judgedAs({ ...read, verdict: "same" }, null).verdict).toBe("same");
   });
 });

@@ -2,7 +2,7 @@
 import { counted } from "../format/number";
 import type { MetricKind } from "../server/api";
 import { groupAt, overlapOf, valueAt, type SideLine, type Track } from "../runs/sidelines";
-import { deltaOf, type Delta, type Group } from "../series/reading";
+import { deltaOf, type Delta, type Group, type Verdict } from "../series/reading";
 
 /** Places at which both sides are known; fewer show nothing. */
 const LEAST_PLACES = 8;
@@ -14,8 +14,8 @@ const BEHIND = 0.5;
 /** Kinds that are set rather than found, or that only count. */
 const SET: ReadonlySet<MetricKind> = new Set<MetricKind>(["schedule", "counter", "bytes"]);
 
-export interface Lead {
-  track: Track;
+/** What is said of a metric wherever it stands: in the sentence, on cards, in tables and by colours. */
+export interface Judgement {
   /** Of the means over the steps that are compared. */
   a: number;
   b: number;
@@ -26,47 +26,67 @@ export interface Lead {
   how: string;
 }
 
-/** What both sides have over the last half of the steps that they share; null: too little, or a spread that hides it.
+export interface Lead extends Judgement {
+  track: Track;
+}
+
+/** The verdict on a metric over the last half of the steps that both sides share; null: they share too few.
  *
  * The sides are compared at the same steps, so that a loss that falls on both is not a spread. Between groups of runs the
- * difference must exceed two standard errors; between two runs one must lie above the other at every place.
+ * difference must exceed two standard errors; between two runs one must lie above the other at every place. A schedule,
+ * which is set and not found, only differs.
  */
-export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
+export function judge(track: Track, a: SideLine | null, b: SideLine | null): Judgement | null {
+  const overlap = overlapOf(a, b);
+  if (!a || !b || !overlap) return null;
+  const lower = isFound(track) ? track.chart.lower_is_better : null;
+  const [groupA, groupB] = [groupAt(a, overlap[1]), groupAt(b, overlap[1])];
+  if (groupA.spread !== null && groupB.spread !== null) {
+    const delta = deltaOf(groupA, groupB, lower);
+    return (
+      delta && {
+        a: groupA.mean,
+        b: groupB.mean,
+        delta,
+        steps: [(overlap[0] + overlap[1]) / 2, overlap[1]],
+        how: `more than two standard errors of ${groupA.count} and ${counted(groupB.count, "run")}`,
+      }
+    );
+  }
   const pairs = pairsOf(a, b);
-  if (!a || !b || !pairs || !isFound(track)) return null;
+  if (!pairs) return null;
   const mean = (values: readonly number[]): number =>
     values.reduce((sum, value) => sum + value, 0) / values.length;
   const [meanA, meanB] = [mean(pairs.a), mean(pairs.b)];
-  const steps: [number, number] = [pairs.x[0]!, pairs.x.at(-1)!];
-  const lower = track.chart.lower_is_better;
-  const [groupA, groupB] = [groupAt(a, steps[1]), groupAt(b, steps[1])];
-  const several = groupA.spread !== null && groupB.spread !== null;
-  const delta = several
-    ? deltaOf(groupA, groupB, lower)
-    : deltaOf(wholly(groupA, meanA), wholly(groupB, meanB), lower);
-  if (!delta || delta.verdict === "same" || delta.verdict === "noise") return null;
-  if (delta.ratio !== null && Math.abs(delta.ratio) < LEAST_RATIO) return null;
-  if (several)
-    return {
-      track,
-      a: groupA.mean,
-      b: groupB.mean,
-      delta,
-      steps,
-      how: `more than two standard errors of ${groupA.count} and ${counted(groupB.count, "run")}`,
-    };
+  const delta = deltaOf(wholly(groupA, meanA), wholly(groupB, meanB), lower);
+  if (!delta) return null;
   const signs = new Set(pairs.a.map((value, at) => Math.sign(pairs.b[at]! - value)));
-  if (signs.size !== 1 || signs.has(0)) return null;
+  const clear = signs.size === 1 && !signs.has(0);
   const side = delta.difference > 0 ? "above" : "below";
   const one = groupA.count === 1 && groupB.count === 1 ? "; one run per side, so other seeds may differ" : "";
   return {
-    track,
     a: meanA,
     b: meanB,
-    delta,
-    steps,
+    delta: clear || delta.verdict === "same" ? delta : { ...delta, verdict: "noise", of: "steps" },
+    steps: [pairs.x[0]!, pairs.x.at(-1)!],
     how: `B ${side} A at all ${counted(pairs.x.length, "place")} compared${one}`,
   };
+}
+
+const BEYOND: ReadonlySet<Verdict> = new Set<Verdict>(["better", "worse", "changed"]);
+
+/** A difference that may lead: a result, beyond the spread, and not small; null: it is none. */
+export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Lead | null {
+  const judged = judge(track, a, b);
+  if (!judged || !isFound(track) || !BEYOND.has(judged.delta.verdict)) return null;
+  const { ratio } = judged.delta;
+  return ratio !== null && Math.abs(ratio) < LEAST_RATIO ? null : { track, ...judged };
+}
+
+/** A difference that is read somewhere, with the verdict on its metric. */
+export function judgedAs(delta: Delta, judged: Judgement | null): Delta {
+  if (judged) return { ...delta, verdict: judged.delta.verdict, of: judged.delta.of };
+  return delta.verdict === "same" ? delta : { ...delta, verdict: "unknown" };
 }
 
 /** A side by its mean over all places that are compared: whether it lies beyond the other is asked of each of them. */

@@ -1,8 +1,8 @@
 /** Numbers as people read them. No other folder makes text of a number: `one.test.ts` holds that.
  *
- * The rule: a figure has four digits and a whole number all of them; what has a unit has three digits at least and two
- * decimals at most; a share has three digits; a column has the decimals of its largest value. A unit is scaled so that
- * the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
+ * The rule: a figure has four digits and a whole number all of them; what has a unit has three digits, and so has a
+ * share; a column has the decimals of its largest value, and a smaller one has three digits at least. A unit is scaled
+ * so that the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
  */
 
 export const MINUS = "\u2212";
@@ -20,8 +20,6 @@ const COMPACT: [number, string][] = [
 
 /** From here on a power of ten reads better than so many trillions. */
 const MOST_COMPACT = 1e15;
-/** Zeros after the point that a reader would have to count. */
-const MOST_DECIMALS = 5;
 
 /** Returns what non-finite values are called, or null for a finite one. */
 export function nonFiniteName(value: number): string | null {
@@ -58,12 +56,12 @@ export function tenTo(exponent: number): string {
   return `10${exponent < 0 ? "⁻" : ""}${digits}`;
 }
 
-/** A value with a unit: three digits at least, two decimals at most, and no decimals of a whole number of the unit itself. */
+/** A value with a unit: three digits, all of a larger whole part, and no decimals of a whole number of the unit itself. */
 export function ofUnit(value: number, exact: boolean): string {
   const size = Math.abs(value);
   if (!Number.isFinite(value) || size >= 1e15) return figure(value, 3);
   if (exact && Number.isInteger(value)) return fixed(value, 0);
-  return fixed(value, size >= 99.995 ? 1 : size >= 0.9995 ? 2 : decimalsFor([value], 3));
+  return fixed(value, decimalsFor([value], 3));
 }
 
 /** A value rounded to so many digits, as it is typed into an address, a query or a file. */
@@ -94,7 +92,8 @@ export function decimalsFor(values: Iterable<number>, digits = 4): number {
   let largest = 0;
   for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
   if (largest === 0) return 0;
-  return Math.min(8, Math.max(0, digits - 1 - Math.floor(Math.log10(largest))));
+  // 9.999 reads 10.0: its digits are counted once it is rounded.
+  return Math.min(8, Math.max(0, digits - 1 - Math.floor(Math.log10(rounded(largest, digits)))));
 }
 
 /** Likewise, and none where all of them are whole, as counts are. */
@@ -114,11 +113,6 @@ export function figure(value: number | null | undefined, digits = 4): string {
   if (size >= 1e7) return compact(value, digits);
   if (Number.isInteger(value) && size >= 1) return fixed(value, 0);
   return fixed(value, decimalsFor([value], digits));
-}
-
-/** A value that stands beside a scale factor and not under it: a small one brings its own. */
-export function inFull(value: number, digits = 4): string {
-  return value !== 0 && Math.abs(value) < 1e-2 ? power(value, digits) : figure(value, digits);
 }
 
 /** A count: every digit up to a million, then shortened. */
@@ -173,32 +167,28 @@ function trimmed(value: number, digits: number): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** A value in a column of the same decimals; one too small or too large for them keeps two digits of its own. */
+/** A value in a column of the same decimals; one that these would leave fewer than three digits has its own. */
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
   if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 4);
-  return Math.abs(value) < 0.5 * 10 ** -decimals ? figure(value, 2) : fixed(value, decimals);
+  const lost = Math.abs(Number(value.toFixed(Math.min(20, decimals))) - value);
+  const isRough = lost > 1e-9 * Math.abs(value) && Math.abs(value) < 10 ** (2 - decimals);
+  return isRough ? figure(value, 3) : fixed(value, decimals);
 }
 
-/** Where several lines end: one figure, or the least and the largest; and that some are not numbers.
- *
- * @param full: Whether they stand beside a scale factor and not under it.
- */
-export function spread(values: readonly number[], full = false): string {
+/** Where several lines end: one figure, or the smallest and the largest; and that some are not numbers. */
+export function spread(values: readonly number[]): string {
   const finite = values.filter(Number.isFinite);
   const odd = [...new Set(values.map(nonFiniteName).filter((name) => name !== null))];
-  return [...(finite.length ? [ends(finite, full)] : []), ...odd].join(", ");
-}
-
-function ends(values: readonly number[], full: boolean): string {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const decimals = decimalsOrNone([low, high], 3);
-  const text = (value: number): string => {
-    if (full) return inFull(value, 3);
-    if (decimals > MOST_DECIMALS) return figure(value, 3);
-    return Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : inColumn(value, decimals);
-  };
-  return low === high ? text(low) : between(text(low), text(high));
+  if (!finite.length) return odd.join(", ");
+  const whole = finite.every(Number.isInteger);
+  // Beside a fraction a whole number has its digits too: 0.609 – 1.00.
+  const text = (value: number): string =>
+    whole || value === 0 || Math.abs(value) >= 1000 || Math.abs(value) < 1
+      ? figure(value, 3)
+      : fixed(value, decimalsFor([value], 3));
+  const [low, high] = [text(Math.min(...finite)), text(Math.max(...finite))];
+  return [low === high ? low : between(low, high), ...odd].join(", ");
 }
 
 /** Two ends of a range; a dash beside a minus would be read as one. */
@@ -248,11 +238,6 @@ export function measure(unit: string | null | undefined, largest: number): Measu
     return { factor: 1 / scale, unit: `${prefix}/s` };
   }
   if (unit) return { factor: 1, unit };
-  if (size > 0 && size < 1e-2) {
-    // What a float32 makes of 1e-6 lies a little below it.
-    const exponent = Math.floor(Math.log10(size * 1.0005));
-    return { factor: 10 ** -exponent, unit: `×${tenTo(exponent)}` };
-  }
   return { factor: 1, unit: "" };
 }
 
@@ -262,7 +247,7 @@ export function measured(value: number | null | undefined, unit: string | null):
   const name = nonFiniteName(value);
   if (name !== null) return name;
   const { factor, unit: shown } = unit ? measure(unit, value) : { factor: 1, unit: "" };
-  if (unit === "ratio") return `${figure(value * factor)}${GAP}%`;
+  if (unit === "ratio") return `${figure(value * factor, 3)}${GAP}%`;
   return shown ? beside(ofUnit(value * factor, factor === 1), shown) : figure(value);
 }
 
@@ -275,14 +260,14 @@ export function beside(text: string, unit: string): string {
 export function alike(value: number | null, largest: number, unit: string): string {
   if (value === null) return NOTHING;
   const { factor, unit: shown } = measure(unit, largest);
-  return beside(inColumn(value * factor, Math.abs(largest * factor) >= 99.95 ? 1 : 2), shown);
+  return beside(inColumn(value * factor, decimalsFor([largest * factor], 3)), shown);
 }
 
 /** A part of a whole in the unit of the whole, said once: "25.8 of 35.6 ms". */
 export function partOf(part: number, whole: number, unit: string): string {
   const { factor, unit: shown } = measure(unit, whole);
-  const decimals = Math.abs(whole * factor) < 10 ? 2 : 1;
-  return beside(`${fixed(part * factor, decimals)} of ${fixed(whole * factor, decimals)}`, shown);
+  const decimals = decimalsFor([whole * factor], 3);
+  return beside(`${inColumn(part * factor, decimals)} of ${fixed(whole * factor, decimals)}`, shown);
 }
 
 /** A share, 0 to 1, in percent: with the digits that matter, or, in columns, with so many decimals. */

@@ -1,5 +1,15 @@
 /** What of a graph is drawn: the boxes of one scope, what is alike folded, and the edges between them. */
-import { added, baseOf, joined, operationsOf, within, type Link, type Model, type Scope } from "./model";
+import {
+  ALIKE,
+  added,
+  baseOf,
+  joined,
+  operationsOf,
+  within,
+  type Link,
+  type Model,
+  type Scope,
+} from "./model";
 
 export const MOST_BOXES = 160;
 /** Edges that are drawn: more would be a grey area. */
@@ -8,8 +18,6 @@ export const MOST_EDGES = 500;
 const MOST_OUTSIDE = 12;
 /** Up to so many parts of a scope only stacks of blocks are folded; what is alike here and there is drawn. */
 const FEW = 24;
-/** So many alike in a scope are drawn as one. */
-const ALIKE = 3;
 
 export interface Box {
   key: string;

@@ -3,7 +3,18 @@ import type { Node as GraphNode, NodeCost } from "../server/api";
 import { boxesOf, neighbour, pictureOf } from "./boxes";
 import { tintOf } from "./colours";
 import { layersOf, ordered, passed } from "./layers";
-import { above, baseOf, crossings, middle, modelOf, search, sizesText, slowest, startOf } from "./model";
+import {
+  above,
+  baseOf,
+  breakOf,
+  crossings,
+  middle,
+  modelOf,
+  search,
+  sizesText,
+  slowest,
+  startOf,
+} from "./model";
 
 const node = (name: string, op: string, inputs: string[] = [], shapes: number[][] = []): GraphNode => ({
   name,
@@ -248,9 +259,9 @@ describe("layers", () => {
       { ...node("h/1/linear", "linear", ["h/0/linear"]), attributes: { flops: 20 } },
     ];
     const norms = [
-      { parameter: "h.0.weight", step: 3, norm: 3 },
-      { parameter: "model.h.0.bias", step: 3, norm: 4 },
-      { parameter: "elsewhere.bias", step: 3, norm: 9 },
+      { parameter: "h.0.weight", step: 3, norm: 3, before: 6, fell: true },
+      { parameter: "model.h.0.bias", step: 3, norm: 4, before: 8, fell: false },
+      { parameter: "elsewhere.bias", step: 3, norm: 9, before: null, fell: false },
     ];
     const model = modelOf({ nodes, costs: [] }, norms);
     expect(model.at.get("h")!.flops).toBe(120);
@@ -258,8 +269,39 @@ describe("layers", () => {
     expect(model.at.get("h/0")!.gradient).toBe(5);
     expect(model.at.get("h/1")!.gradient).toBeNull();
     expect(
-      modelOf({ nodes, costs: [] }, [{ parameter: "h.0.weight", step: 3, norm: "NaN" }]).root.gradient,
+      modelOf({ nodes, costs: [] }, [
+        { parameter: "h.0.weight", step: 3, norm: "NaN", before: null, fell: false },
+      ]).root.gradient,
     ).toBeNaN();
+    expect(model.at.get("h/0")!.before).toBe(10);
+    expect(model.at.get("h/0")!.fell).toBe(true);
+  });
+  it("finds where gradients break, and abstains where chance or others could do it", () => {
+    /** By how much the gradient of each layer shrank; those that the change log names begin with -. */
+    const broken = (...shrank: number[]): string | null => {
+      const names = shrank.map((_, at) => `h/${Math.floor(at / 2)}/l${at}/weight`);
+      const found = breakOf(
+        modelOf(
+          { nodes: names.map((name) => node(name, "Parameter", [], [[2]])), costs: [] },
+          shrank.map((times, at) => ({
+            parameter: names[at]!,
+            step: 9,
+            norm: 1 / Math.abs(times),
+            before: 1,
+            fell: times < 0,
+          })),
+        ),
+      );
+      return found && `${found.last.path} ${found.next.path} ${found.fell}/${found.of}+${found.after}`;
+    };
+    const after = [1, 0.8, 1.1, 1, 1.2, 1, 0.9, 1, 1, 1];
+    expect(broken(-1e6, -2e6, -1e6, -1e6, ...after)).toBe("h/1 h/2 4/4+10");
+    expect(broken(-1e6, -2e6, 1e6, -1e6, ...after)).toBe("h/1 h/2 3/4+10"); // one was not found by itself
+    expect(broken(-1e6, -2e6, -1e6, ...after)).toBeNull(); // of 13 layers these 3 are first once in 286
+    expect(broken(-1e6, -2e6, -1e6, -1e6, 1, 1, -1e6, ...after)).toBeNull(); // others lie between
+    expect(broken(-1.1, -1.3, -1.3, -1.3, 1.2, ...after)).toBeNull(); // one after it shrank as much
+    expect(broken(-1e6, -1e6, -1e6, -1e6)).toBeNull(); // all of them
+    expect(broken(...after)).toBeNull(); // none
   });
   it("takes measured shapes where the graph knows none", () => {
     const nodes = [node("x", "MatMul", [], [[-1, 4]])];
@@ -275,6 +317,8 @@ describe("what is shown first", () => {
     expect(startOf(modelOf({ nodes, costs })).path).toBe("m/h");
     expect(startOf(modelOf({ nodes, costs: [cost("m/h/0/a", 10), cost("m/out/b", 10)] })).path).toBe("m");
     expect(startOf(modelOf({ nodes, costs: [] })).path).toBe("m");
+    const stack = [0, 1, 2].map((at) => node(`m/h/${at}/a`, "x"));
+    expect(startOf(modelOf({ nodes: [...stack, node("m/out/b", "x")], costs: [] })).path).toBe("m");
     expect(startOf(modelOf({ nodes: [node("a", "x"), node("b", "x")], costs: [] })).path).toBe("");
   });
   it("is coloured by the first of which anything was recorded", () => {

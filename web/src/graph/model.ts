@@ -23,6 +23,10 @@ export interface Scope {
   parameters: number | null;
   /** L2 norm of the gradients of the parameters within, NaN or infinite where one is; null: none was recorded. */
   gradient: number | null;
+  /** The same at an earlier step, before it fell where it did. */
+  before: number | null;
+  /** Whether the gradient of a parameter within fell, and stayed so. */
+  fell: boolean;
   /** The kind of operation; of a scope the one that takes most time within, without times the most frequent. */
   op: string;
   /** The same number for scopes that are made of the same operations, digits at the ends of names aside. */
@@ -53,8 +57,53 @@ export interface Model {
   strangerMicros: number;
 }
 
+/** So many alike in a scope are drawn as one. */
+export const ALIKE = 3;
 /** Share of the time, or of the operations where no time is known, from which on a scope is opened by itself. */
 const MOST = 0.8;
+
+const isStack = ({ children }: Scope): boolean =>
+  children.length >= ALIKE && children.every(({ shape }) => shape === children[0]!.shape);
+
+/** Between which two layers gradients break. */
+export interface Break {
+  /** The parts next to the break, where their paths part. */
+  last: Scope;
+  next: Scope;
+  /** Layers of which a gradient fell, of how many before the break, and how many are after it. */
+  fell: number;
+  of: number;
+  after: number;
+  /** By how much in the middle: before over now. */
+  times: number;
+}
+
+/** Chance of a break where gradients only wander: that the layers which shrank most are the first ones. */
+const CHANCE = 1e-3;
+
+/** Where gradients break: in the order of the model each layer before it shrank by more than any after it.
+ *
+ * @returns: null where none fell, where others lie among those that fell, or where chance puts so few first.
+ */
+export function breakOf(model: Model): Break | null {
+  const known = model.all.filter((scope) => scope.node && scope.gradient !== null && scope.before !== null);
+  const layers = [...new Set(known.map((scope) => (scope.parent === model.root ? scope : scope.parent!)))];
+  const shrank = layers.map(({ before, gradient }) => before! / gradient!);
+  const cut = layers.findLastIndex(({ fell }) => fell) + 1;
+  const orders = layers.slice(cut).reduce((all, _, at) => (all * (cut + at + 1)) / (at + 1), 1);
+  if (!cut || orders * CHANCE < 1 || !(Math.min(...shrank.slice(0, cut)) > Math.max(...shrank.slice(cut))))
+    return null;
+  const [last, next] = [layers[cut - 1]!, layers[cut]!].map((scope) => [...above(scope), scope]);
+  const parts = last!.findIndex((scope, at) => scope !== next![at]);
+  return {
+    last: last![parts]!,
+    next: next![parts]!,
+    fell: layers.filter(({ fell }) => fell).length,
+    of: cut,
+    after: layers.length - cut,
+    times: middle(shrank.slice(0, cut))![1],
+  };
+}
 
 /** The scope that is shown first: as deep as nearly all is spent in one scope. */
 export function startOf(model: Model): Scope {
@@ -64,7 +113,8 @@ export function startOf(model: Model): Scope {
   for (;;) {
     const inside = here.children.filter((child) => child.children.length);
     const next = inside.find((child) => size(child) >= MOST * size(model.root));
-    if (!next) return here;
+    // A stack of blocks is one box, which shows nothing of the model around it.
+    if (!next || isStack(next)) return here;
     here = next;
   }
 }
@@ -116,6 +166,8 @@ function scopeOf(path: string, name: string, parent: Scope | null): Scope {
     flops: null,
     parameters: null,
     gradient: null,
+    before: null,
+    fell: false,
     op: "",
     shape: 0,
     at: 0,
@@ -256,12 +308,15 @@ function addGradients(ofNode: ReadonlyMap<string, Scope>, norms: readonly Gradie
     const end = name.slice(name.lastIndexOf("/") + 1);
     byEnd.set(end, [...(byEnd.get(end) ?? []), { name, scope }]);
   }
-  for (const { parameter, norm } of norms) {
+  for (const { parameter, norm, before, fell } of norms) {
     const name = slashed(parameter);
     const alike = byEnd.get(name.slice(name.lastIndexOf("/") + 1)) ?? [];
     const exact = alike.find((one) => one.name === name);
     const near = exact ?? alike.find((one) => one.name.endsWith(`/${name}`) || name.endsWith(`/${one.name}`));
-    if (near) near.scope.gradient = Number(norm);
+    if (!near) continue;
+    near.scope.gradient = Number(norm);
+    near.scope.before = before === null ? null : Number(before);
+    near.scope.fell = fell;
   }
 }
 
@@ -296,6 +351,8 @@ function sumUp(root: Scope): void {
       scope.flops = added(scope.flops, child.flops);
       scope.parameters = added(scope.parameters, child.parameters);
       scope.gradient = joined(scope.gradient, child.gradient);
+      scope.before = joined(scope.before, child.before);
+      scope.fell ||= child.fell;
     }
     scope.op = foremost(ops);
     scope.shape = numbered(

@@ -24,7 +24,8 @@ export async function tagsOf(families: readonly Family[]): Promise<Map<string, E
 }
 
 const AGAIN_MS = 2_500;
-const RUNS = 24;
+/** Runs in view whose records are asked for. */
+export const RUNS = 24;
 /** Values of a record that can be chosen from. */
 const MOST_VALUES = 500;
 
@@ -69,6 +70,18 @@ export class Tags {
   }
 }
 
+/** A table is also written as a text for other viewers; here it stands once. */
+export function withoutTwins<T extends { tag: string; kind: string; run: string }>(
+  entries: readonly T[],
+): T[] {
+  const tables = new Set(
+    entries
+      .filter((entry) => entry.kind === "table")
+      .map((entry) => `${entry.run}\n${entry.tag.replace(/\/table$/, "")}`),
+  );
+  return entries.filter((entry) => entry.kind === "table" || !tables.has(`${entry.run}\n${entry.tag}`));
+}
+
 /** A tag, and what each family has under it. */
 export interface Row {
   tag: string;
@@ -110,7 +123,10 @@ export class Shown {
   value = $derived(this.history ? atStep(this.history.values, app.view.records.step) : null);
 
   /** To be called in an effect; returns what ends it. */
-  follow(entry: Entry, onsteps: (steps: readonly number[], most: number) => void): () => void {
+  follow(
+    entry: Entry,
+    onsteps: (steps: readonly number[], most: number, shape: readonly number[] | null) => void,
+  ): () => void {
     let gone = false;
     recordCache
       .get(entry, MOST_VALUES)
@@ -121,6 +137,7 @@ export class Shown {
         onsteps(
           values.map((value) => value.step),
           Math.max(0, ...values.map((value) => value.blobs?.length ?? 0)),
+          values.at(-1)?.shape ?? null,
         );
       })
       .catch((error: unknown) => (this.failure = String(error)));

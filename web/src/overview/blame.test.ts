@@ -20,6 +20,8 @@ const found = (extra: object = {}, ...more: object[]): RunFindings =>
     attempt: 1,
     findings: [{ ...wait, ...extra }, ...more.map((one) => ({ ...wait, ...one }))],
     abstained: [],
+    verdict: "not judged",
+    coverage: [],
     passed: [],
     more: {},
   }) as unknown as RunFindings;

@@ -11,7 +11,6 @@ import {
   partColour,
   partName,
   pastOf,
-  profilesRatio,
   remarks,
   viewOf,
 } from "./captures";
@@ -201,22 +200,5 @@ describe("captures", () => {
       page: "profile",
       profile: { path: "a/p.json.gz", event: null, window: null },
     });
-  });
-});
-
-describe("what profiles took of a run", () => {
-  const told = (cost: Record<string, unknown>): Capture => ({ cost }) as unknown as Capture;
-
-  it("is what the newest says that knows it", () => {
-    const failed = told({});
-    expect(
-      profilesRatio([failed, told({ run_overhead_ratio: 0.18 }), told({ run_overhead_ratio: 0.3 })]),
-    ).toBe(0.18);
-  });
-
-  it("is not said where nothing was captured, and 0 is a share", () => {
-    expect(profilesRatio([])).toBeNull();
-    expect(profilesRatio([told({})])).toBeNull();
-    expect(profilesRatio([told({ run_overhead_ratio: 0 })])).toBe(0);
   });
 });

@@ -40,12 +40,6 @@ export function lineOf({ place }: Advice): string {
   return [place.line === undefined ? file : `${file}:${place.line}`, place.function ?? ""].join(" ").trim();
 }
 
-/** Share of the run's time that all its profiles took, as the newest one says that knows it; null: none does. */
-export function profilesRatio(captures: readonly Capture[]): number | null {
-  const told = captures.map(({ cost }) => (cost as { run_overhead_ratio?: unknown }).run_overhead_ratio);
-  return told.find((ratio) => typeof ratio === "number") ?? null;
-}
-
 /** What a device's memory held at its fullest. */
 export interface Peak {
   /** "host", "device 0". */

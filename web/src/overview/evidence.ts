@@ -32,6 +32,6 @@ export function windowOf(finding: RunFinding): [number, number] {
   return [Math.max(0, finding.first_step - margin), end + margin];
 }
 
-function escaped(tag: string): string {
+export function escaped(tag: string): string {
   return tag.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

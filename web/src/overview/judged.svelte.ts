@@ -1,18 +1,27 @@
-/** What the health rules say of the runs that are looked at: asked once for all parts of the page, again while a run grows. */
+/** What the server finds in the runs that are looked at: asked once for all parts of the page, again while a run grows. */
 import { SvelteMap } from "svelte/reactivity";
-import type { RunFindings } from "../server/api";
+import { fetchChanges } from "./changes";
 import { fetchFindings } from "../runs/findings";
-import { Asking } from "./asking";
+import { Asking } from "../server/asking";
 
-const REST_MS = 3_000;
-
-export class Judged {
-  readonly #found = new SvelteMap<string, RunFindings>();
+export class Answers<T> {
+  readonly #found = new SvelteMap<string, T>();
   readonly #failed = new SvelteMap<string, string>();
-  readonly #asking = new Asking(REST_MS, (run) => this.#look(run));
+  readonly #asking: Asking;
+
+  /**
+   * @param fetch: Asks the server about a run.
+   * @param restMs: Between two questions about a run that grows.
+   */
+  constructor(
+    readonly fetch: (run: string) => Promise<T>,
+    restMs: number,
+  ) {
+    this.#asking = new Asking(restMs, (run) => this.#look(run));
+  }
 
   /** The answer for a run; null until it is there. */
-  of(run: string): RunFindings | null {
+  of(run: string): T | null {
     return this.#found.get(run) ?? null;
   }
 
@@ -31,7 +40,7 @@ export class Judged {
 
   async #look(run: string): Promise<void> {
     try {
-      this.#found.set(run, await fetchFindings(run));
+      this.#found.set(run, await this.fetch(run));
       this.#failed.delete(run);
     } catch (error) {
       this.#failed.set(run, error instanceof Error ? error.message : String(error));
@@ -40,4 +49,8 @@ export class Judged {
   }
 }
 
-export const judged = new Judged();
+/** What the health rules say. */
+export const judged = new Answers(fetchFindings, 3_000);
+export type Judged = typeof judged;
+/** What changed; the server looks at every series for it. */
+export const changed = new Answers(fetchChanges, 30_000);

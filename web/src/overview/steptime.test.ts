@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import type { Trend } from "../runs/trend";
-import { stepTimeBefore, stepTimeOf } from "./steptime";
+import { partsOf, stepTimeBefore, stepTimeOf } from "./steptime";
 
 const chart = (id: string): Chart => ({ id, unit: "ms" }) as unknown as Chart;
 const charts = { time: chart("time"), wait: chart("wait") };
@@ -45,4 +45,34 @@ describe("what a step takes now", () => {
     ).toEqual({ step: 0.002, wait: null }));
   it("follows where all that are new are slower", () =>
     expect(stepTimeOf(charts, slow)!.step).toBeCloseTo(0.036));
+});
+
+describe("stages as parts of a step", () => {
+  const of = (stages: Record<string, number>): Parameters<typeof partsOf>[0] => ({
+    run: "a",
+    stages: Object.keys(stages),
+    mean_s: Object.values(stages),
+    steps: 50,
+  });
+  it.each([
+    [
+      "they share what is left beside the wait",
+      of({ data: 9, forward: 1, backward: 2, rest: 1 }),
+      0.4,
+      [0.1, 0.2, 0.1],
+    ],
+    ["one that took no time is none", of({ forward: 3, sync: 0, rest: 1 }), 4, [3, 1]],
+    ["none is known", of({}), 1, []],
+    ["not asked yet", null, 1, []],
+  ])("%s", (_, stages, seconds, expected) => {
+    expect(partsOf(stages, seconds).map((part) => part.value)).toEqual(
+      expected.map((value) => expect.closeTo(value, 9)),
+    );
+  });
+  it("names them as the page does", () => {
+    expect(partsOf(of({ forward: 1, rest: 1 }), 1).map((part) => part.name)).toEqual([
+      "Forward",
+      "Rest of the step",
+    ]);
+  });
 });

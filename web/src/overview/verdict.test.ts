@@ -9,6 +9,8 @@ function judged(changes: Partial<RunFindings> = {}): RunFindings {
     attempt: 1,
     findings: [],
     abstained: [{ rule: "dead-relu", title: "Dead units", missing: "not recorded" }],
+    verdict: "healthy",
+    coverage: [],
     passed: ["plateau"],
     more: {},
     forecast: [],
@@ -43,6 +45,13 @@ test("the worst finding that is not over stands in the headline, with the step i
   expect(evidence(recorded(judged({ findings: [findingOf({ summary: "the loss rose to 9" })] })))).toBe(
     "The loss rose to 9",
   );
+});
+
+test("a run that failed is not called healthy, and what is wrong with it is still said", () => {
+  const failed = { ...recorded(judged()), run: runOf("a", { state: "failed" }) };
+  expect(headline(failed).map(({ text }) => text)).toEqual(["Failed", "loss 0.1"]);
+  const found = { ...failed, judged: judged({ findings: [findingOf({})] }) };
+  expect(headline(found)[1]!.text).toBe("loss spike since step 1,200");
 });
 
 test("a callback that failed stands beside the state, whatever the rules say, and other problems do not", () => {
@@ -85,9 +94,9 @@ test("that it waits for data is said where the wait is a part of the step that c
   for (const wait of [0.0001, 0, null]) expect(waits(wait)).toMatch(/^\d+ points? of \d+ metrics? recorded$/);
 });
 
-test("a run is healthy only where rules looked and found nothing", () => {
+test("what a run is called is what the server says of it", () => {
   expect(said(judged())).toBe("Running · healthy · loss 0.1");
-  expect(said(judged({ passed: [] }))).toBe("Running · loss 0.1");
+  expect(said(judged({ verdict: "not judged" }))).toBe("Running · not judged · loss 0.1");
   expect(said(null)).toBe("Running · loss 0.1");
   expect(said(judged({ findings: [findingOf({ closed_step: 1264 })] }))).toBe(
     "Running · healthy since step 1,264 · loss 0.1",
@@ -99,12 +108,12 @@ test("checks that pass, findings and what was not judged are counted", () => {
   expect(checks(judged({ findings: twice })).map((phrase) => phrase.text)).toEqual([
     "1 of 3 checks pass",
     "1 finding",
-    "1 not judged",
+    "1 check lacked data",
   ]);
   expect(checks(null)).toEqual([]);
   expect(losses(recorded(judged())).map((phrase) => phrase.text)).toEqual([
     "1 of 2 checks pass",
-    "1 not judged",
+    "1 check lacked data",
   ]);
   expect(losses(recorded(null)).map((phrase) => phrase.text)).toEqual(["no file problems"]);
 });
@@ -114,7 +123,11 @@ test("a list says the worst that is not over, else that a run is healthy, and on
     judged({ findings: [findingOf({ severity: "high", summary: "the loss rose to 9" })] }),
   );
   expect([bad.text, bad.tone]).toEqual(["loss spike", "bad"]);
-  expect(bad.title).toBe("Since step 1,200: the loss rose to 9; 1 of 3 checks pass, 1 finding, 1 not judged");
+  expect(bad.title).toBe(
+    "Since step 1,200: the loss rose to 9; 1 of 3 checks pass, 1 finding, 1 check lacked data",
+  );
   expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
-  expect(verdictOf(judged({ passed: [] })).text).toBe("not judged");
+  const some = verdictOf(judged({ verdict: "nothing wrong found; not judged: whether it generalises" }));
+  expect(some.text).toBe("nothing wrong found");
+  expect(some.title).toContain("not judged: whether it generalises");
 });

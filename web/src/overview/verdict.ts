@@ -56,8 +56,8 @@ export function headline({ run, metric, broken, judged }: Recorded): Phrase[] {
   else if (first)
     phrases.push({ text: `${first.title} is not finite at step ${count(first.step)}`, tone: "bad" });
   else {
-    const health = healthOf(judged);
-    if (health) phrases.push({ text: health, tone: "ok" });
+    const health = run.state === "failed" ? "" : healthOf(judged); // "nothing wrong" is not the answer to a failure
+    if (health) phrases.push({ text: health, tone: healthTone(judged!) });
     if (metric) phrases.push({ text: `${metric.title} ${metric.value}`, tone: "" });
   }
   return phrases;
@@ -68,11 +68,16 @@ export function worstOpen(judged: RunFindings | null): RunFinding | null {
   return judged?.findings.find((finding) => finding.closed_step === null) ?? null;
 }
 
-/** "Healthy" only where rules looked and found nothing; "" where none could. */
+/** The server's verdict, which is "healthy" only if the questions that matter are answered; "" without one. */
 function healthOf(judged: RunFindings | null): string {
-  if (!judged?.passed.length || worstOpen(judged)) return "";
+  if (!judged || worstOpen(judged)) return "";
   const over = Math.max(...judged.findings.map((finding) => finding.closed_step ?? 0));
-  return judged.findings.length ? `healthy since step ${count(over)}` : "healthy";
+  const again = judged.verdict === "healthy" && judged.findings.length;
+  return again ? `healthy since step ${count(over)}` : judged.verdict;
+}
+
+function healthTone(judged: RunFindings): Tone {
+  return judged.verdict === "healthy" ? "ok" : "";
 }
 
 /** What a list says of a run's health. */
@@ -93,7 +98,8 @@ export function verdictOf(judged: RunFindings): Verdict {
       finding: worst,
       title: `Since step ${count(worst.since_step)}: ${summaryOf(worst)}; ${more}`,
     };
-  return { text: judged.passed.length ? "healthy" : "not judged", tone: "", title: more };
+  const short = judged.verdict.split(/[;:]/)[0]!;
+  return { text: short, tone: "", title: `${judged.verdict}; ${more}` };
 }
 
 /** Checks that pass, findings, and what could not be judged; nothing before there is an answer. */
@@ -108,7 +114,7 @@ export function checks(judged: RunFindings | null): Phrase[] {
     { text: `${count(passed)} of ${count(passed + rules + lacking)} checks pass`, tone: "" },
   ];
   if (rules) phrases.push({ text: counted(rules, "finding"), tone: "" });
-  if (lacking) phrases.push({ text: `${count(lacking)} not judged`, tone: "" });
+  if (lacking) phrases.push({ text: `${counted(lacking, "check")} lacked data`, tone: "" });
   return phrases;
 }
 

@@ -2,18 +2,7 @@
 import { CATEGORIES, type Spans, type TracksDrawn } from "./questions";
 import { preciseText } from "../format/units";
 import { tickStep } from "../format/ticks";
-import {
-  SHADES,
-  colourOf,
-  dimmed,
-  drawSpans,
-  fitting,
-  inkOn,
-  shadeOf,
-  shadesOf,
-  tintsOf,
-  type Shades,
-} from "./spans";
+import { SHADES, colourOf, dimmed, drawSpans, fitting, inkOn, shadeOf, shadesOf, type Shades } from "./spans";
 import { parseColour, rgba } from "../theme/colour";
 import type { StepWindow } from "../server/api";
 import { paintArrows, type Arrow } from "./arrows";
@@ -53,9 +42,6 @@ const COLOURED: Record<string, string> = {
   wait: "--hatch",
 };
 
-/** Operators of the host are told apart by name: each takes some of a colour. */
-const TINTS = ["--series-2", "--series-3", "--series-4", "--series-1", "--series-5"];
-
 export function readLook(root: HTMLElement): Look {
   const style = getComputedStyle(root);
   const value = (name: string): string => style.getPropertyValue(name).trim();
@@ -77,12 +63,7 @@ export function readLook(root: HTMLElement): Look {
       const own =
         name === "step"
           ? Array<number>(SHADES).fill(rgba(parseColour(value("--sunken"))))
-          : name === "host"
-            ? tintsOf(
-                value(COLOURED[name]!),
-                TINTS.map((tint) => value(tint)),
-              )
-            : shadesOf(value(COLOURED[name]!), dark);
+          : shadesOf(value(COLOURED[name]!), dark);
       return [...own, ...dimmed(own, parseColour(value("--surface")))];
     }),
   };

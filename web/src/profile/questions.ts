@@ -109,7 +109,11 @@ export const fetchTree = (
   view: string,
   options: Record<string, string>,
   steps = "",
-): Promise<TreeAnswer> => json(at("view", { path, view, ...(steps ? { steps } : {}), ...options }));
+  byPart = false,
+): Promise<TreeAnswer> =>
+  json(
+    at("view", { path, view, ...(steps ? { steps } : {}), ...(byPart ? { by: "part" } : {}), ...options }),
+  );
 export const fetchKernels = (path: string, steps: string): Promise<KernelAnswer> =>
   json(at("profile/kernels", { path, steps }));
 /** Critical paths of the chosen steps, each with its longest stretches. */

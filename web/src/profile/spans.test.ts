@@ -123,7 +123,7 @@ describe("figures of profiles", () => {
       nsText(176_078_000),
       nsText(1.5e9),
       nsText(null),
-    ]).toEqual(["950\u00a0ns", "12.34\u00a0µs", "9.68\u00a0ms", "176.1\u00a0ms", "1.50\u00a0s", "–"]);
+    ]).toEqual(["950\u00a0ns", "12.3\u00a0µs", "9.68\u00a0ms", "176\u00a0ms", "1.50\u00a0s", "–"]);
     expect(percent(0.1234, 1)).toBe("12.3\u00a0%");
   });
 

@@ -31,17 +31,6 @@ export function shadesOf(colour: string, dark: boolean): number[] {
   });
 }
 
-/** A colour mixed in part with each of others: of one kind, yet told apart. */
-export function tintsOf(colour: string, others: readonly string[], part = 0.3): number[] {
-  const base = parseColour(colour);
-  return others.slice(0, SHADES).map((other) => {
-    const to = parseColour(other);
-    return rgba(
-      base.map((channel, at) => Math.round(channel + (to[at]! - channel) * part)) as [number, number, number],
-    );
-  });
-}
-
 /** The same shades mixed most of the way to the paper: of what a search did not find. */
 export function dimmed(shades: readonly number[], paper: readonly [number, number, number]): number[] {
   return shades.map((pixel) =>

@@ -65,22 +65,22 @@ describe("the sentence of a comparison", () => {
   const slower = row("step", 29e6, 41e6, "slower");
   it("names the part that most of it is, as a share where it is one", () => {
     expect(words(slower, row("data_loading", 3e6, 13e6, "slower"))).toBe(
-      `B is 12.00${G}ms a step slower, and 83${G}% of it is loading data`,
+      `B is 12.0${G}ms a step slower, and 83${G}% of it is loading data`,
     );
     expect(words(slower, row("forward", 3e6, 33e6, "slower"))).toBe(
-      `B is 12.00${G}ms a step slower, mostly in the forward pass`,
+      `B is 12.0${G}ms a step slower, mostly in the forward pass`,
     );
   });
   it("blames no part that went the other way, and none where none is told from chance", () => {
-    expect(words(slower, row("copy", 3e6, 1e6, "faster"))).toBe(`B is 12.00${G}ms a step slower`);
-    expect(words(slower, null)).toBe(`B is 12.00${G}ms a step slower`);
+    expect(words(slower, row("copy", 3e6, 1e6, "faster"))).toBe(`B is 12.0${G}ms a step slower`);
+    expect(words(slower, null)).toBe(`B is 12.0${G}ms a step slower`);
   });
   it("claims nothing that the steps do not show", () => {
     expect(words(row("step", 41e6, 29e6, "unclear"), null)).toBe(
-      `B's mean step is 12.00${G}ms shorter, and chance may explain it`,
+      `B's mean step is 12.0${G}ms shorter, and chance may explain it`,
     );
     expect(words(row("step", 29e6, 41e6, "unclear", null), null)).toBe(
-      `B's mean step is 12.00${G}ms longer, and one step does not show how they vary`,
+      `B's mean step is 12.0${G}ms longer, and one step does not show how they vary`,
     );
     expect(words(row("step", 1e6, 1e6, "unclear"), null)).toBe("The mean steps of A and B are the same");
     expect(words(row("step", 100e6, 101e6, "same"), null)).toBe("The steps of A and B take the same time");

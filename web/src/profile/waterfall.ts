@@ -67,9 +67,11 @@ export interface Said {
 
 /** What is said of a comparison first: only what its steps show.
  *
+ * @param step: The step by what tells most of it.
  * @param lead: The part that changed most beyond chance; null: none did.
+ * @param profiled: The step whose parts explain it.
  */
-export function saidOf(step: DiffRow, lead: DiffRow | null): Said {
+export function saidOf(step: DiffRow, lead: DiffRow | null, profiled: DiffRow = step): Said {
   const size = nsText(Math.abs(step.difference_ns));
   const said = (before: string, stressed = "", after = "", tone: Said["tone"] = ""): Said => ({
     before,
@@ -88,7 +90,7 @@ export function saidOf(step: DiffRow, lead: DiffRow | null): Said {
   return said(
     "B is ",
     `${size} a step ${slower ? "slower" : "faster"}`,
-    because(step, lead),
+    Math.sign(profiled.difference_ns) === Math.sign(step.difference_ns) ? because(profiled, lead) : "",
     slower ? "bad" : "ok",
   );
 }

@@ -52,7 +52,7 @@ describe("the verdict on a job", () => {
   });
 
   it("speaks of offsets from collectives only where clocks were aligned by them", () => {
-    const clock = { reference: 0, clocks: [], refused: null, one_host: true };
+    const clock = { reference: 0, clocks: {}, middle_ns: 0, refused: null, one_host: true };
     expect(clocksText(clock)).not.toContain("collectives");
     expect(clocksText({ ...clock, one_host: false })).toBe("offset to rank 0, from joint collectives");
   });
@@ -75,7 +75,7 @@ describe("the verdict on a job", () => {
     expect(verdictOf(job({ shared, stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
   });
 
-  it("says which parameter server holds the workers up, or that none stands out", () => {
+  it("says which parameter server makes the workers wait, or that none stands out", () => {
     const task = {
       task: "worker:0",
       server: false,
@@ -91,7 +91,7 @@ describe("the verdict on a job", () => {
     const server = { ...task, task: "ps:1", server: true, compute_ratio: null, holds_ratio: 0.4 };
     const tasks = [task, { ...server, bottleneck: true }];
     const found = verdictOf(job({ wait: null, tasks }));
-    expect(found.title).toMatch(/^ps:1 holds the workers up for 40\s% of their steps$/);
+    expect(found.title).toMatch(/^ps:1 makes the workers wait for 40\s% of their steps$/);
     expect(found.evidence).toMatch(/^worker:0 computes for 25\s% of its steps/);
     expect(verdictOf(job({ wait: null, tasks: [task, server] })).title).toBe(
       "No parameter server stands out",
@@ -124,7 +124,7 @@ describe("the verdict on a job", () => {
 
   it("abstains where waiting is not known", () =>
     expect(verdictOf(job({ wait: null, notes: ["the clocks cannot be aligned"] })).title).toBe(
-      "Who waits for whom cannot be told",
+      "Not known who waits for whom",
     ));
 });
 

@@ -1,5 +1,5 @@
 /** What the ranks of a job say of each other, in a sentence. */
-import type { Blame, JobAnswer, JobClocks } from "../server/api";
+import type { Blame, Clocks, JobAnswer } from "../server/api";
 import { counted, percent } from "../format/number";
 import { nsText } from "../format/units";
 
@@ -38,7 +38,7 @@ export function verdictOf(job: JobAnswer): Verdict {
     };
   }
   if (job.tasks.length) return ofTasks(job);
-  if (!job.wait) return { title: "Who waits for whom cannot be told", evidence: job.notes[0] ?? "" };
+  if (!job.wait) return { title: "Not known who waits for whom", evidence: job.notes[0] ?? "" };
   const [first] = blamedRanks(job.blame);
   if (job.wait.needed !== null)
     return {
@@ -74,7 +74,7 @@ function ofTasks({ tasks }: JobAnswer): Verdict {
     : counted(tasks.length, "task");
   if (slow)
     return {
-      title: `${slow.task} holds the workers up for ${percent(slow.holds_ratio, 0)} of their steps`,
+      title: `${slow.task} makes the workers wait for ${percent(slow.holds_ratio, 0)} of their steps`,
       evidence,
     };
   const server = tasks.some((task) => task.server);
@@ -95,7 +95,7 @@ function ofDumps(job: JobAnswer): Verdict {
 }
 
 /** What the clocks' offsets are of. */
-export function clocksText(clock: JobClocks): string {
+export function clocksText(clock: Clocks): string {
   return clock.one_host
     ? "as recorded: all ranks are on one host and share its clock"
     : `offset to rank ${clock.reference}, from joint collectives`;

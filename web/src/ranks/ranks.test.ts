@@ -87,7 +87,7 @@ describe("ranks", () => {
       factText("data_wait_s", 2.5),
       factText("resident_bytes", 1024 ** 3),
       factText("loss", null),
-    ]).toEqual(["12.30\u00a0ms", "2.50\u00a0s", "1.00\u00a0GiB", "–"]);
+    ]).toEqual(["12.3\u00a0ms", "2.50\u00a0s", "1.00\u00a0GiB", "–"]);
     expect(median([3, NaN, 1, 2])).toBe(2);
     expect(median([])).toBeNaN();
   });

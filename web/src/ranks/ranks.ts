@@ -1,6 +1,6 @@
 /** Ranks of a run: questions, and which of them stands apart. */
-import { STAGE, isStage, type RankQuantity } from "../view/view";
-import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns } from "../server/api";
+import { STAGE, VALUE, isStage, isValue, type RankQuantity } from "../view/view";
+import type { RankFact, RankList, RankSteps, RankSummary, RankedRuns, StageMeans } from "../server/api";
 import { csvRow } from "../chart/export/names";
 import { ask } from "../server/client";
 import { bytesText } from "../format/units";
@@ -21,6 +21,10 @@ export async function fetchRankedRuns(): Promise<RankedRuns> {
 
 export async function fetchRanks(run: string): Promise<RankList> {
   return (await (await ask(`ranks?run=${encodeURIComponent(run)}`)).json()) as RankList;
+}
+
+export async function fetchStages(run: string): Promise<StageMeans> {
+  return (await (await ask(`ranks/stages?run=${encodeURIComponent(run)}`)).json()) as StageMeans;
 }
 
 export async function fetchRankSteps(
@@ -58,19 +62,23 @@ const FACT_NAMES: Record<RankFact, string> = {
   device_bytes: "Device memory",
 };
 
-/** What a fact or a stage is called. */
+/** What a fact, a stage or a series of the ranks' own is called. */
 export function factName(fact: RankQuantity): string {
+  if (isValue(fact)) return fact.slice(VALUE.length);
   if (!isStage(fact)) return FACT_NAMES[fact];
   const stage = fact.slice(STAGE.length);
   return `${stage[0]?.toUpperCase() ?? ""}${stage.slice(1)} stage`;
 }
 
+/** Whether a cell shows the mean of its steps; of times and bytes it shows the largest. */
+export const isMean = (fact: RankQuantity): boolean => fact === "loss" || isValue(fact);
+
 /** One value of a fact with its unit. */
 export function factText(fact: RankQuantity, value: number | null): string {
   if (value === null || !Number.isFinite(value)) return NOTHING;
+  if (isMean(fact)) return figure(value);
   if (fact.endsWith("_bytes")) return bytesText(value);
   if (fact === "nonfinite_count") return count(value);
-  if (fact === "loss") return figure(value);
   return measured(value, "s");
 }
 
@@ -352,7 +360,7 @@ export async function rankCsv(
       for (let column = 0; column < grid.columns; column += 1) {
         const at = row * grid.columns + column;
         if (!grid.count[at] && !grid.nonfinite[at]) continue;
-        const value = fact === "loss" ? grid.mean[at]! : grid.maximum[at]!;
+        const value = isMean(fact) ? grid.mean[at]! : grid.maximum[at]!;
         rows.push(
           csvRow([
             run,

@@ -1,6 +1,6 @@
 /** What is known of the log directory: runs, families of runs, charts. Filled from the answers of `changes`. */
 import { isOwn } from "../series/own";
-import type { Changes, Chart, Loading, LogSummary, RunSummary, Split, State } from "../server/api";
+import type { Changes, Chart, LogSummary, Progress, RunSummary, Split, State } from "../server/api";
 
 /** A run with its `eval`, `train` or `test` sub-runs: one row of the rail and one colour. */
 export interface Family {
@@ -25,7 +25,7 @@ export interface Catalog {
   families: readonly Family[];
   charts: readonly Chart[];
   log: LogSummary | null;
-  loading: Loading | null;
+  loading: Progress | null;
 }
 
 export const EMPTY: Catalog = { runs: new Map(), families: [], charts: [], log: null, loading: null };
@@ -137,11 +137,15 @@ export function recordedBy(chart: Chart, families: readonly Family[]): boolean {
   );
 }
 
-/** The lines of a chart for some families, families in the given order; an expression has one for each. */
-export function linesOf(chart: Chart, families: readonly Family[]): LineOf[] {
+/** The lines of a chart for some families, families in the given order; an expression has one for each.
+ *
+ * @param most: Lines at most, of whole families only.
+ */
+export function linesOf(chart: Chart, families: readonly Family[], most = Infinity): LineOf[] {
   const lines: LineOf[] = [];
   const own = isOwn(chart) ? chart.lines.filter((line) => line.expression) : [];
   for (const family of families) {
+    const before = lines.length;
     for (const { tag } of own)
       lines.push({ run: family.runs[0]!.name, tag, family: family.name, split: null, expression: true });
     for (const run of family.runs) {
@@ -150,6 +154,7 @@ export function linesOf(chart: Chart, families: readonly Family[]): LineOf[] {
         lines.push({ run: run.name, tag: line.tag, family: family.name, split: line.split ?? run.split });
       }
     }
+    if (lines.length > most && before > 0) return lines.slice(0, before);
   }
   return lines;
 }

@@ -9,6 +9,8 @@ function found(findings: RunFinding[], more: Record<string, number> = {}): RunFi
     attempt: 1,
     findings,
     abstained: [],
+    verdict: "healthy",
+    coverage: [],
     passed: ["plateau"],
     more,
     forecast: [],
@@ -55,7 +57,7 @@ test("when it was is said once", () => {
 });
 
 test("checks are counted", () => {
-  expect(countsOf(found([]))).toBe("1 check passes, 0 not judged");
+  expect(countsOf(found([]))).toBe("1 check passes, 0 lacked data");
 });
 
 test("a title within a sentence keeps its acronyms", () => {

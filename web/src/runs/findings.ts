@@ -79,8 +79,8 @@ export function detailsOf({ also, causes, batches }: RunFinding): string[] {
   return [...layers, ...causes.map(sentence), ...batches.map(sentence)];
 }
 
-/** `9 checks pass, 18 not judged`. */
+/** `9 checks pass, 18 lacked data`. */
 export function countsOf(found: RunFindings): string {
   const passed = found.passed.length;
-  return `${count(passed)} ${passed === 1 ? "check passes" : "checks pass"}, ${count(found.abstained.length)} not judged`;
+  return `${count(passed)} ${passed === 1 ? "check passes" : "checks pass"}, ${count(found.abstained.length)} lacked data`;
 }

@@ -7,11 +7,24 @@ import cases from "../../../tests/data/run_queries.json";
 const run = runOf("gpt/lr1e-3-b256", { config: { lr: 1e-3 } });
 
 describe("query", () => {
-  it.each(cases as { query: string; run: Partial<RunSummary>; matches: boolean }[])(
-    "$query is read as by the server",
-    ({ query, run: facts, matches }) =>
-      expect(parseQuery(query).matches(runOf(facts.name ?? "r", facts))).toBe(matches),
-  );
+  it.each(
+    cases as {
+      query: string;
+      run: Partial<RunSummary>;
+      metrics?: Record<string, number | string>;
+      matches: boolean;
+    }[],
+  )("$query is read as by the server", ({ query, run: facts, metrics = {}, matches }) => {
+    const name = facts.name ?? "r";
+    const metric = (key: string): Map<string, number> =>
+      new Map(key in metrics ? [[name, Number(metrics[key])]] : []);
+    expect(parseQuery(query, metric).matches(runOf(name, facts))).toBe(matches);
+  });
+  it("leaves no run out for a metric whose values are not known yet", () => {
+    expect(parseQuery("loss<1", () => null).matches(run)).toBe(true);
+    expect(parseQuery("-loss<1", () => null).matches(run)).toBe(true);
+    expect(parseQuery("lr>1 loss<1", () => null).matches(run)).toBe(false);
+  });
   it("names the config keys that are asked for", () =>
     expect(parseQuery("lr>1 state:running foo:2").keys).toEqual(["lr", "foo"]));
   it("is never an error, however strange", () => {

@@ -1,7 +1,7 @@
 /** The run query: words match names, `key:value` and `key>number` match what is recorded, `-` negates.
  *
  * ```
- * gpt lr>1e-4 state:running -tag:debug run:"exact name","another" optimizer:adam*
+ * gpt lr>1e-4 loss<0.5 loss.min<0.4 state:running -tag:debug run:"exact name","another" optimizer:adam*
  * ```
  */
 import type { RunSummary } from "../server/api";
@@ -9,9 +9,13 @@ import { flatten } from "./config";
 
 type Test = (run: RunSummary) => boolean;
 
+/** The values of a metric by run; null: not known yet, so that no run is left out for them. */
+export type MetricOf = (name: string) => ReadonlyMap<string, number> | null;
+const NO_METRIC: MetricOf = () => new Map();
+
 export interface RunQuery {
   matches: Test;
-  /** Keys that are asked for, so that the page can say when no run has one. */
+  /** Settings and metrics that are asked for, so that the page can say when no run has one. */
   keys: string[];
   /** Whether it asks for archived runs, or for one run by its whole name; otherwise those are left out. */
   archived: boolean;
@@ -43,15 +47,19 @@ const FACTS: Record<string, (run: RunSummary) => unknown> = {
 };
 
 /** Reads a query; every text is one, a half-typed one included. */
-export function parseQuery(text: string): RunQuery {
+export function parseQuery(text: string, metric: MetricOf = NO_METRIC): RunQuery {
   const tests: Test[] = [];
   const keys: string[] = [];
   let archived = false;
   for (const [, minus, key, operator, quoted] of text.matchAll(TOKEN)) {
-    const test = key && operator ? keyTest(key, operator, quoted!) : wordTest(unquote(quoted!));
-    if (key && !(key.toLowerCase() in FACTS)) keys.push(key);
+    const named = key !== undefined && !(key.toLowerCase() in FACTS);
+    const values = named ? metric(key) : null;
+    const test = key && operator ? keyTest(key, operator, quoted!, values) : wordTest(unquote(quoted!));
+    if (named) keys.push(key);
     archived ||= key !== undefined && !minus && BY_NAME.test(key);
-    tests.push(minus ? (run) => !test(run) : test);
+    const wanted: Test = minus ? (run) => !test(run) : test;
+    const isOpen: Test = (run) => named && values === null && configValue(run, key) === undefined;
+    tests.push((run) => isOpen(run) || wanted(run));
   }
   return { matches: (run) => tests.every((test) => test(run)), keys, archived };
 }
@@ -62,8 +70,17 @@ function wordTest(word: string): Test {
     run.name.toLowerCase().includes(wanted) || (run.title?.toLowerCase().includes(wanted) ?? false);
 }
 
-function keyTest(key: string, operator: string, text: string): Test {
-  const read = FACTS[key.toLowerCase()] ?? ((run: RunSummary) => configValue(run, key));
+function keyTest(
+  key: string,
+  operator: string,
+  text: string,
+  values: ReadonlyMap<string, number> | null,
+): Test {
+  const recorded = (run: RunSummary): unknown => {
+    const value = configValue(run, key);
+    return value === undefined ? values?.get(run.name) : value;
+  };
+  const read = FACTS[key.toLowerCase()] ?? recorded;
   const choices = (text.match(CHOICE) ?? []).map((choice) =>
     choice.startsWith('"') ? exactly(unquote(choice)) : pattern(choice),
   );
@@ -75,7 +92,7 @@ function keyTest(key: string, operator: string, text: string): Test {
 }
 
 /** A config value by its dotted key, or by the last part of it where that is enough. */
-function configValue(run: RunSummary, key: string): unknown {
+export function configValue(run: RunSummary, key: string): unknown {
   const flat = flatten(run.config);
   if (key in flat) return flat[key];
   const ending = `.${key}`;

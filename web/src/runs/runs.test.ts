@@ -13,13 +13,13 @@ import { evidence, headline, losses } from "../overview/verdict";
 const chart = (id: string, ...tags: string[]): Chart => ({
   id,
   title: id,
+  short: id,
   section: id.split("/")[0]!,
   kind: "other",
   split: null,
   role: null,
   tier: "recorded",
   place: 0,
-  by_epoch: false,
   lower_is_better: null,
   unit: null,
   lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
@@ -202,7 +202,7 @@ describe("verdict", () => {
     ));
   it("says what waits", () =>
     expect(evidence({ ...given, stepTime: { step: 0.168, wait: 0.0526 }, run: runOf("a") })).toContain(
-      "52.6 of 168.0\u00a0ms",
+      "52.6 of 168\u00a0ms",
     ));
   it("names a metric that broke", () =>
     expect(

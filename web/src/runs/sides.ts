@@ -1,15 +1,15 @@
 /** Two selections of runs beside each other: what they are, and the queries that choose them. */
 import type { RunSummary } from "../server/api";
 import type { Family } from "./catalog";
-import { parseQuery } from "./query";
+import { parseQuery, type MetricOf } from "./query";
 
 export type SideName = "A" | "B";
 export const SIDES: readonly SideName[] = ["A", "B"];
 
 /** Runs that a side's query matches; archived ones only where it asks for them. */
-export function sideOf(query: string, families: readonly Family[]): readonly Family[] {
+export function sideOf(query: string, families: readonly Family[], metric?: MetricOf): readonly Family[] {
   if (query.trim() === "") return [];
-  const { matches, archived } = parseQuery(query);
+  const { matches, archived } = parseQuery(query, metric);
   return families.filter(({ main }) => matches(main) && (archived || !main.archived));
 }
 

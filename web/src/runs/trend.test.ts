@@ -68,7 +68,7 @@ describe("looks of lines", () => {
     expect(lines[0]!.colour).toBe(palette.series[slotStroke(9).series - 1]);
     expect(lines.map(({ dash }) => dash)).toEqual([[], EVAL_DASH]);
     expect(lines.map(({ label }) => label)).toEqual(["train", "eval"]);
-    expect(lines.map(({ dots }) => dots)).toEqual([false, true]);
+    expect(lines.map(({ dots }) => dots)).toEqual([true, true]);
   });
   it("give the writers of one run a colour each", () => {
     const lines = styledLines(decoded([{ writer: "rank 0" }, { writer: "rank 1" }]), {

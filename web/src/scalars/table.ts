@@ -22,3 +22,22 @@ export function tableOf(lines: readonly DrawLine[], range: Range): TableRow[] {
   });
   return [...rows.values()].sort((a, b) => a.x - b.x);
 }
+
+/** The least or largest finite value of a line that no later attempt has gone over again, and where it is. */
+export function extremeOf(
+  { x, raw, low, high, end, group }: DrawLine,
+  lower: boolean,
+): { value: number; x: number } | null {
+  // Of a mean of runs the extremes of a place are its band.
+  const column = (group === null && (lower ? low : high)) || raw;
+  let found: number | null = null;
+  for (let at = 0; at < end; at += 1) {
+    const value = column[at]!;
+    if (
+      Number.isFinite(value) &&
+      (found === null || (lower ? value < column[found]! : value > column[found]!))
+    )
+      found = at;
+  }
+  return found === null ? null : { value: column[found]!, x: x[found]! };
+}

@@ -128,6 +128,7 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
   return {
     id: OWN + text,
     title: shown || "Custom chart",
+    short: shown || "Custom chart",
     section: "Custom charts",
     unit,
     kind: like?.kind ?? "other",
@@ -136,7 +137,6 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     role: null,
     tier: "recorded",
     place: charts.length,
-    by_epoch: lines.length > 0 && lines.every(({ tag }) => known.get(tag)?.chart.by_epoch),
     lines,
     kinds: new Map(named.map(({ tag }) => [tag, known.get(tag)!.chart.kind])),
     right,

@@ -1,10 +1,11 @@
 /** One figure for a series of a run: its newest value, its best, or that at a step; and figures of several runs. */
+import type { Reading } from "../server/api";
 import { nearestIndex, type DrawLine } from "./shape";
 
-export const READINGS = ["last", "best", "step"] as const;
-export type Reading = (typeof READINGS)[number];
+export const READINGS = ["last", "best", "min", "max", "step"] as const satisfies readonly Reading[];
+export type { Reading };
 
-/** The newest, best or last value up to a step; NaN and infinite ones are values too.
+/** The newest, best, smallest, largest or last value up to a step; NaN and infinite ones are values too.
  *
  * @param lines: Of one run and one series; of a reading at a step those up to that step only.
  * @param lower: Whether less is better; null: its name does not tell, and there is no best.
@@ -18,6 +19,7 @@ export function readingOf(
   upTo: number | null = null,
 ): number | null {
   if (reading === "best") return lower === null ? null : bestOf(lines, lower);
+  if (reading === "min" || reading === "max") return bestOf(lines, reading === "min");
   const newest = lines.reduce<DrawLine | null>(
     (best, line) => (!best || line.attempt > best.attempt ? line : best),
     null,

@@ -1,7 +1,7 @@
 /** A chart in words, for people who do not see it. */
 import type { XAxis } from "../server/api";
 import type { Range } from "./limits";
-import { beside, counted, figure, fixed, inFull, type Measure } from "../format/number";
+import { beside, counted, figure, fixed, type Measure } from "../format/number";
 import { newest, recordedAt } from "./reading";
 import type { DrawLine } from "./shape";
 import { duration, exact } from "../format/time";
@@ -36,24 +36,11 @@ export function placeText(x: number, axis: XAxis, bucket: number | null, tag: st
   return `Steps ${xText(x - half, axis)} – ${xText(x + half, axis)}`;
 }
 
-/** Whether the values of a chart are shown under a power of ten, having no unit. */
-export function isScaled({ unit }: Measure): boolean {
-  return unit.startsWith("×");
-}
-
 /** A value in the measure of its chart, the unit included. */
 export function valueText(value: number, measure: Measure, unit = true): string {
-  if (isScaled(measure)) return inFull(value);
   const text = figure(value * measure.factor);
   if (!unit || !measure.unit || !Number.isFinite(value)) return text;
   return beside(text, measure.unit);
-}
-
-/** A value below a heading that names the unit or the power of ten; far from that power it brings its own. */
-export function underScale(value: number, measure: Measure): string {
-  const scaled = value * measure.factor;
-  const near = value === 0 || (Math.abs(scaled) >= 0.05 && Math.abs(scaled) < 1000);
-  return isScaled(measure) && near ? figure(scaled) : valueText(value, measure, false);
 }
 
 /** A chart in one sentence.

@@ -27,6 +27,7 @@ export interface Answers {
 const FINENESS: Record<string, readonly string[]> = {
   captures: ["request"],
   record: ["limit"],
+  table: ["limit", "offset"],
   "ranks/frontier": ["columns"],
   "ranks/steps": ["columns"],
   timeline: ["start", "end", "pixels", "lanes"],

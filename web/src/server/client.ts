@@ -70,12 +70,9 @@ export async function fetchChanges(cursor: string | null): Promise<Changes> {
   return (await answer.json()) as Changes;
 }
 
-export async function post(path: string, body: unknown): Promise<Response> {
-  return ask(path, {
-    method: "POST",
-    body: JSON.stringify(body),
-    headers: { "content-type": "application/json" },
-  });
+export async function post(path: string, body: unknown, patienceMs?: number): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return ask(path, { method: "POST", body: JSON.stringify(body), headers }, patienceMs);
 }
 
 export async function fetchSeries(charts: ChartRequest[]): Promise<DecodedChart[]> {

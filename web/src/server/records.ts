@@ -1,5 +1,13 @@
 /** Questions about what is not a scalar: histograms, images, sounds, texts. */
-import { type RecordAnswer, type RecordKind, type RecordTag, type RecordTags, type RecordValue } from "./api";
+import type {
+  RecordAnswer,
+  RecordKind,
+  RecordTag,
+  RecordTags,
+  RecordValue,
+  TableList,
+  TableRows,
+} from "./api";
 import { compileRegex } from "../regex/regex.svelte";
 import { addressOf, ask } from "./client";
 
@@ -14,6 +22,29 @@ export async function fetchRecordTags(run: string): Promise<RecordTag[]> {
 
 export async function fetchRecord(run: string, tag: string, limit: number): Promise<RecordAnswer> {
   return (await (await ask(`record?${encoded({ run, tag, limit })}`)).json()) as RecordAnswer;
+}
+
+export async function fetchTables(run: string): Promise<TableList> {
+  return (await (await ask(`tables?${encoded({ run })}`)).json()) as TableList;
+}
+
+/** What of a table is asked for: rows that a filter lets pass, in an order, from one place on. */
+export interface TableQuestion {
+  runs: readonly string[];
+  tag: string;
+  where?: string;
+  sort?: string;
+  up?: number;
+  same?: string;
+  row?: number;
+  offset?: number;
+  limit?: number;
+}
+
+export async function fetchTable({ runs, ...query }: TableQuestion): Promise<TableRows> {
+  const named = runs.map((run) => `run=${encodeURIComponent(run)}`).join("&");
+  const asked = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  return (await (await ask(`table?${named}&${encoded(Object.fromEntries(asked))}`)).json()) as TableRows;
 }
 
 /** A value with the writer and the attempt of which its bytes are asked. */

@@ -11,4 +11,5 @@ export const NOTES: Record<Page, string> = {
   profile: "Where the time of a step goes",
   ranks: "Every rank beside the others",
   compare: "Two selections of runs side by side",
+  sql: "Questions about all that is recorded, as a table and a chart",
 };

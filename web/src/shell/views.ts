@@ -11,4 +11,5 @@ export const VIEWS = {
   profile: lazy(() => import("../profile/Profile.svelte")),
   ranks: lazy(() => import("../ranks/Ranks.svelte")),
   compare: lazy(() => import("../compare/Compare.svelte")),
+  sql: lazy(() => import("../sql/Sql.svelte")),
 };

@@ -11,12 +11,13 @@ import { ownChart } from "../series/own";
 import { rankingChart } from "../series/pick";
 import { report } from "../server/report";
 import { Poller, linkOf, type Answered, type Link } from "../server/poll";
-import { parseQuery } from "../runs/query";
+import { configValue, parseQuery, type MetricOf } from "../runs/query";
 import { byRecorded } from "../runs/recorded";
 import { readPalette, type Palette } from "../theme/palette";
 import { keepArrangement, withArrangement } from "./arrangement";
 import { keptPlaces } from "./places";
 import { recall, remember } from "./storage";
+import { values } from "./values.svelte";
 
 export type Theme = "light" | "dark";
 type Dirty = Record<string, readonly string[]>;
@@ -46,7 +47,19 @@ class App {
   /** Says something to people who do not see the page. */
   announcement = $state("");
 
-  query = $derived(parseQuery(this.view.runs.query));
+  /** The newest values of a metric that a query names. */
+  readonly metricOf: MetricOf = (name) => values.of(name)?.byRun ?? null;
+  query = $derived(parseQuery(this.view.runs.query, this.metricOf));
+  /** Metrics that queries name: what no run has as a setting. */
+  asked = $derived.by(() => {
+    const { sideA, sideB } = this.view.compare;
+    const keys = [this.view.runs.query, sideA, sideB].flatMap((query) => parseQuery(query).keys);
+    return [...new Set(keys)].filter(
+      (key) => !this.catalog.families.every(({ main }) => configValue(main, key) !== undefined),
+    );
+  });
+  /** Points of all runs: where it changes, they have grown. */
+  points = $derived(this.catalog.families.reduce((sum, { main }) => sum + main.points, 0));
   matching = $derived(
     this.catalog.families.filter(
       ({ main }) => this.query.matches(main) && (this.query.archived || !main.archived),

@@ -29,6 +29,7 @@ export const PAGE_NAMES: Record<Page, string> = {
   profile: "Profile",
   ranks: "Ranks",
   compare: "Compare",
+  sql: "SQL",
 };
 
 const onCompare = (act: () => void) => (): void => {
@@ -43,7 +44,7 @@ const selected = (act: (name: string) => void) => (): void => {
 export const COMMANDS: readonly Command[] = [
   ...PAGES.map((page, at): Command => ({
     label: PAGE_NAMES[page],
-    key: String(at + 1),
+    key: String((at + 1) % 10),
     group: "Page",
     run: () => app.set({ page }),
   })),

@@ -22,8 +22,8 @@ class Compare {
     );
     return { A: sideA || this.#only(first), B: sideB || this.#only(second) };
   });
-  A = $derived(sideOf(this.queries.A, app.catalog.families));
-  B = $derived(sideOf(this.queries.B, app.catalog.families));
+  A = $derived(sideOf(this.queries.A, app.catalog.families, app.metricOf));
+  B = $derived(sideOf(this.queries.B, app.catalog.families, app.metricOf));
   /** Runs of both sides, each once. */
   runs = $derived([...new Set([...this.A, ...this.B])]);
   /** Names of runs that are on both sides. */

@@ -1,10 +1,10 @@
 /** Brings series of what is on the screen, one request at a time. */
-import { SvelteMap } from "svelte/reactivity";
+import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import type { ChartRequest } from "../server/api";
 import { SeriesCache, type Entry } from "../server/cache";
 import { fetchSeries } from "../server/client";
 import type { Range } from "../series/limits";
-import type { Axis } from "../series/axis";
+import { sharedRanges } from "../series/axis";
 import { app } from "./app.svelte";
 
 /** While the log is read, runs come all the time: what is drawn already is drawn anew only so often. */
@@ -18,11 +18,19 @@ class Feed {
   /** Fetched series by the id of the request; a chart re-reads its own entry when it changes. */
   readonly entries = new SvelteMap<string, Entry>();
   readonly #cache = new SeriesCache();
-  /** Charts on the screen; those that share the x axis of the page. */
-  readonly #live = new SvelteMap<string, Axis>();
-  /** What all charts of an axis on the screen cover together, so that one x is at one place on all of them. */
-  readonly #common = $derived(this.#covered("common"));
-  readonly #epochs = $derived(this.#covered("epochs"));
+  /** Charts on the screen. */
+  readonly #live = new SvelteSet<string>();
+  /** Ranges that charts on the screen share, so that one x is at one place on all that count the same. */
+  readonly #ranges = $derived.by(() => {
+    const extents = new Map<string, Range>();
+    for (const id of this.#live) {
+      const chart = this.entries.get(id)?.chart;
+      const [first, end] = [chart?.first ?? null, chart?.end ?? null];
+      if (chart?.x === app.view.charts.x && first !== null && end !== null)
+        extents.set(id, { min: first, max: end });
+    }
+    return sharedRanges(extents);
+  });
   #busy = false;
   #asked = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -37,9 +45,9 @@ class Feed {
     document.addEventListener("visibilitychange", () => this.#plan());
   }
 
-  want(id: string, request: ChartRequest, place: number, axis: Axis | null = null): void {
+  want(id: string, request: ChartRequest, place: number, live = false): void {
     this.#cache.want(id, request, place);
-    if (axis) this.#live.set(id, axis);
+    if (live) this.#live.add(id);
     this.#plan();
   }
 
@@ -48,25 +56,33 @@ class Feed {
     this.#live.delete(id);
   }
 
-  /** What the charts that are drawn over the same axis cover together. */
-  extentOf(axis: Axis): Range | null {
-    return axis === "epochs" ? this.#epochs : this.#common;
+  /** What a chart and those that share its axis cover together. */
+  rangeOf(id: string): Range | null {
+    return this.#ranges.get(id) ?? null;
   }
 
-  /** What can be zoomed into: the common axis, or that of epochs if there is nothing else. */
+  /** The zoom as it holds for a chart: not for one whose axis has nothing there. */
+  zoomOf(id: string): [number, number] | null {
+    const { zoom } = app.view.charts;
+    const range = this.rangeOf(id);
+    return zoom && range && (zoom[0] > range.max || zoom[1] < range.min) ? null : zoom;
+  }
+
+  /** What can be zoomed into: the range that most charts share. */
   get extent(): Range | null {
-    return this.#common ?? this.#epochs;
+    const counts = new Map<Range, number>();
+    for (const range of this.#ranges.values()) counts.set(range, (counts.get(range) ?? 0) + 1);
+    return (
+      [...counts].reduce<[Range, number] | null>(
+        (most, one) => (most && most[1] >= one[1] ? most : one),
+        null,
+      )?.[0] ?? null
+    );
   }
 
-  #covered(axis: Axis): Range | null {
-    let [min, max] = [Infinity, -Infinity];
-    for (const [id, own] of this.#live) {
-      const chart = own === axis ? this.entries.get(id)?.chart : undefined;
-      if (!chart || chart.x !== app.view.charts.x) continue;
-      min = Math.min(min, chart.x0 ?? Infinity);
-      max = Math.max(max, chart.x1 ?? -Infinity);
-    }
-    return min <= max ? { min, max } : null;
+  /** Whether charts on the screen have several x ranges. */
+  get mixed(): boolean {
+    return new Set(this.#ranges.values()).size > 1;
   }
 
   /** Whether everything that is on the screen is drawn from the newest points. */

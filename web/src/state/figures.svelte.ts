@@ -114,9 +114,6 @@ function idOf(chart: string, upTo: number | null, reader: Reader = "upto"): stri
   return upTo === null ? `figures:${chart}` : `${reader}:${chart}`;
 }
 
-/** Id of the request for the points of a chart up to the step of the table. */
-export const upToId = (chart: string): string => idOf(chart, 0);
-
 const key = ({ run, tag }: { run: string; tag: string }): string => `${run}\n${tag}`;
 
 function grouped(lines: readonly DrawLine[]): Map<string, DrawLine[]> {

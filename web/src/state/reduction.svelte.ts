@@ -6,6 +6,9 @@ import { feed } from "./feed.svelte";
 /** More lines than this cannot be told apart, and cost more than they show. */
 export const MOST_LINES = 208;
 
+const CUT = `Each chart draws at most ${MOST_LINES} lines: first the runs that have a colour, which are the best, the baseline, the selected and the pinned ones, then the others by name. A run query chooses others; Group draws the means of all runs`;
+const isCut = (): boolean => app.shown.length > MOST_LINES && !app.means;
+
 class Reduction {
   #largest = $derived.by(() => {
     let found: { shown: number; total: number } | null = null;
@@ -47,8 +50,7 @@ class Reduction {
 
   /** The same as short as it can be said, beside controls; `text` says all of it. */
   short = $derived.by(() => {
-    if (app.shown.length > MOST_LINES && !app.means)
-      return `${count(MOST_LINES)} of ${count(app.shown.length)} runs drawn`;
+    if (isCut()) return `${count(MOST_LINES)} lines of ${count(app.shown.length)} runs`;
     if (this.#largest) return `${count(this.#largest.shown)} of ${count(this.#largest.total)} points a chart`;
     return this.#placed.find(Boolean) ?? "";
   });
@@ -58,12 +60,9 @@ class Reduction {
     const points =
       this.#largest &&
       `up to ${count(this.#largest.shown)} of ${count(this.#largest.total)} points shown as min–max`;
-    const runs =
-      app.shown.length > MOST_LINES && !app.means
-        ? `${count(MOST_LINES)} of ${count(app.shown.length)} runs drawn`
-        : "";
-    const parts = [runs, points, ...this.#placed].filter(Boolean);
-    return parts.length ? `Each chart: ${parts.join(", ")}` : "";
+    const parts = [points, ...this.#placed].filter(Boolean);
+    const drawn = parts.length ? `Each chart: ${parts.join(", ")}` : "";
+    return [isCut() ? CUT : "", drawn].filter(Boolean).join(". ");
   });
 }
 

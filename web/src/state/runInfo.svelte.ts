@@ -38,7 +38,7 @@ async function runInfo(family: Family): Promise<Record<string, unknown>> {
   // Runs of other writers have no such record, and are not asked.
   const run = family.runs.find((one) => one.version !== null);
   if (!run) return {};
-  const key = `${run.name}\n${run.attempts}`;
+  const key = `${run.name}\n${run.attempts}\n${run.state}`;
   const before = known.get(key);
   if (before) return before;
   try {

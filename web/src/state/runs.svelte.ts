@@ -1,27 +1,42 @@
 /** The runs as a list: order, trends, and what can be done with each. */
-import type { Family } from "../runs/catalog";
-import { linesOf } from "../runs/catalog";
+import { SvelteMap } from "svelte/reactivity";
+import { linesOf, type Family } from "../runs/catalog";
 import type { Entry } from "../server/cache";
 import { order } from "../runs/order";
-import { readingOf } from "../series/reading";
-import { drawLines } from "../series/shape";
+import { flatRows, groupedRows, pathsAround, treeRows } from "../runs/rows";
+import type { Reading } from "../series/reading";
 import { TREND_BUCKETS, trendsOf, type Trend } from "../runs/trend";
-import { MAX_LINES, type Chart } from "../server/api";
+import type { Chart } from "../server/api";
 import { isExact, smoothingOf } from "../chart/kinds";
 import { app } from "./app.svelte";
 import { feed } from "./feed.svelte";
-import { figures, upToId } from "./figures.svelte";
+import { values, type RunValues } from "./values.svelte";
 
 const PLACE_AFTER_CHARTS = 1e6;
 const STEADY = 0.98;
 const known = new WeakMap<Entry, Map<string, Trend>>();
-const read = new WeakMap<Entry, Map<string, ReadonlyMap<string, number>>>();
 
 class Runs {
   ordered = $derived(
     order(app.matching, this.#field(), (chart, family) => this.#rank(chart, family.name), app.view.runs.kept),
   );
+  /** The rail's rows: a tree where they are in the order of their names. */
+  rows = $derived.by(() => {
+    if (app.grouping) return groupedRows(this.ordered, app.grouping);
+    if (this.sort !== "name") return flatRows(this.ordered);
+    return treeRows(this.ordered, new Set(app.view.runs.folded));
+  });
   hidden = $derived(new Set(app.view.runs.hidden));
+  readonly #seen = new SvelteMap<string, readonly Family[]>();
+  /** Runs that have trends; of many in whole pieces of the list, so that scrolling seldom asks for others. */
+  #trended = $derived.by((): readonly Family[] => {
+    if (app.matching.length <= MOST_TRENDS) return app.matching;
+    const seen = new Set([...this.#seen.values()].flat().map(({ name }) => name));
+    const pieces = new Set(
+      this.ordered.flatMap(({ name }, at) => (seen.has(name) ? [Math.floor(at / BESIDE)] : [])),
+    );
+    return this.ordered.filter((_, at) => pieces.has(Math.floor(at / BESIDE)));
+  });
 
   /** Trends of a chart by family; empty until fetched. */
   trends(chart: string, steady = false): ReadonlyMap<string, Trend> {
@@ -42,38 +57,23 @@ class Runs {
       ),
   );
 
-  /** What stands for each run in a column: its newest or best value or that at a step, of its evaluation where there is one. */
-  readings(chart: Chart): ReadonlyMap<string, number> {
+  /** What stands for each run in a column, of its evaluation where there is one; empty until it is known. */
+  readings(chart: Chart): RunValues {
     const { reading } = app.view.board;
-    const entry = feed.entries.get(reading === "step" ? upToId(chart.id) : trendId(chart.id));
-    if (!entry) return NO_READINGS;
-    const cached = read.get(entry) ?? new Map<string, ReadonlyMap<string, number>>();
-    read.set(entry, cached);
-    let found = cached.get(reading);
-    if (!found) cached.set(reading, (found = this.#read(entry, chart.lower_is_better)));
-    return found;
+    return values.of(chart.title, reading, reading === "step" ? this.readStep : 0) ?? NO_VALUES;
   }
 
-  #read(entry: Entry, lower: boolean | null): ReadonlyMap<string, number> {
-    const lines = drawLines(entry.chart);
-    const found = new Map<string, number>();
-    for (const [family, { line }] of trendsOf(entry.chart, (run) => app.catalog.runs.get(run)?.base ?? run)) {
-      const own = lines.filter(
-        (one) => one.run === line.run && one.tag === line.tag && one.writer === line.writer,
-      );
-      const value = readingOf(own, app.view.board.reading, lower, this.readStep);
-      if (value !== null) found.set(family, value);
-    }
-    return found;
+  /** Says whose values are on the screen, by default those of the table; returns what ends it. */
+  followValues(charts: readonly Chart[], reading: Reading = app.view.board.reading): () => void {
+    const step = reading === "step" ? this.readStep : 0;
+    const ends = charts.map(({ title }) => values.want(title, reading, step, app.points));
+    return () => ends.forEach((end) => end());
   }
 
-  /** Says which charts' readings are on the screen; returns what ends it. */
-  followReadings(charts: readonly Chart[]): () => void {
-    const ids = charts.map((chart) => chart.id);
-    this.wantTrends(ids);
-    const end =
-      app.view.board.reading === "step" ? figures.follow(charts, app.matching, this.readStep) : undefined;
-    return () => (this.releaseTrends(ids), end?.());
+  /** Says which runs of a list are on the screen: of many runs, only these have trends. */
+  see(list: string, families: readonly Family[]): () => void {
+    this.#seen.set(list, families);
+    return () => void this.#seen.delete(list);
   }
 
   /** The x range that the trends of a chart share. */
@@ -90,14 +90,10 @@ class Runs {
     for (const id of charts) {
       const chart = app.chart(id);
       if (!chart) continue;
-      const lines = linesOf(chart, app.matching).map(({ run, tag }) => ({ run, tag }));
+      const lines = linesOf(chart, this.#trended).map(({ run, tag }) => ({ run, tag }));
       const smoothing = steady && !isExact(chart) ? STEADY : smoothingOf(chart, app.view.charts.smoothing);
       const own = trendId(id, steady);
-      feed.want(
-        own,
-        { id: own, lines: lines.slice(0, MAX_LINES), buckets: TREND_BUCKETS, smoothing },
-        PLACE_AFTER_CHARTS,
-      );
+      feed.want(own, { id: own, lines, buckets: TREND_BUCKETS, smoothing }, PLACE_AFTER_CHARTS);
     }
   }
 
@@ -109,13 +105,13 @@ class Runs {
   best(most: number): string[] {
     const lower = app.metric?.lower_is_better ?? null;
     if (!app.metric || lower === null) return [];
-    const trends = this.trends(app.metric.id);
-    const values = app.shown.flatMap(({ name }) => {
-      const last = trends.get(name)?.last ?? NaN;
+    const newest = values.of(app.metric.title)?.byRun ?? NO_VALUES.byRun;
+    const finite = app.shown.flatMap(({ name }) => {
+      const last = newest.get(name) ?? NaN;
       return Number.isFinite(last) ? [{ name, last }] : [];
     });
-    values.sort((a, b) => (lower ? a.last - b.last : b.last - a.last));
-    return values.slice(0, most).map(({ name }) => name);
+    finite.sort((a, b) => (lower ? a.last - b.last : b.last - a.last));
+    return finite.slice(0, most).map(({ name }) => name);
   }
 
   isShown(name: string): boolean {
@@ -154,12 +150,27 @@ class Runs {
   }
 
   select(name: string | null): void {
-    app.set({ runs: { selected: name } });
+    const { folded } = app.view.runs;
+    const around = folded.length && name !== null ? pathsAround(this.ordered, name) : [];
+    app.set({ runs: { selected: name, folded: folded.filter((path) => !around.includes(path)) } });
+  }
+
+  /** Selects the run of a line that was clicked; the mean of a group is no run. */
+  pick(name: string): void {
+    if (!app.grouping && this.ordered.some((family) => family.name === name)) this.select(name);
+  }
+
+  /** Shows or hides what stands below a folder or a run of the tree. */
+  fold(path: string): void {
+    const { folded } = app.view.runs;
+    app.set({
+      runs: { folded: folded.includes(path) ? folded.filter((one) => one !== path) : [...folded, path] },
+    });
   }
 
   /** Selects the next or the previous run of the list. */
   move(by: number): void {
-    const names = this.ordered.map((family: Family) => family.name);
+    const names = this.rows.flatMap(({ family }) => (family ? [family.name] : []));
     if (!names.length) return;
     const at = names.indexOf(app.view.runs.selected ?? "");
     const next = at < 0 ? (by > 0 ? 0 : names.length - 1) : Math.min(names.length - 1, Math.max(0, at + by));
@@ -189,12 +200,17 @@ class Runs {
 
   /** The rail is ordered by what it shows, the newest value; the table by what it reads. */
   #rank(id: string, family: string): number | null {
-    const chart = /^-?metric$/.test(app.view.runs.sort) ? undefined : app.chart(id);
-    return (chart ? this.readings(chart).get(family) : this.trends(id).get(family)?.last) ?? null;
+    const chart = app.chart(id);
+    if (!chart) return null;
+    const isTable = app.view.page === "overview" && !/^-?metric$/.test(app.view.runs.sort);
+    return (isTable ? this.readings(chart) : values.of(chart.title))?.byRun.get(family) ?? null;
   }
 }
 
-const NO_READINGS: ReadonlyMap<string, number> = new Map();
+const NO_VALUES: RunValues = { title: "", evaluated: false, byRun: new Map() };
+/** Up to here every run has a trend; of more, those on the screen and some beside them. */
+const MOST_TRENDS = 200;
+const BESIDE = 50;
 const EMPTY_TRENDS: ReadonlyMap<string, Trend> = new Map();
 const trendId = (chart: string, steady = false): string => `${steady ? "steady" : "trend"}:${chart}`;
 

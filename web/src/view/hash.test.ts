@@ -9,6 +9,7 @@ const full: View = {
     hidden: ["run 1", "<b>x</b>"],
     solo: "s",
     baseline: "b%20",
+    folded: ["s/a,b"],
     kept: ["k"],
     selected: "a+b",
     colourBy: "lr",
@@ -18,6 +19,7 @@ const full: View = {
   },
   charts: {
     x: "wall",
+    steps: ["100", "-2.5"],
     xTag: "tokens/seen",
     band: "minmax",
     own: ["a - b; c", "~x,y\\d"],
@@ -83,7 +85,7 @@ const full: View = {
     columns: ["config:lr", "metric:a,b"],
     brushes: ["config:lr 0.1 0.2", "metric:loss -1 3"],
   },
-  media: { differences: true, medium: "embeddings", threshold: 0.25 },
+  media: { differences: true, medium: "embeddings", threshold: 0.25, where: "reward>0.5", order: "-reward" },
   embedding: {
     reduction: "umap",
     flat: true,
@@ -92,6 +94,7 @@ const full: View = {
     point: 7,
     nearness: "euclidean",
   },
+  sql: { query: "SELECT run, max(value) FROM series\nWHERE tag = 'a&b#%' -- c" },
 };
 
 const DEFAULT = defaultView();

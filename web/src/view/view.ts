@@ -26,6 +26,7 @@ export const PAGES = [
   "profile",
   "ranks",
   "compare",
+  "sql",
 ] as const;
 export type Page = (typeof PAGES)[number];
 
@@ -40,6 +41,8 @@ const RUNS = {
   kept: list("keep"),
   /** The run whose details are shown. */
   selected: optional("run"),
+  /** Folders and parents of the rail's tree whose runs are not shown. */
+  folded: list("rf"),
   /** Config key by which runs are coloured. */
   colourBy: optional("colour"),
   /** Config keys by which runs are grouped, commas between them; or `~` and a regex over their names. */
@@ -94,6 +97,8 @@ const CHARTS = {
   /** Chart that fills the screen. */
   full: visited(optional("full")),
   table: flag("table"),
+  /** Places of the x axis whose values stand under that chart. */
+  steps: list("pinx"),
 };
 
 /** What stands beside the page. */
@@ -117,7 +122,8 @@ export const PROFILE_TABS = [
   "history",
 ] as const;
 export type ProfileTab = (typeof PROFILE_TABS)[number];
-export const TREES = ["scope", "graph", "op", "code"] as const;
+/** Views of operations; "": the one that says most of a profile. */
+export const TREES = ["", "scope", "graph", "op", "code"] as const;
 export type TreeName = (typeof TREES)[number];
 
 const PROFILE = {
@@ -162,10 +168,12 @@ export const RANK_FACTS = [
   "loss",
   "nonfinite_count",
 ] as const satisfies readonly RankFact[];
-/** What the ranks are compared by: a fact, or how long one stage of each step took. */
-export type RankQuantity = RankFact | `stage/${string}`;
+/** What the ranks are compared by: a fact, how long one stage of each step took, or a series of their own. */
+export type RankQuantity = RankFact | `stage/${string}` | `value/${string}`;
 export const STAGE = "stage/";
+export const VALUE = "value/";
 export const isStage = (quantity: string): quantity is `stage/${string}` => quantity.startsWith(STAGE);
+export const isValue = (quantity: string): quantity is `value/${string}` => quantity.startsWith(VALUE);
 export const RANK_SORTS = ["rank", "host", "outlier"] as const;
 export type RankSort = (typeof RANK_SORTS)[number];
 
@@ -173,7 +181,8 @@ const RANKS = {
   /** What the ranks are compared by. */
   fact: {
     ...text("fact", RANK_FACTS[0]),
-    read: (found) => (isStage(found) ? found : (RANK_FACTS.find((fact) => fact === found) ?? RANK_FACTS[0])),
+    read: (found) =>
+      isStage(found) || isValue(found) ? found : (RANK_FACTS.find((fact) => fact === found) ?? RANK_FACTS[0]),
   } as Field<RankQuantity>,
   sort: choice("by", RANK_SORTS),
   /** The rank that is selected, and the step of its cell. */
@@ -204,6 +213,9 @@ const MEDIA_PAGE = {
   threshold: amount("thr", 0.5, 0, 1),
   /** Whether texts and tables are shown as what differs between the sides of a comparison. */
   differences: flag("diff"),
+  /** Filter over the rows of the table that is looked at, and the column that sorts them, - in front for descending. */
+  where: text("where"),
+  order: text("order"),
 };
 
 /** How embeddings are put into two or three dimensions, coloured and searched, and the point that is selected. */
@@ -266,7 +278,7 @@ const COMPARE = {
   same: flag("same"),
 };
 
-export const BOARDS = ["table", "importance", "scatter", "parallel", "matrix"] as const;
+export const BOARDS = ["table", "configurations", "importance", "scatter", "parallel", "matrix"] as const;
 export type Board = (typeof BOARDS)[number];
 
 /** How figures of many runs are read, and how they are shown. */
@@ -298,6 +310,7 @@ export const PARTS = {
   graph: GRAPH,
   compare: COMPARE,
   board: BOARD,
+  sql: { query: visited(text("sql")) },
 };
 
 type Parts = { [K in keyof typeof PARTS]: Values<(typeof PARTS)[K]> };
