@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,15 +56,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have signals work in the programs that tests start, though this session may run in the background.
+    """Give the session a directory for caches, and have signals work in the programs that tests start.
 
-    A shell lets what it starts with ``&`` ignore SIGINT, and nohup SIGHUP; programs inherit that. Where each
-    processor has a worker of its own, a pool of threads in each would only have them wait for each other.
+    The session may run in the background: a shell lets what it starts with ``&`` ignore SIGINT, and nohup
+    SIGHUP, and programs inherit that. Where each processor has a worker of its own, a pool of threads in each
+    would only have them wait for each other.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    own = tempfile.TemporaryDirectory(prefix="stepscope-cache-", ignore_cleanup_errors=True)
+    os.environ["XDG_CACHE_HOME"] = own.name  # no test touches the user's caches
+    config.add_cleanup(own.cleanup)
     if hasattr(config, "workerinput"):
         for name in THREADS:
             os.environ.setdefault(name, "1")

@@ -20,18 +20,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from support import browser
 from support.ports import free_port
 from support.programs import Program
 
 import stepscope
 from stepscope.serve.routes import MODULES
 
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first is the same engine without windows, which take the others most of a second for each page."""
 SERVING = (
     "stepscope.cli.serve", "stepscope.serve.loop", "stepscope.serve.summary", "stepscope.serve.series",
     "stepscope.serve.app", *(f"stepscope.serve.{name}" for name in MODULES),
@@ -143,7 +138,7 @@ class Chromium:
             self._playwright = sync_playwright().start()
             self._loop = asyncio._get_running_loop()
         if self._browser is None or not self._browser.is_connected():
-            self._browser = self._playwright.chromium.launch(executable_path=executable, args=FLAGS)
+            self._browser = self._playwright.chromium.launch(executable_path=executable, args=browser.FLAGS)
         return self._browser
 
     def leave(self) -> None:
@@ -173,10 +168,7 @@ def chromium(one_chromium: Chromium) -> Iterator[Any]:
     """The browser, for the tests of a module: its loop must not run on in tests that have their own."""
     if not (Path(stepscope.__file__).parent / "serve" / "page" / "index.html").exists():
         pytest.skip("the page is not built: python hatch_build.py page")
-    executable = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if executable is None:
-        pytest.skip("no Chromium found: scripts/browser.sh installs one")
-    yield one_chromium.enter(executable)
+    yield one_chromium.enter(browser.executable())
     one_chromium.leave()
 
 

@@ -13,14 +13,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from support.ports import free_port
+from support.servers import serving
 from support.waiting import until
 
 import stepscope as ss
@@ -270,16 +270,9 @@ class Stranger(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def stranger(port):
-    server = ThreadingHTTPServer(("127.0.0.1", port), Stranger)
-    server.received, server.redirects, server.challenge = [], {}, "Bearer"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(Stranger, port) as server:
+        server.received, server.redirects, server.challenge = [], {}, "Bearer"
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def try_all(received, server):

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
+from support.servers import serving
 
 import stepscope as ss
 from stepscope import notebook
@@ -51,16 +51,9 @@ class Host(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def host(cell, address="127.0.0.1"):
-    server = ThreadingHTTPServer((address, 0), Host)
-    server.cell = cell
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(Host, host=address) as server:
+        server.cell = cell
         yield f"http://{address}:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

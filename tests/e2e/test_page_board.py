@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from support.waiting import until
 
 from stepscope.events import EventWriter
 
@@ -101,7 +102,7 @@ def test_ranges_choose_runs_everywhere_and_are_moved_by_keyboard(opened):
     watched = opened("#/overview?board=parallel")
     page = watched.page
     watched.wait("() => document.querySelector('svg[data-inside]')?.dataset.inside === '9'")
-    least = page.get_by_role("slider", name="Least lr")
+    least = page.get_by_role("slider", name="Min lr")
     least.focus()
     for _ in range(3):
         page.keyboard.press("PageUp")
@@ -226,9 +227,8 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
     assert "\u22121.00" in rate.inner_text()
     assert "0.1, median 17" in rate.inner_text()
     assert "no clearer than chance" in optimizer.inner_text()
-    assert "8 runs, each key alone; 1 run without a finite value left out" in page.inner_text(
-        ".importance .head"
-    )
+    head = page.inner_text(".importance .head")
+    assert "8 configurations of 8 runs, each key alone; 1 run without a finite value left out" in head
     rows = files.table(files.save(page, page, "Importance for train/loss", "CSV, every key"))
     assert [row["key"] for row in rows] == ["lr", "optimizer"]
     assert float(rows[0]["share"]) == pytest.approx(1)
@@ -239,7 +239,7 @@ def test_importance_says_which_key_the_loss_goes_with_and_what_chance_would_give
 
 def test_importance_of_few_runs_is_not_told(opened):
     page = opened("#/overview?board=importance&q=optimizer:adam").page
-    page.get_by_text("no importance can be computed: at least 8 with a value are needed").wait_for()
+    page.get_by_text("No importance can be computed: fewer than 8 configurations").wait_for()
     assert page.get_by_role("group", name="Importance of config keys").count() == 0
 
 
@@ -267,8 +267,11 @@ def test_of_many_runs_the_best_have_colours_and_the_others_none(tmp_path, writte
     )
     assert len(set(shades)) == 3
     rgb = "c => { const d = document.createElement('i'); d.style.color = c; return d.style.color; }"
-    drawn = {page.evaluate(rgb, one["colour"]) for one in watched.charts()["eval/loss"]["lines"]}
-    assert drawn == set(shades)
+
+    def drawn():
+        return {page.evaluate(rgb, one["colour"]) for one in watched.charts()["eval/loss"]["lines"]}
+
+    until(lambda: drawn() == set(shades), "the lines have the colours of the key")
 
 
 def test_a_click_anywhere_in_a_row_opens_its_run(opened):

@@ -122,7 +122,7 @@ def test_a_card_is_moved_and_the_order_is_in_the_link(several):
     cards = page.locator("section[aria-label=parts] article")
     first, second = (cards.nth(at).get_attribute("aria-label") for at in (0, 1))
     cards.nth(0).hover()
-    page.get_by_role("button", name=f"What {first} is").click()
+    page.get_by_role("button", name=f"Settings of {first}").click()
     page.get_by_role("button", name="Move later").click()
     several.wait(ORDER, [second, first])
     several.wait("() => location.hash.includes('moved=')")
@@ -164,7 +164,7 @@ def test_a_chart_has_a_scale_and_smoothing_of_its_own(several):
     page = several.page
     card = page.get_by_role("article", name="parts/second", exact=True)
     card.hover()
-    card.get_by_role("button", name="What parts/second is").click()
+    card.get_by_role("button", name="Settings of parts/second").click()
     before = several.charts()
     menu = page.locator(".kinds")
     menu.get_by_role("button", name="Log y", exact=True).click()
@@ -220,8 +220,10 @@ OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
   if (!width || (left >= -1 && right <= innerWidth + 1) || !element.checkVisibility()) return false;
   for (let above = element.parentElement; above; above = above.parentElement) {
     const { overflowX, position } = getComputedStyle(above);
-    // A table scrolls by itself and takes the focus; what is hidden off the screen is for screen readers.
-    if ((overflowX === 'auto' && above.tabIndex === 0) || above.classList.contains('hidden')) return false;
+    // A table scrolls by itself and takes the focus, as chips in a row do.
+    if (overflowX === 'auto' && (above.tabIndex === 0 || above.matches('.switch'))) return false;
+    // What is hidden off the screen is for screen readers.
+    if (above.classList.contains('hidden')) return false;
   }
   return !element.matches('.hidden, .skip');
 }).map(element => `${element.tagName} ${element.className} ${element.textContent.slice(0, 30)}`)"""
@@ -344,6 +346,10 @@ def test_what_does_not_fit_a_phone_is_behind_options(phone):
     page.get_by_role("button", name="Log x").tap()
     phone.wait("() => location.hash.includes('lx=1')")
     assert page.evaluate(OUTSIDE) == []
+    page.get_by_role("button", name="Axis, smoothing, views and help").tap()
+    page.get_by_role("button", name="Saved views").tap()
+    page.get_by_role("button", name="Save as one file").wait_for()
+    phone.wait("() => document.querySelector('.sheet').getBoundingClientRect().right <= innerWidth")
 
 
 def test_pins_and_arrangement_are_kept_for_the_next_time_and_a_link_is_shown_as_it_says(several):
@@ -538,7 +544,7 @@ def test_all_charts_of_a_kind_are_scaled_as_one_of_them_says(several):
     page = several.page
     card = page.get_by_role("article", name="parts/first", exact=True)
     card.hover()
-    card.get_by_role("button", name="What parts/first is").click()
+    card.get_by_role("button", name="Settings of parts/first").click()
     menu = page.locator(".kinds")
     menu.get_by_role("button", name="All of kind Other").click()
     menu.get_by_role("button", name="Log y", exact=True).click()
@@ -555,18 +561,18 @@ def test_a_meaning_is_corrected_where_a_chart_says_what_it_is(several):
     page = several.page
     card = page.get_by_role("article", name="parts/first", exact=True)
     card.hover()
-    card.get_by_role("button", name="What parts/first is").click()
+    card.get_by_role("button", name="Settings of parts/first").click()
     page.get_by_text("No health rule looks at it").wait_for()
     page.get_by_label("Role of parts/first").select_option("part_loss")
     several.wait("() => document.querySelector('[role=status]').textContent.includes('corrected')")
     card.hover()
-    card.get_by_role("button", name="What parts/first is").click()
+    card.get_by_role("button", name="Settings of parts/first").click()
     page.get_by_text("a part of a loss (corrected for parts/first)").wait_for()
     page.get_by_role("button", name="Loss", exact=True, pressed=True).wait_for()
     page.get_by_label("Part of the data of parts/first").select_option("eval")
     several.wait("() => document.querySelectorAll('.kinds').length === 0")
     card.hover()
-    card.get_by_role("button", name="What parts/first is").click()
+    card.get_by_role("button", name="Settings of parts/first").click()
     page.get_by_text("evaluation (corrected for parts/first)").wait_for()
 
 

@@ -91,7 +91,7 @@ def test_step_time_has_a_file_too(tmp_path, written, serve, watch, files, record
 
 
 SEEN = {
-    "scalars": ("scalars?q=run:a", "Raw ghost"),
+    "scalars": ("scalars?q=run:a", "Recorded values"),
     "overview": ("overview", "Training"),
     "text": ("text", "Config"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,19 +45,21 @@ def test_the_headline_says_what_is_worst_and_since_when(opened):
     first = findings.get_by_role("listitem").first.inner_text()
     assert "since step" in strip
     assert "healthy" not in strip
-    assert "not judged" in strip
+    assert "lacked data" in strip
     title = first.split("\n")[1] if "\n" in first else first
     assert title.strip().lower() in strip.lower()
     assert "saturated" in findings.inner_text().lower()
     assert "activations/" in findings.inner_text()
 
 
-def test_a_run_without_findings_is_healthy_and_says_what_was_not_judged(opened):
+def test_a_run_without_findings_says_what_was_judged_and_what_was_not(opened):
     page = opened("#/overview?q=run:well").page
     strip = page.get_by_role("region", name="State of the run").inner_text()
-    assert "healthy" in strip
+    assert "nothing wrong found; not judged: whether it learns, whether it generalises" in strip
     findings = page.get_by_role("region", name="Findings")
-    assert "nothing found by the checks that had the data they need" in findings.inner_text()
+    answers = findings.get_by_role("list", name="What the verdict covers").inner_text()
+    assert "Learns: " in answers
+    assert "Generalises: not judged" in answers
     findings.locator("summary").click()
     assert "not recorded" in findings.locator("dl").inner_text()
 
@@ -214,3 +217,22 @@ def test_what_is_wrong_is_a_link_in_the_headline(opened):
     before = page.evaluate("location.hash + document.getElementById('main').scrollTop")
     link.click()
     watched.wait("before => location.hash + document.getElementById('main').scrollTop !== before", before)
+
+
+def test_a_failed_run_leads_with_its_exception(tmp_path, serve, watch):
+    with suppress(ValueError), ss.Run(tmp_path / "logs" / "failed") as run:
+        run.scalar("loss", 1.0, 0)
+        raise ValueError("no more rows")
+    with ss.Run(tmp_path / "logs" / "well") as run:
+        run.scalar("loss", 1.0, 0)
+    server = serve(tmp_path / "logs")
+    watched = watch(server)
+    watched.open("#/overview?q=run:failed")
+    region = watched.page.get_by_role("region", name="Why it failed")
+    region.get_by_text("ValueError: no more rows").first.wait_for()
+    region.locator("summary").click()
+    assert "Traceback (most recent call last):" in region.get_by_label("Stack of the exception").inner_text()
+    assert __file__ in region.locator("summary").inner_text()
+    watched.open("#/overview?q=run:well")
+    watched.page.get_by_role("region", name="State of the run").get_by_text("Finished").wait_for()
+    assert region.count() == 0

@@ -1,6 +1,7 @@
 """Graph: scopes and operations are boxes, what is alike is one, and costs are those that were recorded."""
 
 import shutil
+from random import Random
 
 import pytest
 from support.recordings import estimator
@@ -53,10 +54,10 @@ def test_blocks_alike_are_one_box_until_each_is_asked_for(opened):
     fold = page.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded")
     fold.click()
     panel = page.get_by_role("complementary", name="Selected in the graph")
-    assert "100.0 µs to 900.0 µs, median 100.0 µs" in panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert "100 µs to 900 µs, median 100 µs" in panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
     page.get_by_role("button", name="Draw each").click()
     drawn = page.get_by_role("group", name="Graph of h", exact=True)
-    drawn.get_by_role("button", name="2, 3 operations, compute time 900.0 µs").wait_for()
+    drawn.get_by_role("button", name="2, 3 operations, compute time 900 µs").wait_for()
     assert drawn.get_attribute("data-boxes") == str(BLOCKS + 2)  # and where it comes from and goes
     watched.wait("() => location.hash.includes('unfold=')")
     page.reload()
@@ -99,7 +100,7 @@ def test_what_is_searched_is_shown_with_all_that_is_known_of_it(opened):
     panel.get_by_text("64.3 % of the graph").wait_for()
     words = panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
     for fact in (
-        "900.0 µs",
+        "900 µs",
         "64.3 % of the graph",
         "256 B",
         "2 \N{MULTIPLICATION SIGN} 8",
@@ -116,10 +117,40 @@ def test_the_table_says_the_same(opened):
     table = watched.page.get_by_role("treegrid", name="Scopes and operations")
     row = table.get_by_role("row", name="linear_2")
     row.wait_for()
-    assert row.get_by_role("gridcell").all_inner_texts()[:3] == ["900.0\xa0µs", "64.3\xa0%", "256\xa0B"]
+    cells = [text.strip(" ") for text in row.get_by_role("gridcell").all_inner_texts()[1:4]]
+    assert cells == ["900\xa0µs", "64.3\xa0%", "256\xa0B"]
     table.focus()
     watched.page.keyboard.press("ArrowDown")
     watched.wait("() => location.hash.includes('node=h/2/relu_2')")
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_the_place_where_gradients_break_is_marked(tmp_path, serve, watch, broken):
+    """The gradients of the first two of eight layers vanish; or all of them shrink together."""
+    nodes = [Node(f"h/{at // 2}/l{at}/weight", "Parameter", shapes=[(4, 4)]) for at in range(16)]
+    nodes += [Node("loss", "loss", [node.name for node in nodes])]
+    random = Random(0)
+    with ss.Run(tmp_path / "log" / "a") as run:
+        run.graph(nodes)
+        for step in range(0, 200, 5):
+            for at in range(16):
+                gone = step >= 100 and (at < 6 or not broken)
+                level = random.lognormvariate(0, 0.1) * (1e-6 if gone else 1)
+                run.scalar(f"gradients/h.{at // 2}.l{at}.weight/norm", level, step)
+    watched = watch(serve(tmp_path / "log", "--no-cache"))
+    page = watched.open("#/graph")
+    layers = page.get_by_role("treegrid", name="Scopes and operations")
+    layers.get_by_role("columnheader", name="Step 195").wait_for()
+    row = layers.get_by_role("row", name="l3", exact=False).first
+    assert "÷" in row.inner_text()
+    words = page.get_by_text("Gradients break between h.2 and h.3: at step 96 to 100 those of 6 of 6 layers")
+    if broken:
+        words.wait_for()
+        assert "of the 10 after it none did" in words.inner_text()
+        page.get_by_role("button", name="Show it").click()
+        watched.wait("() => location.hash.includes('node=h/2')")
+    else:
+        assert page.get_by_text("Gradients break").count() == 0
 
 
 def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serve, watch):
@@ -131,22 +162,26 @@ def test_the_graph_of_an_estimator_is_shown_with_its_run_metadata(tmp_path, serv
     panel = page.get_by_role("complementary", name="Selected in the graph")
     panel.get_by_text("dnn/hiddenlayer_0/Relu", exact=True).wait_for()
     words = panel.inner_text().replace("\N{NO-BREAK SPACE}", " ")
-    assert "16.00 µs" in words
+    assert "16.0 µs" in words
     assert "? \N{MULTIPLICATION SIGN} 64" in words
     assert page.get_by_role("combobox", name="Costs").locator("option").all_inner_texts() == [
         "Costs: step_400", "Costs: step_800", "Costs: step_1200"
     ]  # fmt: skip
 
 
-def test_it_opens_where_most_is_spent_and_is_laid_out_by_a_worker(opened):
+def test_it_opens_on_the_model_beside_its_layers_and_is_laid_out_by_a_worker(opened):
     watched = opened("#/graph")
     page = watched.page
+    whole = page.get_by_role("group", name="Graph of the whole")
+    whole.get_by_role("button", name="h, 18 operations").wait_for()  # not one box for all blocks
+    assert any("places.worker" in worker.url for worker in page.workers)
+    layers = page.get_by_role("treegrid", name="Scopes and operations")
+    assert layers.get_by_role("row", name="linear_2").is_visible()
+    assert page.get_by_role("button", name="Compute time", exact=True).get_attribute("aria-pressed") == "true"
+    whole.get_by_role("button", name="h, 18 operations").dblclick()
     drawn = page.get_by_role("group", name="Graph of h", exact=True)
     drawn.get_by_role("button", name="0 … 5 \N{MULTIPLICATION SIGN}6, 6 folded").wait_for()
-    assert any("places.worker" in worker.url for worker in page.workers)
-    assert page.get_by_role("button", name="Compute time", exact=True).get_attribute("aria-pressed") == "true"
     page.get_by_role("navigation", name="Scope").get_by_role("button", name="Whole graph").click()
-    whole = page.get_by_role("group", name="Graph of the whole")
     whole.get_by_role("button", name="h, 18 operations").wait_for()
     page.reload()
     whole.get_by_role("button", name="h, 18 operations").wait_for()

@@ -135,4 +135,4 @@ def test_what_is_said_of_parameter_servers(tmp_path, serve, watch):
 
     page.route("**/api/v1/profile/ranks?*", held_up)
     page.reload()
-    verdict.get_by_text("ps:1 holds the workers up for 40").wait_for()
+    verdict.get_by_text("ps:1 makes the workers wait for 40").wait_for()

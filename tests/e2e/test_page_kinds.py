@@ -91,7 +91,7 @@ def test_a_kind_is_corrected_on_its_chart_and_kept(runs, serve, watch):
     watched.ready()
     card = page.get_by_role("article", name="widgets")
     card.hover()
-    card.get_by_role("button", name="What widgets is").click()
+    card.get_by_role("button", name="Settings of widgets").click()
     page.get_by_role("button", name="Counter", exact=True).click()
     watched.wait(
         "() => window.__stepscope_test.charts().every(({ lines }) =>"

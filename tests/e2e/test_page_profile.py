@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 
 import pytest
@@ -329,6 +330,10 @@ def test_operations_show_tfprofs_views_with_its_options(opened):
     watched = opened(f"#/profile?{RESNET}&show=operations&tree=op")
     page = watched.page
     grid = page.get_by_role("treegrid", name="Operations")
+    grid.get_by_text("Data loading", exact=True).first.wait_for()
+    told = page.locator(".operations .tools").inner_text()
+    assert re.search(r"Step \S+\s\S+ = (data loading|backward) \S+\s\S+ \+ ", told), told
+    page.get_by_role("button", name="Advanced").click()
     grid.get_by_text("aten::cudnn_convolution_backward_weight").first.wait_for()
     rows = int(grid.get_attribute("aria-rowcount"))
     page.get_by_label("min_micros").fill("5000")

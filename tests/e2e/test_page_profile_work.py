@@ -45,7 +45,7 @@ def test_the_critical_path_names_what_steps_are_bound_by_and_leads_to_it(opened)
     page = watched.page
     bounds = page.get_by_role("region", name="What steps are bound by")
     bounds.get_by_role("row", name="Data loading").get_by_text("36.8").wait_for()
-    bounds.get_by_text("6 paths, mean 188.2").wait_for()
+    bounds.get_by_text("6 paths, mean 188").wait_for()
     path = page.get_by_role("region", name="The path in order of time")
     row = path.get_by_role("row", name="enumerate(DataLoader)")
     row.get_by_text("Data loading").wait_for()
@@ -75,6 +75,27 @@ def test_overlap_says_of_every_rank_what_hides_behind_computation(opened):
     grid = page.get_by_role("grid", name="Overlap by device and step")
     grid.get_by_role("row", name="Rank 7, device 7, step 10").dblclick()
     watched.wait("() => /show=timeline/.test(location.hash) && /[?&]t=/.test(location.hash)")
+
+
+def test_only_what_a_known_peak_tells_is_called_bound(opened):
+    page = opened(place(RESNET, "roofline")).page
+    legend = page.locator("figure p").filter(has_text="larger is more time")
+    legend.get_by_text("launch bound").wait_for()
+    assert "roof not known" not in legend.inner_text()
+
+    def without_peak(route):
+        answer = route.fetch()
+        found = answer.json()
+        found["peak"] = None
+        for row in found["rows"]:
+            row |= {"bound": None, "efficiency_ratio": None, "attainable_flops_per_second": None}
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/profile/shapes?*", without_peak)
+    page.reload()
+    legend.get_by_text("roof not known").wait_for()
+    assert " bound" not in legend.inner_text()
+    assert page.locator("figure circle.unknown").count() == page.locator("figure circle").count() > 0
 
 
 def test_rates_stand_below_the_roof_and_without_a_peak_of_the_whole_it_is_said(opened):

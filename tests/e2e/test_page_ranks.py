@@ -69,7 +69,7 @@ def test_a_worker_of_parameter_servers_is_named_where_it_is_slower_and_only_ther
     assert ("Rank 3 on node0 is slower than the other 3: 12" in said) is named
     assert ("its link to the parameter servers" in said) is named
     assert "delays all" not in said
-    assert "holds all ranks up" not in said
+    assert "makes all ranks wait" not in said
     assert page.get_by_text("No rank stands apart in step time").count() == (0 if named else 1)
 
 

@@ -132,7 +132,8 @@ def test_the_cursor_is_on_all_charts_and_reads_the_nearest_first(scalars):
     assert rows.count() <= 7
     assert page.locator("[data-run='a'].pointed").count() == 1, "the run is pointed out in the rail"
     text = page.locator("[data-tooltip]").inner_text()
-    assert text.index("Value") < text.index("Smoothed"), "as recorded first"
+    assert "Value" in text
+    assert "Smoothed" not in text, "an evaluation at every step is as recorded, and so is the loss beside it"
 
 
 def test_a_pin_brings_a_chart_to_the_top(scalars):
@@ -156,6 +157,34 @@ def test_full_screen_has_a_table_of_the_points(scalars):
     assert dialog.locator("thead th").count() >= 4
     page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
+
+
+def test_values_at_pinned_steps_stand_under_the_chart_and_are_copied(scalars):
+    page = scalars.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("article[aria-label='train/learning_rate']").hover()
+    page.get_by_role("button", name="train/learning_rate in full screen").click()
+    values = page.get_by_role("dialog").get_by_role("region", name="Values of train/learning_rate")
+    values.wait_for()
+    box = page.get_by_role("dialog").locator("[data-chart]").bounding_box()
+    for share in (0.3, 0.7):
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+        page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+    scalars.wait("() => decodeURIComponent(location.hash).match(/pinx=[0-9.]+,[0-9.]+/)")
+    page.reload()
+    values.get_by_role("cell").first.wait_for()
+    heads = values.get_by_role("columnheader").all_inner_texts()
+    assert heads[:4] == ["Line", "Min", "Max", "Last"]
+    assert len(heads) == 6
+    values.get_by_role("button", name="Copy").click()
+    values.get_by_text("Copied").wait_for()
+    copied = [line.split("\t") for line in page.evaluate("navigator.clipboard.readText()").split("\n")]
+    assert copied[0] == heads
+    assert len({len(row) for row in copied}) == 1
+    assert float(copied[1][1]) <= float(copied[1][4]) <= float(copied[1][2])
+    values.get_by_role("button", name=f"Unpin {heads[4]}").click()
+    scalars.wait("() => !decodeURIComponent(location.hash).match(/pinx=[0-9.]+,/)")
+    assert values.get_by_role("columnheader").count() == 5
 
 
 def test_csv_holds_every_point(scalars):
@@ -183,7 +212,7 @@ def test_a_restart_is_kept_and_shown_on_demand(scalars):
     assert len(attempts) == 2
     first = min(attempts.values(), key=lambda line: line["x"][0])
     assert first["end"] < len(first["x"]), "what a restart went over is kept, and not drawn"
-    page.get_by_role("button", name="Superseded").click()
+    page.get_by_role("button", name="Earlier attempts").click()
     scalars.wait("() => location.hash.includes('old=1')")
 
 

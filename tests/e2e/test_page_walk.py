@@ -46,6 +46,7 @@ VIEWS = {
     "compare config": (f"{COMPARED}&part=config", "table"),
     "compare operations": (f"{COMPARED}&part=operations", "h2, .blank, p"),
     "compare findings": (f"{COMPARED}&part=findings", "section"),
+    "sql": ("sql?sql=SELECT run, step, value FROM series WHERE tag = 'train/loss'", ".plot canvas"),
 }  # fmt: skip
 
 BEYOND = """() => {

@@ -99,7 +99,10 @@ def folder(tmp_path_factory):
     started = ranks_of(folder / "logs" / "job", ranks=4)
     said = [process.communicate(timeout=120)[1] for process in started]
     assert [process.returncode for process in started] == [0] * 4, "\n".join(said)
-    assert "stepscope" not in "\n".join(said)
+    spoken = [line for line in "\n".join(said).splitlines() if "stepscope:" in line]
+    assert ["values that rank 1 logs are not recorded, 'train/loss' first" in line for line in spoken] == [
+        True
+    ]
     return folder / "logs"
 
 
@@ -114,6 +117,11 @@ def test_the_chief_alone_writes_events_and_each_rank_its_own_file(folder):
     assert sorted(path.name for path in (folder / "job").iterdir()) == [
         file.name.replace("tfevents", "stepscope"), file.name, "ranks"
     ]  # fmt: skip
+
+
+def test_what_the_ranks_logged_beside_the_chief_is_counted(folder):
+    members = ss.store.ranks.Ranks(str(folder / "job")).members()
+    assert [member.facts.get("unrecorded") for member in members] == [None, 25, 24, 24]
 
 
 def test_each_rank_wrote_its_own_numbers(folder):
@@ -221,3 +229,76 @@ def test_a_run_made_before_the_process_group_still_has_one_chief(tmp_path):
         assert series.value.tolist() == [0, 1, 2, 3, 4]
         for rank in range(2):
             assert run.ranks.steps(rank).loss.tolist() == [10 * rank + step for step in range(5)]
+
+
+OWN = """
+import os, sys
+import torch
+import torch.distributed as dist
+import stepscope as ss
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+with ss.Run(sys.argv[1]) as run:
+    for step in run.steps(range(6)):
+        tokens = torch.tensor(float(100 * rank + step))
+        run.scalar("data/tokens", tokens, rank="own")
+        mean = tokens.clone()
+        dist.all_reduce(mean)
+        run.scalar("data/mean_tokens", mean / dist.get_world_size())
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_keeps_the_values_that_each_rank_was_asked_to_keep(tmp_path):
+    script = tmp_path / "own.py"
+    script.write_text(OWN)
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=3", f"--master-port={free_port()}"]
+    ended = subprocess.run(
+        [sys.executable, *launcher, str(script), str(tmp_path / "job")],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("are not recorded, 'data/mean_tokens' first") == 1
+    ranks = ss.store.ranks.Ranks(str(tmp_path / "job"))
+    (tokens,) = ranks.values()
+    assert (tokens.tag, tokens.step, tokens.ranks, tokens.mean) == ("data/tokens", 5, 3, 105)
+    assert (tokens.minimum_rank, tokens.maximum_rank, tokens.maximum) == ("rank 0", "rank 2", 205)
+    assert ranks.grid("value/data/tokens").mean.tolist() == [
+        [100 * rank + step for step in range(6)] for rank in range(3)
+    ]
+    run = ss.open(tmp_path, cache=False).run("job")
+    assert run.columns("data/mean_tokens")[0].value.tolist() == [100 + step for step in range(6)]
+
+
+SPAWNS = """
+import multiprocessing, sys
+import stepscope as ss
+
+def work(rank, folder):
+    with ss.Run(folder, rank=rank, world_size=3, values="all") as run:
+        for step in run.steps(range(4)):
+            run.scalar("loss", float(10 * rank + step))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[2])
+    started = [context.Process(target=work, args=(rank, sys.argv[1])) for rank in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    sys.exit(sum(process.exitcode for process in started))
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_of_multiprocessing_keep_what_they_log(tmp_path, method):
+    script = tmp_path / "spawns.py"
+    script.write_text(SPAWNS)
+    words = [sys.executable, str(script), str(tmp_path / "job"), method]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    (loss,) = ss.store.ranks.Ranks(str(tmp_path / "job")).values()
+    assert (loss.step, loss.minimum, loss.minimum_rank, loss.maximum, loss.maximum_rank) == (
+        3, 3, "rank 0", 23, "rank 2"
+    )  # fmt: skip

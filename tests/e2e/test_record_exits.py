@@ -24,7 +24,7 @@ def tell(*words):
 
 def forever():
     while True:
-        signal.pause()
+        threading.Event().wait(0.05)  # a signal that comes right before signal.pause() wakes nobody
 
 log_dir = sys.argv[1]
 """
@@ -702,6 +702,9 @@ ERROR = "RuntimeError: CUDA error"
             "    failed = pool.submit(train, log_dir, 'raise').exception()",
             0, "failed", ERROR,
         ),
+        # The process is taken as soon as the function is left that held the run, as Ray takes its workers.
+        ("train(log_dir, 'nothing')\nos._exit(0)", 0, "finished", None),
+        ("try: train(log_dir, 'raise')\nexcept Exception: pass\nos._exit(0)", 0, "failed", ERROR),
         # A signal takes the process while the exception that left the loop still holds the run, or while
         # the run goes on after it.
         (

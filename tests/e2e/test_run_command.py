@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -10,14 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from stepscope.events import EventFile
 from stepscope.store.ranks import Ranks
 
-HERE = Path(__file__).parent / "untouched"
+ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent / "untouched"
 SCRIPTS = sorted(HERE.glob("*.py"))
 NEEDS = ("lightning", "accelerate", "jax", "optax", "flax", "keras", "transformers", "torch")
-SECONDS = 300
+SECONDS = 900
 
 
 @pytest.fixture
@@ -30,8 +33,9 @@ def command(tmp_path):
         for name in ("STEPSCOPE_STRICT", "STEPSCOPE_CARD", "PYTHONWARNINGS"):
             env.pop(name, None)
         return subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+            command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=SECONDS, check=False,
+        )  # fmt: skip
 
     return run
 
@@ -41,27 +45,44 @@ def noted(script, name):
     return found[1] if found else None
 
 
+HEADS = "run|state|steps|time|lines|best|unknown|more|high|medium|low|info"
+
+
 def card(text):
     """Return the rows of the card by name; those of one name are joined."""
     rows, last = {}, ""
     for line in text.splitlines():
-        match = re.match(r"(run|state|steps|time|best|unknown|more|high|medium|low|info)?  +(\S.*)$", line)
+        match = re.match(rf"({HEADS})?  +(\S.*)$", line)
         if match:
             last = match[1] or last
             rows[last] = f"{rows[last]} {match[2]}" if last in rows else match[2]
     return rows
 
 
+def needed(script):
+    """Return the Python that a script needs, and the words before its path; skip what is not here."""
+    for name in NEEDS:
+        used = re.search(rf"^(?:import|from) {name}\b", script.read_text(), re.MULTILINE)
+        if used and not noted(script, "python") and importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}")
+    launcher, environment = noted(script, "module"), noted(script, "python")
+    python = ROOT / environment / "bin" / "python" if environment else Path(sys.executable)
+    if not python.exists():
+        pytest.skip(f"needs {environment}")
+    return python, (["-m", *launcher.split()] if launcher else [])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_steps_of_a_script(tmp_path, command, script):
-    for name in NEEDS:
-        used = re.search(rf"^(?:import|from) {name}\b", script.read_text(), re.MULTILINE)
-        if used and importlib.util.find_spec(name) is None:
-            pytest.skip(f"needs {name}")
-    ended = command(sys.executable, script)
+    python, launcher = needed(script)
+    ended = command(python, *launcher, script)
     assert ended.returncode == 0, ended.stderr
     expected, lacks = int(noted(script, "steps")), noted(script, "lacks")
+    says = noted(script, "says") or ""
+    assert says in ended.stderr
+    assert ("further models" in ended.stderr) == (says == "further models")
+    assert "stepscope/launch" not in ended.stderr  # no warning of Python's that is about us
     if lacks is not None:
         assert lacks in ended.stderr
         return
@@ -75,6 +96,59 @@ def test_the_steps_of_a_script(tmp_path, command, script):
     assert rows["steps"].startswith(f"{expected:,} ·")
     assert rows["state"].startswith("finished after")
     assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", rows["time"].replace("<1", ""))) == 100
+
+
+TIMED = """
+import atexit, json, os
+from time import perf_counter
+
+class timed:
+    waits = []
+    def __init__(self, batches): self.batches = batches
+    def __len__(self): return len(self.batches)
+    def __getattr__(self, name): return getattr(self.__dict__["batches"], name)
+    def __iter__(self):
+        batches = iter(self.batches)
+        while True:
+            asked = perf_counter()
+            try: batch = next(batches)
+            except StopIteration: return
+            self.waits.append(perf_counter() - asked)
+            yield batch
+
+@atexit.register
+def tell():
+    if timed.waits and os.environ.get("RANK", "0") == "0":
+        with open("waits.json", "w") as file: json.dump(timed.waits, file)
+
+"""
+
+
+def twin(script):
+    """Return the program with its batches timed by hand, None if it has no marks for that."""
+    text = script.read_text()
+    timed = re.sub(r"\bfor (.*) in (.*):  # timed$", r"for \1 in timed(\2):", text, flags=re.MULTILINE)
+    timed = re.sub(r"^(\s*)# twin: ", r"\1", timed, flags=re.MULTILINE)
+    return None if timed == text else TIMED + timed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [each for each in SCRIPTS if twin(each)], ids=lambda path: path.stem)
+def test_the_wait_for_data_is_that_by_hand(tmp_path, command, script):
+    """Of the batches of a step within 3 % or 30 µs a batch, of most steps: others pay for a busy machine."""
+    python, launcher = needed(script)
+    program = tmp_path / script.name
+    program.write_text(twin(script))
+    ended = command(python, *launcher, program)
+    assert ended.returncode == 0, ended.stderr
+    steps = Ranks(str(tmp_path / "runs" / "a")).steps(0)
+    by_hand = np.array(json.loads((tmp_path / "waits.json").read_text()))
+    assert len(by_hand) % len(steps.step) == 0
+    by_hand = by_hand.reshape(len(steps.step), -1)
+    batches = by_hand.shape[1]
+    difference = np.abs(steps.data_wait_s - by_hand.sum(1)) / batches
+    allowed = np.maximum(0.03 * by_hand.mean(1), 30e-6)
+    assert np.median(difference / allowed) <= 1, (by_hand.mean(), np.median(difference))
 
 
 LOOP = """
@@ -183,31 +257,184 @@ def test_the_program_sees_what_it_would_see(command, program, tmp_path):
     assert ended.stdout == alone.stdout
 
 
+JAX = """
+import jax, jax.numpy as jnp
+@jax.jit
+def step(w, x): return w - 0.01 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+w = jnp.ones((10, 1))
+for i in range(10): w = step(w, jnp.ones((8, 10)))
+"""
+
+
+PARTS = ("jax", "jaxlib", "numpy", "numpy.libs", "scipy", "scipy.libs", "ml_dtypes", "opt_einsum")
+
+
 @pytest.mark.slow
-def test_a_script_that_makes_trouble(command, program, tmp_path):
-    """It forks before it imports, goes elsewhere, and replaces its standard output."""
+def test_an_environment_without_stepscope(command, tmp_path):
+    pytest.importorskip("jax")
+    subprocess.run([sys._base_executable, "-m", "venv", "--without-pip", "env"], cwd=tmp_path, check=True)
+    [packages] = (tmp_path / "env" / "lib").glob("*/site-packages")
+    for path in (Path(np.__file__).parents[1] / name for name in PARTS):
+        if path.exists():
+            (packages / path.name).symlink_to(path)
+    (tmp_path / "train.py").write_text(JAX)
+    ended = command(tmp_path / "env" / "bin" / "python", "train.py", PYTHONPATH="")
+    assert card(ended.stderr)["steps"].startswith("10 ·"), ended.stderr
+
+
+OTHERS = [
+    path
+    for path in sorted((Path.home() / ".pyenv" / "versions").glob("3.1?.*/bin/python"))
+    if not path.parents[1].name.startswith(f"3.{sys.version_info[1]}.")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", OTHERS or [None], ids=lambda path: path and path.parents[1].name)
+def test_another_version_of_python_without_stepscope(command, tmp_path, python):
+    """The program runs, and the card says what to install."""
+    if python is None:
+        pytest.skip("needs another version of Python")
+    (tmp_path / "jax.py").write_text("print('jax')")
+    (tmp_path / "train.py").write_text("import jax")
+    ended = command(python, "train.py")
+    assert (ended.returncode, ended.stdout) == (0, "jax\n")
+    words = rf"jax is not observed: .*No module named 'stepscope'; {python} -m pip install stepscope"
+    assert re.search(words, ended.stderr)
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_last_step_before_exit_is_kept(command, program):
+    """A loop that is left in its last step, and a process that then ends without its interpreter's end."""
     ended = command(sys.executable, program("""
-    import io, os, sys
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.chdir("/")
-    sys.stdout = io.StringIO()
-    import torch
+    import os, torch
+    from torch.utils.data import DataLoader, TensorDataset
     model = torch.nn.Linear(10, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    for step in range(10):
-        loss = model(torch.randn(8, 10)).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        print(f"step {step} loss {loss.item()}")
+    def train():
+        for step, (x,) in enumerate(DataLoader(TensorDataset(torch.randn(64, 10)), 8)):
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+            if step == 4:
+                return
+    train()
+    os._exit(0)
     """))  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == ""
-    assert card(ended.stderr)["steps"].startswith("10 ·")
-    assert "loss" in card(ended.stderr)["best"]
-    assert (tmp_path / "runs" / "a").is_dir()
+    assert card(ended.stderr)["steps"].startswith("5 ·")
+
+
+def test_the_lines_that_take_the_time_and_the_gradient(command, program, tmp_path):
+    ended = command(sys.executable, program("""
+    import time, torch
+    model = torch.nn.Linear(10, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for step in range(60):
+        time.sleep(0.05)  # augmentation
+        model(torch.randn(8, 10)).pow(2).mean().backward()
+        optimizer.step()
+    """))  # fmt: skip
+    assert re.match(r"\d+\.\d % train.py:6  time.sleep\(0.05\)  # augmentation", card(ended.stderr)["lines"])
+    [path] = (tmp_path / "runs" / "a").glob("*tfevents*")
+    series = {each.tag: each.step.tolist() for each in EventFile(path).read().scalars}
+    assert series["gradients/weight/norm"] == [0, 50]
+    assert len(series["gradients/norm"]) > 10
+    assert not any(tag.startswith("weights/") for tag in series)
+
+
+@pytest.mark.slow
+def test_the_line_in_which_a_rank_is_slower_is_named(tmp_path, command, program):
+    script = program("""
+    import time, torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(10, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for step in range(60):
+        if dist.get_rank() == 1:
+            time.sleep(0.1)  # decode
+        model(torch.randn(8, 10)).pow(2).mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+    """)  # fmt: skip
+    command(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
+    found = subprocess.run(
+        [sys.executable, "-m", "stepscope", "ranks", tmp_path / "runs" / "a"], capture_output=True, text=True
+    ).stdout
+    assert re.match("rank 1 .*in rest", found), found
+    assert re.search(r"look there: rank 1 spends \S+ ms of a step at train.py:9  time.sleep\(0.1\)", found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("batches", "expected"), [(30, "gain"), (4, "no profile")])
+def test_the_causes_of_a_profile_are_on_the_card(command, program, batches, expected):
+    ended = command(sys.executable, program(f"""
+    import time, torch
+    from torch.utils.data import DataLoader, Dataset
+    class Slow(Dataset):
+        def __len__(self): return 8 * {batches}
+        def __getitem__(self, i):
+            time.sleep(0.004)
+            return torch.randn(10)
+    model = torch.nn.Linear(10, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for x in DataLoader(Slow(), 8):
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+    """), options=["--profile"])  # fmt: skip
+    if expected == "gain":
+        assert "the step waits for data" in ended.stderr
+        assert "train.py:7" in ended.stderr
+    else:
+        assert "the causes: no steps were profiled; the program ended before" in card(ended.stderr)["unknown"]
+
+
+TRAIN = """
+import torch
+model = torch.nn.Linear(10, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for step in range(10):
+    loss = model(torch.randn(8, 10)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(f"step {step} loss {min(loss.item(), 9):.0f}")
+"""
+LINES = 10
+TROUBLE = {
+    "forks before it imports": (
+        "import os\nchild = os.fork()\nif not child: os._exit(0)\nos.waitpid(child, 0)\n" + TRAIN,
+        [], LINES, 0,
+    ),
+    "goes elsewhere": ("import os\nos.chdir('/')\n" + TRAIN, [], LINES, 0),
+    "replaces its standard output": ("import io, sys\nsys.stdout = io.StringIO()\n" + TRAIN, [], 0, 0),
+    "is a launcher": (
+        "import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, 'inner.py'], check=True)",
+        [], 2 * LINES, 0,
+    ),
+    "runs under a debugger": (TRAIN, ["-m", "pdb", "-c", "continue", "-c", "quit"], LINES + 1, 0),
+    "is a module": (TRAIN, ["-m"], LINES, 0),
+    "changes its environment": ("import os\nos.environ.clear()\n" + TRAIN, [], LINES, 0),
+    "ends within a second": ("print('done')\nraise SystemExit(4)", [], 1, 4),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TROUBLE)
+def test_a_script_that_makes_trouble(command, tmp_path, name):
+    """It prints and ends as it does without us, and the card says what is known."""
+    text, options, lines, code = TROUBLE[name]
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "inner.py").write_text(TRAIN)
+    ended = command(sys.executable, *options, "train" if options == ["-m"] else "train.py")
+    assert (ended.returncode, len(ended.stdout.splitlines())) == (code, lines), ended.stdout + ended.stderr
+    if code:
+        assert "nothing was recorded: no step was seen" in ended.stderr
+        return
+    rows = card(ended.stderr)
+    assert rows["steps"].startswith("10 ·")
+    assert rows["state"].startswith("finished")
+    assert ("also recorded" in rows["unknown"]) == (name == "is a launcher")
 
 
 @pytest.mark.slow

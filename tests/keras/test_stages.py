@@ -35,7 +35,7 @@ def expected():
 def test_stages_of_a_fit_sum_to_its_steps(make_model, data, tmp_path):
     table = stages_of(tmp_path, make_model(), data)
     data_known = [] if BACKEND == "tensorflow" else ["data"]
-    assert table.stages == [*data_known, *expected()]
+    assert sorted(table.stages) == sorted([*data_known, *expected()])
     assert np.isfinite(table.durations_s).all()
     steps = Ranks(str(tmp_path)).steps(0, attempt=1)
     assert table.durations_s[:, 0].sum(axis=1) == pytest.approx(steps.step_time_s, rel=1e-3)
@@ -61,7 +61,7 @@ def test_a_slow_call_of_an_eager_fit_is_in_its_stage(make_model, data, tmp_path,
     model = keras.Sequential([keras.Input((3,)), SlowLayer(), keras.layers.Dense(1)])
     model.compile(SlowSGD(0.01), "mse", run_eagerly=True)
     table = stages_of(tmp_path, model, data)
-    assert table.stages[-4:] == EAGER
+    assert set(EAGER) <= set(table.stages)
     took = np.median(table.durations_s[:, 0], axis=0)
     assert took[table.stages.index(slow)] >= DELAY_S
 
@@ -102,7 +102,7 @@ def test_a_model_that_is_trained_by_its_parts_has_the_same_stages(data, tmp_path
     model = Model()
     model.compile("sgd", "mse", run_eagerly=True)
     table = stages_of(tmp_path, model, data)
-    assert table.stages[-4:] == EAGER
+    assert set(EAGER) <= set(table.stages)
     took = np.median(table.durations_s[:, 0], axis=0)
     assert took[table.stages.index("forward")] >= DELAY_S
     assert took[table.stages.index("backward")] < DELAY_S
