@@ -1,6 +1,6 @@
-"""What gradient statistics cost, on the CPU, in JAX, and on a GPU where there is one.
+"""What gradient statistics cost on the CPU and in JAX.
 
-``python benchmarks/gradients.py [ledger|mlp|transformer|budget|budget-mlp|jax|gpu …]``. Compared are, on
+``python benchmarks/gradients.py [ledger|mlp|transformer|budget|budget-mlp|jax …]``. Compared are, on
 the same model in the same process, turn by turn: the bare training step; the norm of every step; a sampled
 step with all statistics and histograms of the gradients; and a hook on each parameter that makes a histogram
 between least and most, as the popular tracker does (``register_hook`` + ``torch.histc``).
@@ -282,32 +282,6 @@ def in_jax() -> bool:
     return ratios["full"] <= 1.06
 
 
-def on_a_gpu() -> bool:
-    """Time all statistics of 1 B bfloat16 gradients, against one read of them."""
-    if not torch.cuda.is_available():
-        print("GPU: none here; on one, all statistics of 1 B bfloat16 numbers against one read of them")
-        return True
-    from stepscope.integrations.torch import device
-
-    place = torch.device("cuda")
-    tensors = [torch.randn(50_000_000, device=place, dtype=torch.bfloat16) for _ in range(20)]
-    fused = device.fused_kernel(place)
-    cases: dict[str, Callable[[], object]] = {
-        "read": lambda: [each.amax() for each in tensors],
-        "torch": lambda: device.by_torch(tensors, True),
-        "norm": lambda: device.squares(tensors),
-    }
-    if fused is not None:
-        cases["fused"] = lambda: fused(tensors, True)
-    best = {case: min(timed(run) for _ in range(10)) for case, run in cases.items()}
-    bytes_read = sum(each.numel() * each.element_size() for each in tensors)
-    for case, took in best.items():
-        speed = f"{bytes_read / took / 1e9:.0f} GB/s"
-        print(f"  {case:6} {1e3 * took:8.2f} ms  {speed}  {took / best['read']:.2f} x one read")
-    print("  all statistics within 2 x of one read:", best.get("fused", 9e9) <= 2 * best["read"])
-    return best.get("fused", 9e9) <= 2 * best["read"]
-
-
 def of_the_ledger() -> bool:
     """Time what the ledger does in each step, for 100 parameters: a thousandth of a step of 10 ms at most."""
     from stepscope.integrations.torch.ledger import ledger_of
@@ -333,14 +307,6 @@ def of_the_ledger() -> bool:
     return took <= LEDGER_SHARE * LEDGER_STEP
 
 
-def timed(run: Callable[[], object]) -> float:
-    torch.cuda.synchronize()
-    begun = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    return time.perf_counter() - begun
-
-
 PARTS: dict[str, Callable[[], bool]] = {
     "ledger": of_the_ledger,
     "mlp": lambda: on_the_cpu("mlp", mlp),
@@ -350,7 +316,6 @@ PARTS: dict[str, Callable[[], bool]] = {
         "MLP of 50 layers, 3.3 M parameters, batch of 64", "budget-mlp", 1.02
     ),
     "jax": in_jax,
-    "gpu": on_a_gpu,
 }
 
 

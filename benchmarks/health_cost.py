@@ -109,23 +109,46 @@ def measure(way: str, steps: int) -> dict[str, float]:
 
 
 def facts(steps: int = 10_000, portion: int = 100) -> None:
-    """Print what facts cost a step, by the clock of the thread, if points come in portions."""
-    from stepscope.health.facts import CHANCE, Facts
+    """Print what facts cost a step, by the clock of the thread, if points come in portions.
 
+    The compiled pass and the same source as plain Python take turns on the same points.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
+
+    from stepscope.health.facts import CHANCE, Facts
+    from stepscope.kernels import facts as kernel
+
+    source = spec_from_file_location("facts_as_python", Path(kernel.__file__ or "").with_name("facts.py"))
+    assert source is not None
+    assert source.loader is not None
+    plain = module_from_spec(source)
+    source.loader.exec_module(plain)
     values, numbers = np.random.default_rng(0).normal(size=steps), np.arange(steps)
-    for count in (20, 200):
-        every = [Facts() for _ in range(count)]
+    walls = numbers * 0.01
+
+    def took(make: Any, count: int, steps: int) -> tuple[float, list[Any]]:
+        every = [make() for _ in range(count)]
         begun = time.thread_time()
         for first in range(0, steps, portion):
             rows = slice(first, first + portion)
             for each in every:
-                each.take(numbers[rows], values[rows], numbers[rows] * 0.01)
-        took = time.thread_time() - begun
+                each.take(numbers[rows], values[rows], walls[rows])
+        return 1e6 * (time.thread_time() - begun) / steps, every
+
+    for count, most in ((20, 10), (200, 25)):
+        rounds = [(took(Facts, count, steps), took(plain.FactPass, count, steps // 20)[0]) for _ in range(5)]
+        compiled = min(one for (one, _), _ in rounds)
+        ratio = statistics.median(slow / one for (one, _), slow in rounds)
+        every = rounds[0][0][1]
         begun = time.thread_time()
         for each in every[:20]:
             each.changes(CHANCE / count)
         changes = (time.thread_time() - begun) / 20
-        print(f"{count} series: {1e6 * took / steps:.1f} us a step; changes of one {1e3 * changes:.1f} ms")
+        print(
+            f"{count} series: {compiled:.1f} us a step (<= {most}), {ratio:.0f} times faster than as Python; "
+            f"changes of one {1e3 * changes:.1f} ms"
+        )
 
 
 BLOCK = 2_000

@@ -1,64 +1,138 @@
-"""Cost of ``stepscope run`` to the training's thread: its processor time per step, beside the bare script.
+"""Cost of ``stepscope run`` to the training's thread: its processor time per step, beside the same loop bare.
 
-``python benchmarks/run_cost.py [--pairs 10]``. Runs alternate in pairs, each in a process of its own; a step
-takes some milliseconds, or as little as PyTorch allows. Also the start of a program that trains nothing.
+``python benchmarks/run_cost.py [--pairs 10]``. Two models of one size train in turns in one process, one with
+all that the command puts into a program and one with PyTorch as it is, so that both see the same machine, the
+same memory and the same libraries. Also what a program that trains nothing pays, and a run's start and end.
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
 import json
+import logging
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from itertools import pairwise
+from typing import Any
 
-SCRIPT = """
-import sys, time, torch
-torch.set_num_threads(1)
-width, steps = int(sys.argv[1]), int(sys.argv[2])
-model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1))
-optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(32 * steps, width)), 32)
-times = []
-begun = time.thread_time()
-for (x,) in data:
-    loss = model(x).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    now = time.thread_time()
-    times.append(now - begun)
-    begun = now
-times = times[steps // 5:]
-print(sum(times) / len(times))
-"""
-SIZES = {"a step of 5 ms and more": (1024, 400), "a step as short as PyTorch's": (8, 4000)}
+SIZES = {"a step of 5 ms and more": (1024, 256, 10, 3), "a step as short as PyTorch's": (8, 32, 60, 20)}
+"""By name: width of the model, rows of a batch, steps of a block, and how many blocks stand for a pair."""
 
 
-def per_step(script: str, size: tuple[int, int], *, with_us: bool, folder: str) -> float:
-    """Return seconds of processor time per step."""
-    words = [sys.executable, script, *map(str, size)]
-    ours = [sys.executable, "-m", "stepscope", "run", "--no-card", "--dir", folder, "--"]
-    ended = subprocess.run(
-        [*ours, *words] if with_us else words, capture_output=True, text=True, check=True, cwd=folder
-    )
-    return float(ended.stdout)
+class Installed:
+    """What the command puts into a program; can be taken out and put in again.
+
+    Args:
+        torch: The package, as it is without us.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        from stepscope.launch import pytorch
+
+        optimizer = sys.modules["torch.optim.optimizer"]
+        self._hooks = [optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks]
+        owners = [builtins, logging.Logger, torch.autograd, torch.nn.Module, torch.amp.GradScaler]
+        owners.append(torch.utils.data.dataloader._BaseDataLoaderIter)
+        before = [(owner, dict(vars(owner))) for owner in owners]
+        pytorch.install(torch)
+        self._changed = [
+            (owner, name, old[name], new)
+            for owner, old in before
+            for name, new in list(vars(owner).items())
+            if name in old and old[name] is not new
+        ]
+        self._ours = [dict(hooks) for hooks in self._hooks]
+
+    def put(self, *, there: bool) -> None:
+        """Put it in or take it out."""
+        for owner, name, old, new in self._changed:
+            setattr(owner, name, new if there else old)
+        for hooks, ours in zip(self._hooks, self._ours, strict=True):
+            hooks.clear()
+            hooks.update(ours if there else {})
+
+
+class Training:
+    """A loop in the style of a tutorial.
+
+    Args:
+        torch: The package.
+        width: Of the model.
+        rows: Of a batch.
+        steps: Of a block.
+    """
+
+    def __init__(self, torch: Any, width: int, rows: int, steps: int) -> None:
+        nn = torch.nn
+        self.model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 1e-3)
+        data = torch.utils.data.TensorDataset(torch.randn(rows * steps, width))
+        self.loader, self.steps = torch.utils.data.DataLoader(data, rows), steps
+
+    def block(self) -> tuple[float, list[float]]:
+        """Train; return seconds of processor time per step, and the seconds of every step but the first."""
+        model, optimizer = self.model, self.optimizer
+        times = []
+        begun = time.thread_time()
+        for (x,) in self.loader:
+            times.append(time.perf_counter())
+            loss = model(x).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        ended = time.thread_time()
+        return (ended - begun) / self.steps, [after - before for before, after in pairwise(times)]
+
+
+def per_step(torch: Any, installed: Installed, size: tuple[int, ...], pairs: int) -> dict[str, Any]:
+    """Return medians over pairs of blocks, of which every second begins with the bare one.
+
+    On a machine with other work a block also pays for caches that others have emptied. Among the fastest
+    tenth of single steps few were interrupted; those on which gradients are measured are not among them.
+    """
+    bare, ours = Training(torch, *size[:3]), Training(torch, *size[:3])
+    found = []
+    single: dict[bool, list[float]] = {False: [], True: []}
+    for pair in range(
+        -2, pairs * size[3]
+    ):  # the first two are not counted: they fill caches and watch the model
+        times = {}
+        for with_us in (False, True) if pair % 2 else (True, False):
+            installed.put(there=with_us)
+            times[with_us], each_step = (ours if with_us else bare).block()
+            single[with_us] += each_step
+        if pair >= 0:
+            found.append((times[False], times[True] - times[False]))
+    usual, more = (statistics.median(each) for each in zip(*found, strict=True))
+    quarters = statistics.quantiles([each[1] for each in found], n=4)
+    fast = {with_us: 1e6 * statistics.quantiles(steps, n=10)[0] for with_us, steps in single.items()}
+    return {
+        "bare_us": 1e6 * usual,
+        "more_us": 1e6 * more,
+        "more_us_quarters": [round(1e6 * quarters[0], 1), round(1e6 * quarters[2], 1)],
+        "ratio": more / usual,
+        "fast_bare_us": fast[False],
+        "fast_more_us": fast[True] - fast[False],
+    }
 
 
 def start(*, with_us: bool, folder: str) -> float:
-    """Return seconds until a program that trains nothing has ended, from within ``stepscope run``."""
+    """Return seconds of processor time of a program that trains nothing."""
     environ = {**os.environ}
     if with_us:
         from stepscope.cli.run import PATH
 
         environ |= {"PYTHONPATH": str(PATH), "STEPSCOPE_RUN_SESSION": folder, "STEPSCOPE_RUN_DIR": folder}
-    begun = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", "pass"], env=environ, check=True)
-    return time.perf_counter() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
@@ -66,24 +140,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     arguments = parser.parse_args()
-    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        script = str(Path(folder, "train.py"))
-        Path(script).write_text(SCRIPT, encoding="utf-8")
-        for name, size in SIZES.items():
-            pairs = [
-                [per_step(script, size, with_us=ours, folder=folder) for ours in (False, True)]
-                for _ in range(arguments.pairs)
-            ]
-            bare = statistics.median(pair[0] for pair in pairs)
-            more = statistics.median(pair[1] - pair[0] for pair in pairs)
-            found[name] = {"bare_us": 1e6 * bare, "more_us": 1e6 * more, "ratio": more / bare}
-            print(name, json.dumps(found[name]), flush=True)
         starts = [
             start(with_us=True, folder=folder) - start(with_us=False, folder=folder)
-            for _ in range(3 * arguments.pairs)
+            for _ in range(arguments.pairs)
         ]
         print("a start without training", json.dumps({"more_ms": 1e3 * statistics.median(starts)}))
+        os.environ |= {"STEPSCOPE_RUN_SESSION": folder, "STEPSCOPE_RUN_DIR": f"{folder}/run"}
+        import torch
+
+        torch.set_num_threads(1)
+        installed = Installed(torch)
+        from stepscope.launch.process import process
+
+        begun, wall = time.thread_time(), time.perf_counter()
+        run = process.run()
+        begun, wall = time.thread_time() - begun, time.perf_counter() - wall
+        for name, size in SIZES.items():
+            found = per_step(torch, installed, size, arguments.pairs)
+            print(name, json.dumps(found), flush=True)
+        assert run is not None
+        end, end_wall = time.thread_time(), time.perf_counter()
+        run.close()
+        end, end_wall = time.thread_time() - end, time.perf_counter() - end_wall
+        both = {"cpu_ms": 1e3 * (begun + end), "wall_ms": 1e3 * (wall + end_wall)}
+        print("start and end of the run", json.dumps(both))
 
 
 if __name__ == "__main__":
