@@ -11,6 +11,8 @@
 # make pictures  train the demo and take the pictures of the documentation from it, into docs/images
 # make faults  play faults (signals, disks, stores, damage) and print what may be lost, and what was
 # make answers  record what the product answers to some 3,000 questions, into build/answers; compare with BEFORE=FILE
+# make gpu-kit build the wheels that "make gpu" needs on a machine with a GPU and without a network
+# make gpu     measure every claim about GPUs there, six minutes at most; small and undecided without a GPU
 # make fuzz    feed everything that reads files of others with damaged ones, a minute each
 # make bench   print each figure as a ratio to its peer
 # make peers   what four readers find of each original writer and of its stand-in, as a table
@@ -26,6 +28,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 TFVENV ?= .venv-tensorflow
 KVENV  ?= .venv-keras
+NVENV  ?= .venv-notebook
+# Of a machine with a GPU: the one that has PyTorch.
+GPUPYTHON ?= python3
 BIN    := $(VENV)/bin
 INPUTS := pyproject.toml hatch_build.py README.md $(shell find src web -type f \
             -not -path '*/node_modules/*' -not -path '*/page/*' -not -path '*/__pycache__/*' \
@@ -37,7 +42,7 @@ PAGE_INPUTS ?= 50000
 MAKEFLAGS += --keep-going
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: answers approve sizes demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants test-tensorflow test-keras test-keras-2 check bench peers docs wheel wheels sdist dev dev-locked lock clean
+.PHONY: answers approve sizes demo test test-all beyond frameworks explore extras environments packages faults fuzz screenshots pictures recordings mutants gpu gpu-kit test-tensorflow test-keras test-keras-2 test-notebook check bench peers docs wheel wheels sdist dev dev-locked lock clean
 .DELETE_ON_ERROR:
 
 demo:
@@ -54,7 +59,7 @@ beyond: extras
 	$(BIN)/python scripts/suite.py $(SPREAD) --beyond-gate $(PYTEST)
 
 frameworks: extras
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 $(ALSO)
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-tensorflow test-keras test-keras-2 test-notebook $(ALSO)
 
 # Each part that lacks its environment fails by itself, so the others still run.
 extras:
@@ -64,7 +69,7 @@ explore: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet "hypothesis[codemods]"
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis -n $(WORKERS) $(PYTEST)
 
-environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test tests/azurite/node_modules/.package-lock.json
+environments: $(VENV)/.test $(TFVENV)/.test $(KVENV)/.test $(NVENV)/.test tests/azurite/node_modules/.package-lock.json
 
 # Debian's packages are fetched while the environments are made, whose first may have to install venv.
 packages: | $(VENV)/bin/python
@@ -79,6 +84,10 @@ test-keras-2: $(TFVENV)/.test
 
 test-keras: $(KVENV)/.test
 	KERAS_BACKEND=tensorflow $(KVENV)/bin/python scripts/suite.py tests/tensorflow tests/keras
+
+test-notebook: $(NVENV)/.test
+	scripts/browser.sh
+	$(NVENV)/bin/python scripts/suite.py tests/notebook
 
 screenshots: $(VENV)/.test
 	scripts/browser.sh
@@ -126,6 +135,15 @@ bench: $(VENV)/.test
 peers: $(VENV)/.test $(TFVENV)/.test
 	TFVENV=$(CURDIR)/$(TFVENV) $(BIN)/python tests/e2e/test_peers.py
 
+# What travels to a machine with a GPU and without a network.
+gpu-kit: | $(VENV)/bin/python
+	$(BIN)/python scripts/gpu_kit.py
+
+# There: what was built is installed beside the packages of the machine's own Python.
+gpu:
+	$(GPUPYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target build/gpu-site build/gpu-kit/*.whl
+	PYTHONPATH=build/gpu-site $(GPUPYTHON) benchmarks/gpu $(GPU)
+
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
@@ -154,7 +172,7 @@ lock: | $(VENV)/bin/python
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade --output-file requirements/test.txt
 
 clean:
-	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) web/node_modules tests/azurite/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
+	rm -rf build dist $(VENV) $(TFVENV) $(KVENV) $(NVENV) web/node_modules tests/azurite/node_modules src/stepscope/serve/page src/stepscope/kernels/*.so
 
 # --- environments ------------------------------------------------------------------------------------
 
@@ -162,7 +180,7 @@ $(VENV)/bin/python:
 	PYTHON=$(PYTHON) scripts/venv.sh $(VENV)
 
 # The first may have to install venv itself.
-$(TFVENV)/bin/python $(KVENV)/bin/python: %/bin/python: | $(VENV)/bin/python
+$(TFVENV)/bin/python $(KVENV)/bin/python $(NVENV)/bin/python: %/bin/python: | $(VENV)/bin/python
 	PYTHON=$(PYTHON) scripts/venv.sh $*
 
 dist/.wheel: $(INPUTS) | $(VENV)/bin/python
@@ -203,6 +221,12 @@ $(TFVENV)/.test: dist/.wheel | $(TFVENV)/bin/python
 $(KVENV)/.test: dist/.wheel | $(KVENV)/bin/python
 	$(KVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[frames]" tensorflow-cpu==2.21.0 keras==3.15.1 tensorboard pytest pytest-timeout
 	$(KVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	touch $@
+
+# JupyterLab and marimo: fifty packages that nothing else needs.
+$(NVENV)/.test: dist/.wheel | $(NVENV)/bin/python
+	$(NVENV)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[notebook]" jupyterlab nbclient marimo playwright pytest pytest-timeout
+	$(NVENV)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	touch $@
 
 web/node_modules/.package-lock.json: web/package-lock.json

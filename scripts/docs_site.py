@@ -91,6 +91,8 @@ def python_page() -> str:
     for name in sorted(set(stepscope.__all__) - {"__version__", "integrations", "load_ipython_extension"}):
         home = getattr(stepscope, name).__module__
         lines += ["", f"::: {home}.{name}"]
+        if name == "Run":  # what is logged most is in its base classes
+            lines += ["    options:", "      inherited_members: true"]
     for package, homes in integrations().items():
         lines += ["", f"## {package}"]
         for name, home in homes.items():
