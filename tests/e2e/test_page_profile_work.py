@@ -71,7 +71,7 @@ def test_overlap_says_of_every_rank_what_hides_behind_computation(opened):
     page = watched.page
     panel = page.get_by_role("region", name="Mean step of each device")
     panel.get_by_role("img", name="Rank 1, device 1: Computing 1.25").wait_for()
-    panel.get_by_text(re.compile(r"^2\.5\s% of 11\.34\sms communication hidden$")).wait_for()
+    panel.get_by_text(re.compile(r"^2\.5\s% of 11\.3\sms communication hidden$")).wait_for()
     grid = page.get_by_role("grid", name="Overlap by device and step")
     grid.get_by_role("row", name="Rank 7, device 7, step 10").dblclick()
     watched.wait("() => /show=timeline/.test(location.hash) && /[?&]t=/.test(location.hash)")

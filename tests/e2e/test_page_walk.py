@@ -114,8 +114,8 @@ PICTURES = """() => {
       const { width, height } = picture.getBoundingClientRect();
       // Marks, swatches and films are no charts; cards of scalars have tests of their own.
       return width >= 60 && height >= 24 && picture.checkVisibility() &&
-        // The graph has its table by a button of that name.
-        !picture.closest("[data-chart], .film, button, td, th, [data-film], .drawing");
+        // The graph has its table by a button of that name; a waveform lies behind the sound's player.
+        !picture.closest("[data-chart], .film, button, td, th, [data-film], .drawing, .sound");
     })
     .filter(picture => {
       let scope = picture;
