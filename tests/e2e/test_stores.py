@@ -159,6 +159,21 @@ def test_a_run_is_whole_in_the_store(place):
     assert not any(secret in said + listed for secret in SECRETS)
 
 
+@EVERYWHERE
+def test_the_store_of_the_tests_keeps_every_byte(place):
+    """Event files end in any byte, a line feed or half of a line's end among them."""
+    contents = [b"1\n", b"1\r", b"1\r\n", b"\n", b"\r\n\r\n1", b"1\n\n", b" 1 ", bytes(range(256))]
+    code = (
+        f"import fsspec; fs, root = fsspec.core.url_to_fs({place.url!r})\n"
+        "fs.makedirs(root, exist_ok=True)\n"
+        f"for number, content in enumerate({contents!r}):\n"
+        "    fs.pipe_file(f'{root}/{number}', content)\n"
+        "    assert fs.cat_file(f'{root}/{number}') == content, content\n"
+    )
+    done = place.python(code)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("fault", ["slow", "throttle", "error", "cut"])
 def test_a_network_that_fails_now_and_then_loses_nothing(place, fault):
     place.proxy.fault = lambda request: fault if request.number % 4 == 1 else ""
@@ -368,6 +383,7 @@ def test_profiles_and_reports_are_read_from_a_store(place, tmp_path):
     }
     code = (
         f"import fsspec; fs, root = fsspec.core.url_to_fs({place.url!r})\n"
+        "fs.makedirs(root, exist_ok=True)\n"
         f"if {place.kind!r} == 'sftp': fs.makedirs(root + '/p')\n"
         f"fs.pipe_file(root + '/p/trace.json', {json.dumps(trace).encode()!r})"
     )

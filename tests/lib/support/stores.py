@@ -318,11 +318,7 @@ def s3() -> Iterator[Proxy]:
 def gcs() -> Iterator[Proxy]:
     """A Cloud Storage behind a proxy."""
     port = free_port()
-    code = (
-        "from gcp_storage_emulator.server import create_server; "
-        f"create_server('127.0.0.1', {port}, in_memory=True, default_bucket='bucket').run()"
-    )
-    with running([sys.executable, "-c", code], port):
+    with running([sys.executable, str(Path(__file__).with_name("gcs.py")), str(port)], port):
         proxy = Proxy(port, "gs")
         yield proxy
         proxy.close()
