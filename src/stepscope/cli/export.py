@@ -16,6 +16,7 @@ import numpy as np
 
 from stepscope import lazy
 from stepscope.cli.arguments import add_cache
+from stepscope.cli.output import complain, not_readable
 from stepscope.errors import UsageError
 from stepscope.text import csv_cell, terminal_text
 
@@ -40,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the points, in the order of runs, tags, writers and attempts, each as recorded.
 
+    A line on standard error names each file that could not be read: its points are missing.
+
     Raises:
-        LogDirectoryError: Not a directory, or one that cannot be listed.
+        LogDirectoryError: Not a directory, one that cannot be listed, or none of its series can be read.
         UsageError: No series matches, or the output cannot be written.
     """
     from stepscope import store
@@ -49,6 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     form = format_of(arguments)
     with store.open(arguments.log_dir, cache=arguments.cache) as log:
         series = log.select(tags=arguments.tags, runs=arguments.runs)
+        unread = log.unread
+        if not series and unread:
+            raise not_readable("no series can be exported", unread[0], arguments.log_dir)
         if not series:
             raise UsageError(
                 f"no series matches --runs {arguments.runs!r} --tags {arguments.tags!r}",
@@ -57,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
             )
         with output(arguments.output) as file:
             {"csv": write_csv, "parquet": write_parquet, "json": write_json}[form](series, file)
+        for problem in unread:
+            complain(f"incomplete: {problem.text} ({problem.file})")
     if arguments.json:
         print(
             json.dumps({"files": [arguments.output], "series": len(series), "points": sum(map(len, series))})

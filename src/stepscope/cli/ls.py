@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.arguments import add_budget, add_cache
 from stepscope.cli.budget import within
-from stepscope.cli.output import Output, aligned, complain, put, say
+from stepscope.cli.output import Output, aligned, complain, not_readable, put, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
 from stepscope.health.finding import plain
@@ -87,13 +87,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def check_readable(log: Log, path: str) -> None:
     """Raise LogDirectoryError if no run was found because something could not be read."""
-    unread = [problem for problem in log.problems if problem.kind in ("unread", "unlisted", "store")]
-    if unread:
-        raise LogDirectoryError(
-            f"no run can be read: {unread[0].text}",
-            hint="check permissions and credentials, and try again; what was read is kept",
-            path=unread[0].file or shown(path),
-        )
+    if unread := log.unread:
+        raise not_readable("no run can be read", unread[0], path)
 
 
 def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:

@@ -7,9 +7,14 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from stepscope.errors import LogDirectoryError
 from stepscope.text import terminal_json, terminal_line, terminal_text
+from stepscope.urls import shown
+
+if TYPE_CHECKING:
+    from stepscope.reading import Problem
 
 _COLOURS = {
     **dict.fromkeys(("high", "failed"), "1;31"),
@@ -104,3 +109,12 @@ def aligned(rows: list[list[str]], *, right: set[int]) -> str:
         )
 
     return "\n".join(line(row).rstrip() for row in rows)
+
+
+def not_readable(failure: str, problem: Problem, path: str) -> LogDirectoryError:
+    """Return the error for an answer that lacks all that could not be read."""
+    return LogDirectoryError(
+        f"{failure}: {problem.text}",
+        hint="check permissions and credentials, and try again; what was read is kept",
+        path=problem.file or shown(path),
+    )

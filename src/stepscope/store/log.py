@@ -172,6 +172,11 @@ class Log:
             result.append(Problem("refused", len(refused), None, text))
         return result
 
+    @property
+    def unread(self) -> list[Problem]:
+        """Problems because of which runs or points are missing."""
+        return [problem for problem in self.problems if problem.kind in ("unread", "unlisted", "store")]
+
     @staticmethod
     def _store_problems(mirror: Mirror) -> list[Problem]:
         """Return the files that the store did not deliver at the last look; earlier data is shown."""

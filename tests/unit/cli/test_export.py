@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import math
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -119,3 +122,25 @@ def test_a_reader_that_goes_is_no_error(logs):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("refused", ["b", "ab"])
+def test_a_run_that_cannot_be_read_is_named_and_never_missing_unsaid(logs, capsys, monkeypatch, refused):
+    real = os.scandir
+
+    def scandir(path):
+        if Path(path).name in tuple(refused):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    status = cli.main(["export", str(logs), "--format", "csv", "--tags", "loss"])
+    out, err = capsys.readouterr()
+    assert "no series matches" not in err
+    if refused == "ab":
+        assert (status, out) == (1, "")
+        assert "no series can be exported: cannot be listed: Permission denied" in err
+    else:
+        assert status == 0
+        assert {row["run"] for row in csv.DictReader(io.StringIO(out))} == {"a"}
+        assert f"incomplete: cannot be listed: Permission denied ({logs / 'b'})" in err
