@@ -19,7 +19,7 @@ from stepscope.capture.budget import CaptureBudget
 from stepscope.capture.capture import Order
 from stepscope.capture.writing import Writing
 from stepscope.errors import UsageError
-from stepscope.kernels.steps import MOST
+from stepscope.kernels.steps import MAX_STEP
 from stepscope.record.messages import write_above_bars
 from stepscope.record.protocol import Hook
 from stepscope.record.statistics.hooks import StatisticsHook
@@ -27,7 +27,7 @@ from stepscope.record.statistics.hooks import StatisticsHook
 if TYPE_CHECKING:
     from stepscope.record.run import Run
 
-NEVER = (MOST, -MOST, MOST, math.inf)
+NEVER = (MAX_STEP, -MAX_STEP, MAX_STEP, math.inf)
 """Result of ``Schedule.rest`` if nothing will ever be due."""
 SKIP_FIRST = 5
 """The first steps compile, tune and fill caches, so they do not show the cost of training."""
@@ -150,13 +150,13 @@ class Schedule:
         if not self.captures:
             return NEVER
         if self._asked < self.skip_first:
-            return self.skip_first - self._asked, -MOST, MOST, math.inf
+            return self.skip_first - self._asked, -MAX_STEP, MAX_STEP, math.inf
         if self.predicate is not None or self._first:
             return 0, 0, 0, now
         if self.save_steps is not None:
             low = self._mark * self.save_steps
-            return MOST, low, low + self.save_steps, math.inf
-        return MOST, -MOST, MOST, self._next_secs
+            return MAX_STEP, low, low + self.save_steps, math.inf
+        return MAX_STEP, -MAX_STEP, MAX_STEP, self._next_secs
 
     def _due(self, step: int, now: float) -> bool:
         if self._first:
@@ -166,7 +166,7 @@ class Schedule:
         return self.save_secs is not None and now >= self._next_secs
 
 
-WINDOW, FEWEST, EVERY = 64, 16, 16
+WINDOW, MIN_STEPS, EVERY = 64, 16, 16
 
 
 class SlowSteps:
@@ -199,7 +199,7 @@ class SlowSteps:
         self._last.append(seconds)
         self._seen += 1
         self._quiet = WINDOW if slow else max(self._quiet - 1, 0)
-        if self._seen % EVERY == 0 and len(self._last) >= FEWEST:
+        if self._seen % EVERY == 0 and len(self._last) >= MIN_STEPS:
             self._median = median(self._last)
             self._limit = self.factor * self._median
         return slow
@@ -208,7 +208,7 @@ class SlowSteps:
     def rest(self) -> tuple[int, float]:
         """Number of steps for which the same limit holds, and the limit in seconds."""
         if self.factor is None:
-            return MOST, math.inf
+            return MAX_STEP, math.inf
         return EVERY - self._seen % EVERY, self._limit
 
     def reason(self, step: int, seconds: float) -> str:

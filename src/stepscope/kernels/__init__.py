@@ -26,10 +26,10 @@ _told: set[str] = set()
 
 def digest(source: Path) -> str:
     """Return a digest of what a module is compiled from: its source, all declarations and headers."""
-    found = hashlib.sha256()
+    sums = hashlib.sha256()
     for path in (source, *sorted((*source.parent.glob("*.pxd"), *source.parent.glob("*.h")))):
-        found.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+        sums.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return sums.hexdigest()
 
 
 def write_stamp(sources: list[Path]) -> None:

@@ -75,7 +75,7 @@ class FactPass:
         wall: cython.double
         inf: cython.double = self._inf
         huge: cython.double = HUGE
-        kept: cython.double
+        clipped: cython.double
         if not count:
             return
         if not cython.compiled:  # numbers of Python, and not of numpy, whose facts would be such, too
@@ -116,8 +116,8 @@ class FactPass:
             self.last = value
             if not self._filled:
                 self._block_step, self._block_wall, self._sum = step, wall, 0.0
-            kept = huge if value > huge else max(value, -huge)
-            self._sum += kept
+            clipped = huge if value > huge else max(value, -huge)
+            self._sum += clipped
             self._filled += 1
             if self._filled == self.width:
                 self._keep()

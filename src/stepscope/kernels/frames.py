@@ -51,18 +51,18 @@ def stacks(
         most: Innermost calls that are kept.
         without: Threads whose stacks are not wanted.
     """
-    found: dict[int, list[Call]] = {}
+    by_thread: dict[int, list[Call]] = {}
     was = PyGC_Disable()
     try:
         for ident, frame in _current_frames().items():
             if ident not in without:
-                found[ident] = outward(frame, None, most)
+                by_thread[ident] = outward(frame, None, most)
         frame = None
         looked: int = clock()
     finally:
         if was:
             PyGC_Enable()
-    return looked, found
+    return looked, by_thread
 
 
 def stack(thread: int, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS) -> list[Call]:
@@ -86,14 +86,14 @@ def outward(
     frame: FrameType | None, around: FrameType | None = None, most: cython.Py_ssize_t = MOST_CALLS
 ) -> list[Call]:
     """Return the calls of the calling thread, from a frame outwards; other arguments as in ``stack``."""
-    found: list[Call] = []
+    calls: list[Call] = []
     while frame is not None and frame is not around:
-        if len(found) < most:
-            found.append((frame.f_code, frame.f_lasti))
+        if len(calls) < most:
+            calls.append((frame.f_code, frame.f_lasti))
         elif around is None:
-            return found
+            return calls
         frame = frame.f_back
-    return found if around is None or frame is not None else []
+    return calls if around is None or frame is not None else []
 
 
 def line_of(code: CodeType, instruction: int) -> int:

@@ -191,7 +191,7 @@ def paths(
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     before: cython.int
-    found: cython.int
+    row: cython.int
     h: cython.ulonglong
     with cython.nogil:
         for i in range(parent.shape[0]):
@@ -206,16 +206,16 @@ def paths(
             h ^= h >> 15
             at = h & mask
             while True:
-                found = slots[at]
-                if found < 0:
+                row = slots[at]
+                if row < 0:
                     slots[at] = count
                     path_parent[count] = before
                     path_name[count] = name[i]
-                    found = count
+                    row = count
                     count += 1
                     break
-                if path_parent[found] == before and path_name[found] == name[i]:
+                if path_parent[row] == before and path_name[row] == name[i]:
                     break
                 at = (at + 1) & mask
-            path[i] = found
+            path[i] = row
     return count

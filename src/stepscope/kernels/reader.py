@@ -45,7 +45,7 @@ else:
     def part(
         address: int, n: int, kind: int, out: Any, counts: Any, buckets: Any, squares_only: bool
     ) -> None:
-        one = [np.array([each], np.int64) for each in (address, n, kind, 0)]
+        one = [np.array([number], np.int64) for number in (address, n, kind, 0)]
         moments.add(*one, out, np.zeros((0, 0), np.int64), buckets, squares_only)
 
 

@@ -79,22 +79,22 @@ def scan(
     at: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = 0
     length: cython.Py_ssize_t
-    found: cython.int
+    state: cython.int
     p: cython.p_const_uchar = _begin(data)
     with cython.nogil:
         while True:
-            found = _check(p, at, size)
-            if found != GOOD:
+            state = _check(p, at, size)
+            if state != GOOD:
                 break
             if count == room:
-                found = FULL
+                state = FULL
                 break
             length = _load_u8(p, at)
             starts[count] = at + 12
             lengths[count] = length
             count += 1
             at += OVERHEAD + length
-    return count, at, found
+    return count, at, state
 
 
 def find(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, available: cython.longlong) -> int:

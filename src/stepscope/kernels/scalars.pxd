@@ -154,7 +154,7 @@ cdef Py_ssize_t _look_up(Bytes p, Py_ssize_t at, Py_ssize_t size, Tags tags) noe
 @cython.locals(start=Py_ssize_t, mask=Py_ssize_t, slot=Py_ssize_t)
 cdef void _enter(Tags tags, Py_ssize_t number) noexcept nogil
 
-@cython.locals(found="unsigned int", i=Py_ssize_t)
+@cython.locals(hashed="unsigned int", i=Py_ssize_t)
 cdef unsigned int _hash(Bytes p, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 @cython.locals(kind=int, rank=int, elements=int, field=int, content_at=Py_ssize_t, content_size=Py_ssize_t,

@@ -504,10 +504,10 @@ def _enter(tags, number):
 
 def _hash(p, at, size):
     """FNV-1a of 32 bits."""
-    found = 2166136261
+    hashed = 2166136261
     for i in range(size):
-        found = _low32((found ^ p[at + i]) * 16777619)
-    return found
+        hashed = _low32((hashed ^ p[at + i]) * 16777619)
+    return hashed
 
 
 # --- tensors ----------------------------------------------------------------------------------------

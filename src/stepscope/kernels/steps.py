@@ -28,7 +28,7 @@ MOST_STAGES = 16
 """Number of stages of a step, the rest included; the time of further ones counts as the rest."""
 ROWS_KEPT = 100_000
 """Number of steps whose stages are kept until they are taken."""
-MOST = 1 << 62
+MAX_STEP = 1 << 62
 """More steps than any run takes."""
 NOT_MADE = "this run was not made: a subclass of Run calls super().__init__() before it logs"
 STEP_TIME_NUMBER, DATA_WAIT_NUMBER = 0, 1
@@ -73,8 +73,8 @@ class Rest:
     def until(
         self,
         left: cython.longlong = LONGEST,
-        low: cython.longlong = -MOST,
-        high: cython.longlong = MOST,
+        low: cython.longlong = -MAX_STEP,
+        high: cython.longlong = MAX_STEP,
         when: cython.double = float("inf"),
         above_s: cython.double = float("inf"),
     ) -> None:
@@ -194,8 +194,8 @@ class Stages:
 
     def take(self) -> list[tuple[int, tuple[float, ...]]]:
         """Return the number and the seconds by stage of each step that ended since the last call."""
-        found, self._rows = self._rows, []
-        return found
+        rows, self._rows = self._rows, []
+        return rows
 
     def drop(self) -> None:
         """Forget the running step: it did not complete."""
@@ -349,7 +349,7 @@ class Steps:
     def since(self, done: cython.longlong) -> list[tuple[int, float, float | None]]:
         """Return number, seconds and data wait of the steps after the first ``done``, at most ``PAST``."""
         first: cython.longlong = max(done, self.done - PAST, 0)
-        return [self._past(each) for each in range(first, self.done)]
+        return [self._past(step) for step in range(first, self.done)]
 
     def _past(self, which):
         at: cython.Py_ssize_t = which % PAST
@@ -482,11 +482,11 @@ class Steps:
     @property
     def rounds(self) -> int:
         """How often the loop that begins now may be gone through, this time included; 0 if unknown."""
-        found: cython.longlong = 1
+        factor: cython.longlong = 1
         for block in self._blocks:
             if not block.counts:
-                found *= block.left + 1
-        return found
+                factor *= block.left + 1
+        return factor
 
     def optimized(self) -> None:
         """Note that an optimizer steps: the loop in which it does is the one whose items are steps."""
@@ -595,11 +595,11 @@ class Steps:
         rest: Rest
         due: cython.bint = False
         for entry in self.after:
-            found = entry[0]
-            if found is None:
+            waiting = entry[0]
+            if waiting is None:
                 due = True
             else:
-                rest = found
+                rest = waiting
                 if not rest._holds(step, now, seconds):
                     due = True
         return due
@@ -608,10 +608,10 @@ class Steps:
         """Return whether any hook is due: not all of them rest."""
         rest: Rest
         for entry in chosen:
-            found = entry[0]
-            if found is None:
+            waiting = entry[0]
+            if waiting is None:
                 return True
-            rest = found
+            rest = waiting
             if not rest.on:
                 return True
         return False
@@ -643,12 +643,12 @@ class Steps:
         return perf_counter() if self._steady is None else self._steady()
 
     def _account(self):
-        found: cython.double = 0.0
+        spent: cython.double = 0.0
         if self.spent is not None:
-            found = self.spent.seconds
+            spent = self.spent.seconds
         if self.points is not None:
-            found += self.points.spent
-        return found
+            spent += self.points.spent
+        return spent
 
     def _charge(self, begun, spent, theirs):
         """Count the time since then as the run's own, and return the present time.

@@ -39,18 +39,18 @@ def least(parent: cython.const[cython.int][::1], value: cython.int[::1]) -> None
 
 
 def nearest(
-    parent: cython.const[cython.int][::1], wanted: cython.const[cython.uchar][::1], found: cython.int[::1]
+    parent: cython.const[cython.int][::1], wanted: cython.const[cython.uchar][::1], above: cython.int[::1]
 ) -> None:
     """Find for each row the nearest wanted row among itself and its ancestors, -1 where there is none."""
     i: cython.Py_ssize_t
     with cython.nogil:
         for i in range(parent.shape[0]):
             if wanted[i]:
-                found[i] = cython.cast(cython.int, i)
+                above[i] = cython.cast(cython.int, i)
             elif parent[i] >= 0:
-                found[i] = found[parent[i]]
+                above[i] = above[parent[i]]
             else:
-                found[i] = -1
+                above[i] = -1
 
 
 def outermost(

@@ -137,9 +137,9 @@ def events(
     rows: cython.Py_ssize_t = 0
     stats: cython.Py_ssize_t = 0
     parsed: cython.longlong[5]
-    found: cython.longlong[4]
+    stat: cython.longlong[4]
     if not cython.compiled:
-        parsed, found = [0] * 5, [0] * 4
+        parsed, stat = [0] * 5, [0] * 4
     with cython.nogil:
         while 0 <= at < end:
             at = parse(p, at, end, parsed)
@@ -155,11 +155,11 @@ def events(
                 at = parse(p, at, end, parsed)
                 number = parsed[0]
                 if at >= 0 and number == 4 and parsed[1] == 2:
-                    at = parse_stat(p, at, at + parsed[4], end, found)
-                    if at >= 0 and 0 <= found[0] < wanted.shape[0] and found[1] > 0 and wanted[found[0]]:
+                    at = parse_stat(p, at, at + parsed[4], end, stat)
+                    if at >= 0 and 0 <= stat[0] < wanted.shape[0] and stat[1] > 0 and wanted[stat[0]]:
                         if stats < stat_row.shape[0]:
-                            stat_row[stats], stat_name[stats], stat_kind[stats] = rows, found[0], found[1]
-                            stat_value[stats], stat_bytes[stats] = found[2], found[3]
+                            stat_row[stats], stat_name[stats], stat_kind[stats] = rows, stat[0], stat[1]
+                            stat_value[stats], stat_bytes[stats] = stat[2], stat[3]
                         stats += 1
                 elif at >= 0:
                     at += parsed[4]

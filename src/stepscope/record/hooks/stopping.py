@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 from stepscope.errors import DivergedError, UsageError
-from stepscope.kernels.steps import MOST, Rest
+from stepscope.kernels.steps import MAX_STEP, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import integer, positive
 from stepscope.record.hooks.functions import needed
@@ -56,7 +56,7 @@ class StopAtStepHook(Hook):
         """Stop after the last one."""
         if step + 1 >= self._last:
             self._stop()
-        self._rest.until(MOST, high=self._last - 1)
+        self._rest.until(MAX_STEP, high=self._last - 1)
 
     def _stop(self) -> None:
         self._run.request_stop(f"{self._last} steps are done")

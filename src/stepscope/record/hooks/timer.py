@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from stepscope.errors import UsageError
-from stepscope.kernels.steps import MOST, Rest
+from stepscope.kernels.steps import MAX_STEP, Rest
 from stepscope.record.config import positive, seconds
 
 EVERY_STEPS = 100
@@ -67,7 +67,7 @@ class Timer:
         else:
             self._next = self.now() + (self.every_secs or 0)
 
-    def rest(self, rest: Rest, ahead: int = 0, steps: int = MOST) -> None:
+    def rest(self, rest: Rest, ahead: int = 0, steps: int = MAX_STEP) -> None:
         """Let a hook rest until it can be due.
 
         Args:

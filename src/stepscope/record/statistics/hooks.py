@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.errors import RecordError, UsageError
-from stepscope.kernels.steps import MOST, Rest
+from stepscope.kernels.steps import MAX_STEP, Rest
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.config import integer, positive, share
 from stepscope.record.protocol import Hook
@@ -162,7 +162,7 @@ class StatisticsHook(Hook):
             if is_silent:
                 self.run.measured_again(self.kind, step)
             if type(self).before_step is Hook.before_step:  # a resting hook is not called before steps either
-                self._rest.until(MOST)
+                self._rest.until(MAX_STEP)
         elif not is_silent and self._turns.due(step):
             self._missed.append(step)
             if len(self._missed) == SILENT_TURNS:
