@@ -102,12 +102,14 @@ class Activities:
         if lane not in self._of_samples:
             sampled = self._sampled[lane]
             evaluators = self._wholly(lane, self._modules_without_gradients(lane))
-            found = sampled.of_frames(
+            sampled_activity = sampled.of_frames(
                 lambda text: (
                     Purpose.EVALUATING if evaluators and function_of(text) in evaluators else self.of(text)
                 )
             )
-            self._of_samples[lane] = np.where(found < 0, self._around(lane, found), found)
+            self._of_samples[lane] = np.where(
+                sampled_activity < 0, self._around(lane, sampled_activity), sampled_activity
+            )
         return self._of_samples[lane]
 
     def _around(self, lane: int, known: Ints) -> Ints:

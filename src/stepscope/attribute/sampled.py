@@ -19,7 +19,7 @@ from stepscope.trace.sampled import Samples
 
 _WITHIN_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 """Functions that are part of a line of another one."""
-FEWEST = 3
+MIN_SAMPLES = 3
 """Number of samples from which on something is taken to have happened at all."""
 RAN, ONE_CALL_NS = 0.9, 10_000_000
 """Share of its time that a thread ran, and how late a sample comes then, from which it was in one call: a
@@ -181,7 +181,7 @@ class Sampled:
         length = np.bincount(row, weights=samples.end_ns - samples.start_ns)
         runs = np.bincount(row, weights=samples.runnable_ns) >= RUNS * length
         # Too few to tell: taken to run.
-        return np.asarray((runs | (np.bincount(row, weights=self._weight) < FEWEST))[row])
+        return np.asarray((runs | (np.bincount(row, weights=self._weight) < MIN_SAMPLES))[row])
 
     @cached_property
     def waits(self) -> tuple[Ints, Ints, Ints]:
@@ -251,7 +251,7 @@ class Sampled:
         samples = self.samples
         end = samples.end_ns
         other = np.flatnonzero(besides.within(end - 1, end) > 0)
-        if len(other) < FEWEST:
+        if len(other) < MIN_SAMPLES:
             return frozenset()
         stacks = samples.stacks
         there = {self._function(f) for at in distinct(samples.stack[other]).tolist() for f in stacks[at]}
@@ -275,7 +275,7 @@ class Sampled:
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         """Return the time of some stacks, nothing if they were seen too rarely."""
         inside = chosen[self.samples.stack]
-        return self._where(inside) if int(self._weight[inside].sum()) >= FEWEST else Spans.empty()
+        return self._where(inside) if int(self._weight[inside].sum()) >= MIN_SAMPLES else Spans.empty()
 
     def lines(
         self,
@@ -306,7 +306,7 @@ class Sampled:
             covered = (covered * (1 - np.clip(samples.queued_ns / length, 0.0, 1.0))).astype(np.int64)
         inner = (self._frames.innermost if around is None else self._frames.outside(around))[samples.stack]
         chosen = np.flatnonzero((covered > 0) & (inner >= 0))
-        if self._weight[chosen].sum() < FEWEST:
+        if self._weight[chosen].sum() < MIN_SAMPLES:
             return []
         total = np.bincount(inner[chosen], weights=covered[chosen], minlength=len(samples.frames))
         count = np.bincount(inner[chosen], minlength=len(samples.frames))

@@ -34,10 +34,10 @@ _listener: Callable[[Path, int], None] | None = None
 
 
 @contextlib.contextmanager
-def listening(told: Callable[[Path, int], None]) -> Iterator[None]:
+def listening(listener: Callable[[Path, int], None]) -> Iterator[None]:
     """Call a function with the bytes taken of each file, from the reading thread, while this is open."""
     global _listener
-    before, _listener = _listener, told
+    before, _listener = _listener, listener
     try:
         yield
     finally:

@@ -135,48 +135,54 @@ class Program:
 
     # --- work ---
 
-    def flops(self, each: Any, depth: int = 0) -> tuple[int, str]:
+    def flops(self, instruction: Any, depth: int = 0) -> tuple[int, str]:
         """Return operations of an instruction and of its calls, and their type.
 
         The body of a loop or a condition does not count: its events say how often that ran.
         """
-        if each.id in self.work or depth > _DEEPEST:
-            return self.work.get(each.id, (0, ""))
-        opcode, target = text(each.opcode), text(each.custom_call_target)
+        if instruction.id in self.work or depth > _DEEPEST:
+            return self.work.get(instruction.id, (0, ""))
+        opcode, target = text(instruction.opcode), text(instruction.custom_call_target)
         kind_and_name = 0, ""
         if opcode == "dot":
-            kind_and_name = self.dot(each, each.dot_dimension_numbers.lhs_contracting_dimensions)
+            kind_and_name = self.dot(
+                instruction, instruction.dot_dimension_numbers.lhs_contracting_dimensions
+            )
         elif opcode == "convolution" or target.startswith(_CONVOLUTION):
-            kind_and_name = self.convolution(each)
+            kind_and_name = self.convolution(instruction)
         elif target.startswith(_GEMM):
-            kind_and_name = self.dot(each, _contracting(each.backend_config))
+            kind_and_name = self.dot(instruction, _contracting(instruction.backend_config))
         elif opcode in ("fusion", "call", "async-start"):
             called = [
                 self.flops(inner, depth + 1)
-                for number in each.called_computation_ids
+                for number in instruction.called_computation_ids
                 if number in self.computations
                 for inner in self.computations[number].instructions
             ]
             kind_and_name = sum(work for work, _ in called), next((kind for work, kind in called if work), "")
-        self.work[each.id] = kind_and_name
+        self.work[instruction.id] = kind_and_name
         return kind_and_name
 
-    def dot(self, each: Any, contracting: Any) -> tuple[int, str]:
+    def dot(self, instruction: Any, contracting: Any) -> tuple[int, str]:
         """Two for each element of the result and each place along the contracted dimensions."""
-        left = self.operand(each, 0)
+        left = self.operand(instruction, 0)
         if left is None or not len(contracting) or max(contracting) >= len(left.dimensions):
             return 0, ""
         depth = math.prod(left.dimensions[number] for number in contracting)
-        return 2 * math.prod(_result(each.shape).dimensions) * depth, _format(left)
+        return 2 * math.prod(_result(instruction.shape).dimensions) * depth, _format(left)
 
-    def convolution(self, each: Any) -> tuple[int, str]:
+    def convolution(self, instruction: Any) -> tuple[int, str]:
         """Two for each element of the result, place of the window and input feature of a group.
 
         cuDNN's gradients name the tensors as the forward pass does, whichever of them is the result: image
         and weight are told by the call's target.
         """
-        target, numbers = text(each.custom_call_target), each.convolution_dimension_numbers
-        image, weight, result = self.operand(each, 0), self.operand(each, 1), _result(each.shape)
+        target, numbers = text(instruction.custom_call_target), instruction.convolution_dimension_numbers
+        image, weight, result = (
+            self.operand(instruction, 0),
+            self.operand(instruction, 1),
+            _result(instruction.shape),
+        )
         if target.endswith("BackwardInput"):
             image, result = result, image
         elif target.endswith("BackwardFilter"):
@@ -189,9 +195,9 @@ class Program:
         once = math.prod(weight.dimensions[number] for number in places)
         return 2 * math.prod(result.dimensions) * once, _format(image)
 
-    def operand(self, each: Any, place: int) -> Any | None:
+    def operand(self, instruction: Any, place: int) -> Any | None:
         """Return the shape of an operand, None if there is none."""
-        numbers = each.operand_ids
+        numbers = instruction.operand_ids
         known = len(numbers) > place and numbers[place] in self.by_id
         return self.by_id[numbers[place]].shape if known else None
 

@@ -17,7 +17,7 @@ from stepscope.scratch import scratch
 from stepscope.trace.cache import read as read_columns
 from stepscope.trace.model import Trace
 
-FEWEST = 4
+MIN_FILES = 4
 """Files below which starting processes is not worth it."""
 LEAST_BYTES = 256 << 20
 """Bytes of JSON together: one process reads some 200 MiB a second, and others hand their results over."""
@@ -36,7 +36,7 @@ def worth(paths: Sequence[Path]) -> bool:
 
 def large(paths: Sequence[Path]) -> bool:
     """Return whether files are so many and so large that reading them one by one is better."""
-    return len(paths) >= FEWEST and sum(map(_size, paths)) >= LEAST_BYTES
+    return len(paths) >= MIN_FILES and sum(map(_size, paths)) >= LEAST_BYTES
 
 
 def bounded() -> bool:

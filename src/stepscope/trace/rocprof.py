@@ -232,29 +232,29 @@ class _Reader:
                 grid = _product(info.grid_size) // max(block, 1)
                 self.kernels.append((row, lane.stream, grid, block, info.group_segment_size))
 
-    def add(self, name: str, kind: Kind, lane: Lane, each: _Record) -> int:
-        if not each.start_timestamp:
+    def add(self, name: str, kind: Kind, lane: Lane, record: _Record) -> int:
+        if not record.start_timestamp:
             self.unread["records_without_time"] = self.unread.get("records_without_time", 0) + 1
             return -1
-        correlation = each.correlation_id.internal
+        correlation = record.correlation_id.internal
         self.rows.append(
             (
                 self.names.setdefault(name, len(self.names)),
                 kind,
                 self.lanes.setdefault(lane, len(self.lanes)),
-                each.start_timestamp,
-                each.end_timestamp - each.start_timestamp,
+                record.start_timestamp,
+                record.end_timestamp - record.start_timestamp,
                 correlation if correlation > 0 else -1,
-                each.bytes,
+                record.bytes,
             )
         )
         return len(self.rows) - 1
 
-    def operation(self, each: _Record) -> str:
+    def operation(self, record: _Record) -> str:
         kinds = self.process.strings.buffer_records
-        if 0 <= each.kind < len(kinds) and 0 <= each.operation < len(kinds[each.kind].operations):
-            return kinds[each.kind].operations[each.operation]
-        return f"operation {each.kind}.{each.operation}"
+        if 0 <= record.kind < len(kinds) and 0 <= record.operation < len(kinds[record.kind].operations):
+            return kinds[record.kind].operations[record.operation]
+        return f"operation {record.kind}.{record.operation}"
 
     def made(self, memory: list[_Record], size: int) -> Draft:
         name, kind, lane, start, duration, correlation, moved = np.array(self.rows, np.int64).reshape(-1, 7).T

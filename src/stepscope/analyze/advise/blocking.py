@@ -16,7 +16,7 @@ from stepscope.analyze.advise.remedy import open_line
 from stepscope.analyze.advise.waited import Waited
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
-from stepscope.attribute.sampled import FEWEST
+from stepscope.attribute.sampled import MIN_SAMPLES
 from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.table import BLOCKS, EXCHANGES, JOINS
@@ -74,7 +74,7 @@ def _case(waited: Waited) -> Case | None:
         return None
     # Nothing holds the sampler up while a thread waits: one sample for a long time means that the machine
     # let neither run, which the kernel does not always count as waiting for a processor.
-    if lines[0].rows < FEWEST:
+    if lines[0].rows < MIN_SAMPLES:
         return None
     return _of(waited, blocked, lines)
 

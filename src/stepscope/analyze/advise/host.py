@@ -34,7 +34,7 @@ from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose
-from stepscope.attribute.sampled import FEWEST
+from stepscope.attribute.sampled import MIN_SAMPLES
 from stepscope.attribute.source_lines import EVERY, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import innermost
@@ -302,7 +302,7 @@ def _without_operators(waited: Waited, python: Spans) -> list[Share]:
 
     def alone(group: object) -> bool:
         time_ns, ran, rows = every[group]
-        return rows >= FEWEST and ran >= ALONE * time_ns
+        return rows >= MIN_SAMPLES and ran >= ALONE * time_ns
 
     own = [one for one in lines if alone(one.line) or alone((one.line.file, one.line.function))]
     count = max(sum(one.rows for one in whole), 1)
