@@ -36,7 +36,7 @@ CALM_STEPS = TYPICAL_STEPS // 2
 """Most undisturbed steps after a capture with which it is booked for good; no more than it disturbed."""
 TRAILING = 2
 """Steps after a capture is booked in which the run records that; they are disturbed, too."""
-FEWEST = 3
+MIN_STEPS = 3
 LONG = 3.0
 """Medians at which the duration of an undisturbed step is cut off: something else made it long."""
 
@@ -135,7 +135,7 @@ class CaptureBudget:
     @property
     def usual_s(self) -> float | None:
         """Mean duration of an undisturbed step; None before there are enough."""
-        if len(self._normal) < FEWEST:
+        if len(self._normal) < MIN_STEPS:
             return None
         most = LONG * median(self._normal)
         return fmean(min(duration, most) for duration in self._normal)

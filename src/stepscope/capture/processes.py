@@ -367,15 +367,15 @@ processes = Processes()
 """Of this process."""
 
 
-def trace_events(found: Iterable[ProcessSpans], base_ns: int) -> list[dict[str, object]]:
+def trace_events(processes: Iterable[ProcessSpans], base_ns: int) -> list[dict[str, object]]:
     """Return the spans as events of Chrome's JSON, with the names of their processes.
 
     Args:
-        found: The processes.
+        processes: The processes.
         base_ns: Unix time at which the file's times, in µs, begin.
     """
     events: list[dict[str, object]] = []
-    for process in found:
+    for process in processes:
         place = {"pid": process.pid, "tid": process.pid}
         named = {"ph": "M", "ts": 0, **place, "args": {"name": process.name}}
         events += [{**named, "name": what} for what in ("process_name", "thread_name")]

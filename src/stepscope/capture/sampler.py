@@ -32,8 +32,8 @@ from stepscope.capture.settings import setters, settings
 from stepscope.files import replacing
 from stepscope.kernels.frames import Call, outward, stacks
 
-MOST = 1000
-"""Most compilations that are noted in one capture."""
+MAX_COMPILATIONS = 1000
+"""Compilations that are noted in one capture."""
 MOST_ARGUMENTS = 2000
 _LOGGER = "jax._src.interpreters.pxla"
 _MESSAGE = "Compiling %s with global shapes and types %s"
@@ -62,7 +62,7 @@ class CompileLog:
 
     def note(self, name: object, shapes: list[object] | tuple[object, ...]) -> None:
         """Note that a function is compiled for arguments of these types and shapes."""
-        if len(self.found) < MOST:
+        if len(self.found) < MAX_COMPILATIONS:
             texts = [str(getattr(one, "str_short", one.__str__)()) for one in shapes[:MOST_ARGUMENTS]]
             self.found.append((self._clock(), str(name), texts))
 
@@ -270,15 +270,15 @@ class StackSampler:
                 numbers.append(self._stacks.setdefault(key, len(self._stacks)))
 
     def _key(self, calls: list[Call]) -> Key:
-        found: list[int] = []
+        key: list[int] = []
         codes = self._codes
         for code, instruction in calls:
             number = id(code)
             if number not in codes:
                 codes[number] = code
-            found.append(number)
-            found.append(instruction)
-        return tuple(found)
+            key.append(number)
+            key.append(instruction)
+        return tuple(key)
 
     def _thin(self) -> None:
         """Keep every second sample; the last one stays."""
@@ -294,11 +294,11 @@ class StackSampler:
         """
         if self._thread is not None:
             self._thread.join(END_SECS)
-        told = self.document()
+        document = self.document()
         if self._spent is not None:
             self._spent.close()
         with replacing(path, gzipped=True) as file:
-            file.write(json.dumps(told).encode())
+            file.write(json.dumps(document).encode())
 
     @property
     def interval_s(self) -> float:
@@ -331,18 +331,18 @@ class StackSampler:
         if self._thread is not None:
             self._thread.join()
         frames: dict[str, int] = {}
-        told: dict[tuple[int, int], tuple[int, str]] = {}
+        known: dict[tuple[int, int], tuple[int, str]] = {}
         """The frame of each call, and the callee if known."""
         stacks: list[list[int]] = []
         for key in self._stacks:
             calls = list(zip(key[-2::-2], key[-1::-2], strict=True))
             stack: list[int] = []
             for call, inner in itertools.zip_longest(calls, calls[1:]):
-                if call not in told:
+                if call not in known:
                     code, instruction = self._codes[call[0]], call[1]
                     frame = frames.setdefault(frame_text(code, instruction), len(frames))
-                    told[call] = frame, called_text(code, instruction)
-                frame, called = told[call]
+                    known[call] = frame, called_text(code, instruction)
+                frame, called = known[call]
                 stack.append(frame)
                 # The frame of a function in Python tells as much.
                 if called and not (inner and called.endswith(_last_of(self._codes[inner[0]].co_name))):

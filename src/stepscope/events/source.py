@@ -86,11 +86,11 @@ class EventSource:
         return os.pread(self._file, size, at)
 
 
-def identity(found: os.stat_result) -> tuple[int, int]:
+def identity(status: os.stat_result) -> tuple[int, int]:
     """Return an identity that stays the same while a file is not replaced."""
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def stamp(found: os.stat_result) -> tuple[int, ...]:
+def stamp(status: os.stat_result) -> tuple[int, ...]:
     """Return a stamp that changes when a file is written or replaced."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

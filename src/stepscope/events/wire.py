@@ -265,11 +265,11 @@ def each_of(cls: type[Message], name: str, data: bytes) -> Iterator[Any]:
             yield field.kind.get(value, 0)
 
 
-def merge(found: Message, data: bytes, depth: int = 0) -> None:
+def merge(message: Message, data: bytes, depth: int = 0) -> None:
     """Read bytes into a message: lists grow, messages merge, of other fields the last one stays."""
     if depth > MAX_DEPTH:
         raise EventFileError(f"not read: messages nested more than {MAX_DEPTH} deep", hint=UNUSUAL_SUMMARY)
-    at, end, table = 0, len(data), found.table
+    at, end, table = 0, len(data), message.table
     unknown: list[bytes] = []
     while at < end:
         start, key = at, data[at]
@@ -289,11 +289,11 @@ def merge(found: Message, data: bytes, depth: int = 0) -> None:
             unknown.append(data[start:at])
         elif field.repeated and wire_type == field.kind.wire:
             _room.take(1)
-            getattr(found, field.name).append(field.kind.get(value, depth))
+            getattr(message, field.name).append(field.kind.get(value, depth))
         else:
-            _store(found, field, wire_type, value, depth)
+            _store(message, field, wire_type, value, depth)
     if unknown:
-        found.unknown += b"".join(unknown)
+        message.unknown += b"".join(unknown)
 
 
 def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:

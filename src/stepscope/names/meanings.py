@@ -80,22 +80,22 @@ WORDS: dict[str, tuple[str, ...]] = {"role": (*ROLES, "none"), "split": SPLITS, 
 """The words of each fact, in the order in which a word without a prefix is looked up."""
 
 
-def correction_of(tag: str, said: Correction | Mapping[str, Any] | str) -> Correction:
+def correction_of(tag: str, wanted: Correction | Mapping[str, Any] | str) -> Correction:
     """Return a correction as a user writes it.
 
     Args:
         tag: The tag, or a pattern in which ``*`` stands for any characters.
-        said: Words, as ``"loss"``, ``"metric eval"`` or ``"kind:ratio,split:none"``; or the facts by name.
+        wanted: Words, as ``"loss"``, ``"metric eval"`` or ``"kind:ratio,split:none"``; or the facts by name.
 
     Raises:
         UsageError: There is no such role, split or kind.
     """
-    if isinstance(said, Correction):
-        return said
-    if isinstance(said, str):
-        facts: dict[str, Any] = dict(_fact_of(tag, word) for word in re.split(r"[,\s]+", said.strip()))
+    if isinstance(wanted, Correction):
+        return wanted
+    if isinstance(wanted, str):
+        facts: dict[str, Any] = dict(_fact_of(tag, word) for word in re.split(r"[,\s]+", wanted.strip()))
     else:
-        facts = {name: said[name] for name in WORDS if said.get(name) is not None}
+        facts = {name: wanted[name] for name in WORDS if wanted.get(name) is not None}
     for name, value in facts.items():
         if value not in WORDS[name]:
             known = ", ".join(WORDS[name])

@@ -146,18 +146,18 @@ class Card:
             rows += self._places()
         if self.health:
             rows.append(("health", self.health))
-        for at, found in enumerate(self.findings[:MAX_FINDINGS], 1):
-            rows.append((f"{found.severity}", found.summary))
+        for at, finding in enumerate(self.findings[:MAX_FINDINGS], 1):
+            rows.append((f"{finding.severity}", finding.summary))
             remedy = " · ".join(
-                part for part in (found.stack[-1] if found.stack else "", found.action) if part
+                part for part in (finding.stack[-1] if finding.stack else "", finding.action) if part
             )
             rows += [("", remedy)] if remedy else []
             if at == MAX_FINDINGS and len(self.findings) > at:
                 rows.append(("", f"{len(self.findings) - at} more findings"))
-        for each in self.best:
-            rows.append(("best", f"{each.tag} {number(each.value)} at step {each.step:,}"))
+        for best in self.best:
+            rows.append(("best", f"{best.tag} {number(best.value)} at step {best.step:,}"))
         room = MAX_LINES - len(rows) - 1
-        open_ = [f"{each.question}: {each.why}" for each in self.covered if each.answer == "not judged"]
+        open_ = [f"{rule.question}: {rule.why}" for rule in self.covered if rule.answer == "not judged"]
         rows += [("unknown", text) for text in [*self.unknown, *open_][:room]]
         rows.append(("more", self.command))
         head = max(len(name) for name, _ in rows)
@@ -283,12 +283,12 @@ class StepSums:
         """Sentences on the stages that could not be known."""
         if not self.steps:
             return ["the steps: loop over run.steps(loader), or mark each with run.step()"]
-        found = []
+        missing = []
         if not self.data_known:
-            found.append("the wait for data: loop over run.steps(loader)")
+            missing.append("the wait for data: loop over run.steps(loader)")
         if not self.parts_s.keys() - {"data", UNDIVIDED, REST}:
-            found.append("the stages of the steps: watch(model, optimizer, run)")
-        return found
+            missing.append("the stages of the steps: watch(model, optimizer, run)")
+        return missing
 
 
 class Tally:
@@ -359,16 +359,16 @@ def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> li
             evaluated = meaning.split not in (None, "train")
             place = at if evaluated else at + len(extremes)
             judged[meaning.role].append((place, least if lower else most))
-    return [min(found, key=lambda each: each[0])[1] for found in judged.values() if found]
+    return [min(points, key=lambda point: point[0])[1] for points in judged.values() if points]
 
 
 def by_cost(findings: Iterable[Any]) -> list[Any]:
     """Return findings, open ones before closed ones and the most severe first."""
     return sorted(
         findings,
-        key=lambda found: (
-            not getattr(found, "is_open", True),
-            SEVERITIES.index(found.severity) if found.severity in SEVERITIES else len(SEVERITIES),
+        key=lambda finding: (
+            not getattr(finding, "is_open", True),
+            SEVERITIES.index(finding.severity) if finding.severity in SEVERITIES else len(SEVERITIES),
         ),
     )
 

@@ -88,16 +88,16 @@ def counts(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return numbers[0, :BUCKETS]
 
 
-def rows(found: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+def rows(counts: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
     """Return a histogram as TensorBoard stores it: the span that holds values, empty stretches as one row.
 
     Args:
-        found: Counts [BUCKETS].
+        counts: Counts [BUCKETS].
 
     Returns:
         float64 [k, 3]: left edge, right edge, count; k is 0 if nothing was counted.
     """
-    filled = found > 0
+    filled = counts > 0
     if not filled.any():
         return np.zeros((0, 3))
     first, last = int(filled.argmax()), BUCKETS - int(filled[::-1].argmax())
@@ -105,4 +105,4 @@ def rows(found: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
     # A row begins at each filled bucket and at the first of each empty stretch.
     begins = first + np.flatnonzero(here | np.concatenate([[True], here[:-1]]))
     ends = np.append(begins[1:], last)
-    return np.column_stack([EDGES[begins], EDGES[ends], found[begins].astype(np.float64)])
+    return np.column_stack([EDGES[begins], EDGES[ends], counts[begins].astype(np.float64)])

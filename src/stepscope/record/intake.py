@@ -372,9 +372,9 @@ class Intake:
 
     # --- what is not recorded -----------------------------------------------------------------------
 
-    def refuse(self, reason: str, found: str, hint: str) -> None:
+    def refuse(self, reason: str, message: str, hint: str) -> None:
         """Tell the user that something is not recorded."""
-        error = RecordError(f"not recorded: {found}", hint=hint, path=self._log_dir)
+        error = RecordError(f"not recorded: {message}", hint=hint, path=self._log_dir)
         self._problems.tell(reason, error)
 
     def refuse_ended(self) -> None:

@@ -449,7 +449,9 @@ def usage_directory(group: ControlGroup, proc: str, root: str) -> str:
     return accounts[min(level, len(accounts) - 1)].path if accounts else group.path
 
 
-def tightest(found: list[ControlGroup], limit: Callable[[ControlGroup], float | None]) -> ControlGroup | None:
+def tightest(
+    groups: list[ControlGroup], limit: Callable[[ControlGroup], float | None]
+) -> ControlGroup | None:
     """Return the group with the smallest limit; None if there is no limit."""
-    limits = [(value, group) for group in found if (value := limit(group)) is not None]
+    limits = [(value, group) for group in groups if (value := limit(group)) is not None]
     return min(limits)[1] if limits else None

@@ -276,7 +276,9 @@ def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, direct
     unknown = steps.unknown
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     passed = [rule for verdict in verdicts for rule in verdict.passed]
-    covered = coverage(findings, passed, [each for verdict in verdicts for each in verdict.abstained])
+    covered = coverage(
+        findings, passed, [abstained for verdict in verdicts for abstained in verdict.abstained]
+    )
     if not judges:
         unknown.append("the health of the training: Run(…, hooks=[HealthHook()])")
     if not info.role.alone and (lost := unrecorded_beside(folder_of(directory), info.attempt)):

@@ -217,10 +217,10 @@ class RefusalError(ValueError):
 
     Args:
         reason: Under which it is counted.
-        found: The given value, for the end of a sentence.
+        message: The given value, for the end of a sentence.
         hint: The next action.
     """
 
-    def __init__(self, reason: str, found: str, hint: str) -> None:
-        super().__init__(found)
-        self.reason, self.found, self.hint = reason, found, hint
+    def __init__(self, reason: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.reason, self.found, self.hint = reason, message, hint

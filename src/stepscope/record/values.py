@@ -304,10 +304,10 @@ class DevicePoints:
         return True
 
 
-def not_a_number(found: str, hint: str = "") -> RefusalError:
+def not_a_number(message: str, hint: str = "") -> RefusalError:
     """Return the refusal of a value."""
     return RefusalError(
-        "value", found, hint or "pass one number: a Python, numpy, torch, JAX or TensorFlow scalar"
+        "value", message, hint or "pass one number: a Python, numpy, torch, JAX or TensorFlow scalar"
     )
 
 

@@ -25,15 +25,15 @@ class Assembler:
         key = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32]
         self._folder = home / "pieces" / key if home else None
 
-    def whole(self, found: dict[str, Files]) -> dict[str, Files]:
+    def whole(self, runs: dict[str, Files]) -> dict[str, Files]:
         """Return the same event files, with one file in place of all its pieces.
 
         Raises:
             OSError: The cache cannot be written, or a piece cannot be read.
         """
         if self._folder is None:
-            return found
-        return {run: self._of_run(files) for run, files in found.items()}
+            return runs
+        return {run: self._of_run(files) for run, files in runs.items()}
 
     def _of_run(self, files: Files) -> Files:
         pieces: dict[str, dict[Piece, str]] = {}

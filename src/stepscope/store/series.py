@@ -117,13 +117,13 @@ def superseded_from(
     return starts
 
 
-def joined(writer: Writer, found: list[Series]) -> list[Series]:
+def joined(writer: Writer, attempts: list[Series]) -> list[Series]:
     """Return one series per attempt, even if an attempt took several files."""
-    if len({series.attempt for series in found}) == len(found):
-        return found
+    if len({series.attempt for series in attempts}) == len(attempts):
+        return attempts
     whole: list[Series] = []
-    for number in dict.fromkeys(series.attempt for series in found):
-        some = [series for series in found if series.attempt == number]
+    for number in dict.fromkeys(series.attempt for series in attempts):
+        some = [series for series in attempts if series.attempt == number]
         name, key = (some[0].tag, number), [(line.points.serial, line.points.count) for line in some]
         known = writer.joined.get(name)
         if known is None or known[0] != key:

@@ -403,17 +403,17 @@ class SecondReading:
         )
 
 
-def shared(column: np.ndarray[Any, Any], kept: Kept) -> np.ndarray[Any, Any]:
+def shared(column: np.ndarray[Any, Any], known: Kept) -> np.ndarray[Any, Any]:
     """Return an equal column that is already kept, if any: tags of a loop have the same steps.
 
     The kept array is a column of its own, not a part of one that holds all tags.
     """
     key = column.dtype.char, len(column), column[0].item(), column[-1].item()
-    same = kept.get(key)
+    same = known.get(key)
     if same is not None and np.array_equal(same, column):
         return same
     own = column if column.base is None else column.copy()
-    return kept.setdefault(key, own) if same is None else own
+    return known.setdefault(key, own) if same is None else own
 
 
 def held_records(about: About, places: RecordPlaces) -> Records:

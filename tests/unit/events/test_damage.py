@@ -130,22 +130,22 @@ def test_tags_beyond_those_that_are_read_are_counted(path, monkeypatch):
     assert "72 records left out, of more tags than are read of one file" in file.status.problem
 
 
-MOST = 1 << 12
+MAX_PARTS = 1 << 12
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        b"\x12" + length_prefixed(b"\x12\x00" * (MOST // wire.MESSAGE_PARTS + 1)),  # sizes of a shape
-        b"\x3a" + length_prefixed(b"\x01" * (MOST + 1)),  # packed numbers
-        b"\x2a" + length_prefixed(bytes(4) * (MOST + 1)),  # packed numbers of one width
-        b"\x38\x01" * (MOST + 1),  # the same, one by one
-        b"\xf8\x07\x01" * (MOST + 1),  # fields that nobody knows
+        b"\x12" + length_prefixed(b"\x12\x00" * (MAX_PARTS // wire.MESSAGE_PARTS + 1)),  # sizes of a shape
+        b"\x3a" + length_prefixed(b"\x01" * (MAX_PARTS + 1)),  # packed numbers
+        b"\x2a" + length_prefixed(bytes(4) * (MAX_PARTS + 1)),  # packed numbers of one width
+        b"\x38\x01" * (MAX_PARTS + 1),  # the same, one by one
+        b"\xf8\x07\x01" * (MAX_PARTS + 1),  # fields that nobody knows
     ],
     ids=["messages", "packed", "floats", "numbers", "unknown"],
 )
 def test_two_bytes_that_become_an_object_each_are_refused_beyond_a_number(parts, monkeypatch):
-    monkeypatch.setattr(wire, "MOST_PARTS", MOST)
+    monkeypatch.setattr(wire, "MOST_PARTS", MAX_PARTS)
     value = b"\x0a\x01a\x42" + length_prefixed(parts)
     with pytest.raises(EventFileError, match="a message of more than 4,096 parts"):
         decode_event(b"\x2a" + length_prefixed(b"\x0a" + length_prefixed(value)))
@@ -165,8 +165,8 @@ def test_so_many_parts_take_no_more_than_a_machine_has():
 
 
 def test_each_of_many_messages_has_its_own_parts_and_there_are_so_many_at_most(monkeypatch):
-    monkeypatch.setattr(wire, "MOST_PARTS", MOST)
-    few, many = (b"\x0a\x02\x0a\x00" * count for count in (100, MOST // wire.MESSAGE_PARTS + 1))
+    monkeypatch.setattr(wire, "MOST_PARTS", MAX_PARTS)
+    few, many = (b"\x0a\x02\x0a\x00" * count for count in (100, MAX_PARTS // wire.MESSAGE_PARTS + 1))
     assert len(list(each_of(Summary, "value", few))) == 100
     with pytest.raises(EventFileError, match="parts"):
         list(each_of(Summary, "value", many))

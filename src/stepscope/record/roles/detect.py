@@ -106,12 +106,12 @@ def checked(role: Role, source: str) -> Role:
     )
 
 
-def named(role: Role, wish: str | None, found: str | None, chief: Chief) -> Role:
+def named(role: Role, wish: str | None, known: str | None, chief: Chief) -> Role:
     """Return a role with its name and its chief."""
     who, problem = chief_rank(chief, role.world_size)
     problems = role.problems if problem is None else (*role.problems, problem)
     usual = CHIEF if role.rank == who else WORKER
-    name = wish or found or usual
+    name = wish or known or usual
     if name == CHIEF and usual != CHIEF:
         text = f'role="chief", but this is rank {role.rank} and rank {who} is the chief; it is a worker'
         problems = (*problems, RoleError(text, hint=f"choose the chief with chief={role.rank} on every rank"))

@@ -157,10 +157,10 @@ class EnvironmentReader:
         """Return the variables that are set, as ``NAME=value``."""
         return tuple(f"{name}={self.environ[name]}"[:80] for name in names if name in self.environ)
 
-    def refuse(self, found: str, *, hint: str) -> None:
+    def refuse(self, message: str, *, hint: str) -> None:
         """Note something that cannot be right; each variable is reported once."""
-        if all(problem.message != f"{found}; it is not used" for problem in self.problems):
-            self.problems.append(RoleError(f"{found}; it is not used", hint=hint))
+        if all(problem.message != f"{message}; it is not used" for problem in self.problems):
+            self.problems.append(RoleError(f"{message}; it is not used", hint=hint))
 
     def pair(self, source: str, rank: int | None, size: int | None, evidence: tuple[str, ...]) -> bool:
         """Return whether rank and world size are both known and fit each other."""

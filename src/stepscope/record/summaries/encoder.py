@@ -31,9 +31,9 @@ class Prepared(NamedTuple):
     nbytes: int
 
 
-def refused(found: str, hint: str) -> RefusalError:
+def refused(message: str, hint: str) -> RefusalError:
     """Return the refusal of a user's value."""
-    return RefusalError("value", found, hint)
+    return RefusalError("value", message, hint)
 
 
 def bounded(nbytes: int) -> int:
