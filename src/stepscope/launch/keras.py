@@ -40,7 +40,7 @@ def install(module: ModuleType) -> None:
             given = (
                 list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks] if callbacks else []
             )
-            if not any(isinstance(each, StepscopeCallback) for each in given):
+            if not any(isinstance(callback, StepscopeCallback) for callback in given):
                 given.append(StepscopeCallback(run))
             if positional:
                 arguments = (*arguments[:CALLBACKS], given, *arguments[CALLBACKS + 1 :])

@@ -43,8 +43,8 @@ def install(torch: ModuleType) -> None:
     if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
         process.say(f"the steps: torch {torch.__version__} has no hooks of all optimizers, torch 2.0 has")
         return
-    optimizer.register_optimizer_step_pre_hook(lambda each, *_: loop.update_begins(each))
-    optimizer.register_optimizer_step_post_hook(lambda each, *_: loop.update_ended(each))
+    optimizer.register_optimizer_step_pre_hook(lambda inner, *_: loop.update_begins(inner))
+    optimizer.register_optimizer_step_post_hook(lambda inner, *_: loop.update_ended(inner))
     _watch_loaders(torch, loop)
     _watch_scalers(torch, loop)
     _watch_evaluation(torch, loop)
@@ -148,8 +148,8 @@ def _model_of(optimizer: Any) -> Any:
     Of several the outermost is the model, such as DistributedDataParallel around it.
     """
     module = sys.modules["torch"].nn.Module
-    wanted = {id(each) for group in optimizer.param_groups for each in group["params"]}
-    found: list[tuple[int, Any]] = []
+    wanted = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    models: list[tuple[int, Any]] = []
     frame: FrameType | None = sys._getframe(1)
     depth = 0
     seen: set[int] = set()
@@ -157,14 +157,16 @@ def _model_of(optimizer: Any) -> Any:
         if not str(frame.f_globals.get("__name__", "")).startswith((OWN, "torch.")):
             depth += 1
             held = [*frame.f_locals.values(), *frame.f_globals.values()]
-            held += [each for owner in frame.f_locals.values() for each in _attributes(owner)]
-            for each in held:
-                if issubclass(type(each), module) and id(each) not in seen:  # asks nothing of the object
-                    seen.add(id(each))
-                    if wanted <= {id(parameter) for parameter in each.parameters()}:
-                        found.append((sum(1 for _ in each.modules()), each))
+            held += [value for owner in frame.f_locals.values() for value in _attributes(owner)]
+            for candidate in held:
+                if (
+                    issubclass(type(candidate), module) and id(candidate) not in seen
+                ):  # asks nothing of the object
+                    seen.add(id(candidate))
+                    if wanted <= {id(parameter) for parameter in candidate.parameters()}:
+                        models.append((sum(1 for _ in candidate.modules()), candidate))
         frame = frame.f_back
-    return max(found, key=lambda entry: entry[0])[1] if found else None
+    return max(models, key=lambda entry: entry[0])[1] if models else None
 
 
 def _attributes(owner: Any) -> list[Any]:

@@ -36,7 +36,7 @@ def install(tensorflow: ModuleType) -> None:
                 from stepscope.integrations.tensorflow import StepscopeHook
 
                 hooks = list(hooks or ())
-                if not any(isinstance(each, StepscopeHook) for each in hooks):
+                if not any(isinstance(hook, StepscopeHook) for hook in hooks):
                     hooks.append(StepscopeHook(run))
         original(self, session_creator, hooks, *more, **named)
 
@@ -83,7 +83,7 @@ class Updates:
         Args:
             optimizer: Their base class.
         """
-        owner: Any = next((each for each in optimizer.__mro__ if "apply_gradients" in vars(each)), None)
+        owner: Any = next((base for base in optimizer.__mro__ if "apply_gradients" in vars(base)), None)
         if owner is None:
             process.say("the steps: the optimizers of this version of Keras are not known here")
             return

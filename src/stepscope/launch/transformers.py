@@ -32,7 +32,7 @@ def install(module: ModuleType) -> None:
 def _add(trainer: Any) -> None:
     from stepscope.integrations.transformers import StepscopeCallback
 
-    if any(isinstance(each, StepscopeCallback) for each in trainer.callback_handler.callbacks):
+    if any(isinstance(callback, StepscopeCallback) for callback in trainer.callback_handler.callbacks):
         return
     run = process.measured()
     if run is not None:

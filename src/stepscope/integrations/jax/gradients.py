@@ -298,13 +298,15 @@ def with_statistics(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def filled(found: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
+def filled(measured: MeasuredTree, room: MeasuredTree) -> MeasuredTree:
     """Return the measurements, with zeros for the rest."""
     rows = dict(room.rows)
-    for kind, one in found.rows.items():
+    for kind, one in measured.rows.items():
         rows[kind] = replace(one, counts=rows[kind].counts if one.counts is None else one.counts)
-    norm = room.norm if found.norm is None else found.norm
-    return MeasuredTree(room.level, norm, room.clipped if found.clipped is None else found.clipped, rows)
+    norm = room.norm if measured.norm is None else measured.norm
+    return MeasuredTree(
+        room.level, norm, room.clipped if measured.clipped is None else measured.clipped, rows
+    )
 
 
 def statistics_in(state: Any, level: str) -> MeasuredTree | None:

@@ -263,12 +263,12 @@ def moments(values: Any) -> tuple[Any, Any]:
     size = bits & _SIZE
     nothing, order = size > _INFINITY, rising(bits)
     parts = (
-        jnp.where(nothing, _MOST, order),
-        jnp.where(nothing, _LEAST, order),
+        jnp.where(nothing, _MAX_ORDER, order),
+        jnp.where(nothing, _MIN_ORDER, order),
         (size == 0).astype(jnp.int32),
         (size >= _INFINITY).astype(jnp.int32),
     )
-    begin = (_MOST, _LEAST, jnp.int32(0), jnp.int32(0))
+    begin = (_MAX_ORDER, _MIN_ORDER, jnp.int32(0), jnp.int32(0))
     least, most, zeros, nonfinite = lax.reduce(parts, begin, joined, tuple(range(values.ndim)))
     extremes = lax.bitcast_convert_type(rising(jnp.stack([least, most])), jnp.float32)
     return jnp.concatenate([jnp.stack([total, squares_of(values)]), extremes]), jnp.stack([zeros, nonfinite])
@@ -276,7 +276,7 @@ def moments(values: Any) -> tuple[Any, Any]:
 
 _SIZE, _INFINITY = np.int32(0x7FFFFFFF), np.int32(0x7F800000)
 """The bits of a float32 without its sign, and those of infinity, beyond which are NaNs."""
-_MOST, _LEAST = _INFINITY, np.int32(-0x7F800001)
+_MAX_ORDER, _MIN_ORDER = _INFINITY, np.int32(-0x7F800001)
 """Infinity and its negative, as ``rising`` gives them."""
 
 

@@ -90,32 +90,32 @@ def nodes(model: Any) -> list[Node]:
     return graph_nodes
 
 
-def walk(model: Any, scope: str, sources: list[str], found: list[Node]) -> list[str]:
+def walk(model: Any, scope: str, sources: list[str], nodes: list[Node]) -> list[str]:
     """Add the nodes of a model below a scope; return the names of those that give its outputs."""
     graph = getattr(model, "_functional", None) or model
     depths = getattr(graph, "_nodes_by_depth", None)
     if not depths:
-        return [name for layer in model.layers for name in add(layer, scope, [], found)]
+        return [name for layer in model.layers for name in add(layer, scope, [], nodes)]
     made: dict[int, list[str]] = {}
     for depth in sorted(depths, reverse=True):
         for node in depths[depth]:
             layer = getattr(node, "operation", None) or node.layer
             inputs = [name for parent in node.parent_nodes for name in made.get(id(parent), ())]
-            made[id(node)] = add(layer, scope, inputs or sources, found)
+            made[id(node)] = add(layer, scope, inputs or sources, nodes)
     return [name for node in depths[0] for name in made[id(node)]]
 
 
-def add(layer: Any, scope: str, inputs: list[str], found: list[Node]) -> list[str]:
+def add(layer: Any, scope: str, inputs: list[str], nodes: list[Node]) -> list[str]:
     """Add one layer, or its inner ones; return the names of the nodes of its outputs."""
-    taken = {node.name for node in found}
+    taken = {node.name for node in nodes}
     name = base = f"{scope}/{layer.name}"
     count = 0
     while name in taken or any(other.startswith(f"{name}/") for other in taken):
         count += 1
         name = f"{base}_{count}"
     if getattr(layer, "layers", None):
-        return walk(layer, name, inputs, found)
-    found.append(Node(name, type(layer).__name__, tuple(inputs)))
+        return walk(layer, name, inputs, nodes)
+    nodes.append(Node(name, type(layer).__name__, tuple(inputs)))
     return [name]
 
 

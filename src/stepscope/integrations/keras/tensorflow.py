@@ -136,7 +136,7 @@ class GraphActivations(ActivationMeter):
             name: row.read(self.level == HISTOGRAMS) for name, row in rows.items() if self.in_turn(name)
         }
         done = self._clock.read_value().numpy
-        self.report_later(step, done, partial(write, step=step, found=tables) if tables else None)
+        self.report_later(step, done, partial(write, step=step, activations=tables) if tables else None)
 
     def finish(self, timeout: float) -> None:
         """Record the measurements so far; the graph stays, but measures nothing."""
@@ -195,11 +195,11 @@ class LayerStatistics:
         return self._kept.read(histograms), self._size.read_value(), self._saturated.read_value(), active
 
 
-def write(report: ActivationReport, step: int, found: dict[str, tuple[Any, ...]]) -> None:
+def write(report: ActivationReport, step: int, activations: dict[str, tuple[Any, ...]]) -> None:
     """Record the measurements of a step; waits for them."""
-    names, sizes, parts = list(found), [], []
+    names, sizes, parts = list(activations), [], []
     saturated, active = {}, {}
-    for name, (arrays, size, number, units) in found.items():
+    for name, (arrays, size, number, units) in activations.items():
         sizes.append(int(size.numpy()))
         parts.append([None if array is None else array.numpy() for array in arrays])
         if sizes[-1] and int(number.numpy()) >= 0:

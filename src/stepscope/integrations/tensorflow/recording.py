@@ -141,7 +141,7 @@ class Training:
         self._stepper.begin(self._next)
         return train.SessionRunArgs(fetches)
 
-    def after(self, found: dict[str, Any], session: Any) -> bool:
+    def after(self, fetched: dict[str, Any], session: Any) -> bool:
         """Record a step; return whether to go on.
 
         The fetched number is from before or after the train op, as it happens: if only this process trains,
@@ -150,13 +150,13 @@ class Training:
         more than one too high.
         """
         run = self.run
-        step = int(session.run(self._step)) if self._alone else max(int(found["step"]) + 1, self._next)
-        if "loss" in found and self._theirs:
-            run.note_loss(float(found["loss"]), step)
-        elif "loss" in found:
-            run.scalar(LOSS, found["loss"], step)
-        if "summaries" in found:
-            record_summary(run, found["summaries"], step, skip=LOSS if "loss" in found else "")
+        step = int(session.run(self._step)) if self._alone else max(int(fetched["step"]) + 1, self._next)
+        if "loss" in fetched and self._theirs:
+            run.note_loss(float(fetched["loss"]), step)
+        elif "loss" in fetched:
+            run.scalar(LOSS, fetched["loss"], step)
+        if "summaries" in fetched:
+            record_summary(run, fetched["summaries"], step, skip=LOSS if "loss" in fetched else "")
             self._next_save = step + (self._save_steps or 1)
         self._end(step)
         self._next = step + 1

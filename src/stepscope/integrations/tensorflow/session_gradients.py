@@ -121,17 +121,17 @@ class Fetched:
         """Return the tensors to fetch with the coming step."""
         raise NotImplementedError
 
-    def take(self, found: dict[str, Any], session: Any) -> None:
+    def take(self, fetched: dict[str, Any], session: Any) -> None:
         """Record the fetched values, at the number of the step as the Estimator counts."""
-        if "step" not in found:
+        if "step" not in fetched:
             return
-        step = int(session.run(self._step)) if self._single else int(found["step"]) + 1
+        step = int(session.run(self._step)) if self._single else int(fetched["step"]) + 1
         self.next, self._runs = step + 1, self._runs + 1
         kind = self._program.partition(":")[0]
         self._pace.ready(self._runs, kind, self._program)
         if kind in {"full", "histograms"}:
             self._budget.spent(step, self._pace.sample_seconds, self._pace.step_seconds)
-        self._record(step, found)
+        self._record(step, fetched)
 
     def _record(self, step: int, values: dict[str, Any]) -> None:
         raise NotImplementedError

@@ -54,7 +54,7 @@ def add_stretch(  # type: ignore[no-untyped-def]  # pragma: no cover  runs on th
     nonfinite = tl.zeros((), tl.int32)
     least = tl.full((), float("inf"), tl.float64)
     most = tl.full((), float("-inf"), tl.float64)
-    found = tl.zeros((number_of_keys,), tl.int32)
+    counts = tl.zeros((number_of_keys,), tl.int32)
     lane = tl.arange(0, block)
     for at in range(0, stretch, block):
         inside = at + lane < size
@@ -76,10 +76,10 @@ def add_stretch(  # type: ignore[no-untyped-def]  # pragma: no cover  runs on th
                 narrow = tl.where(finite & (wide > largest), largest, narrow).to(tl.float32)
                 narrow = tl.where(finite & (wide < -largest), -largest, narrow).to(tl.float32)
             key = (narrow.to(tl.int32, bitcast=True) >> shift) & (number_of_keys - 1)
-            found += tl.histogram(tl.where(inside, key, 0), number_of_keys)
+            counts += tl.histogram(tl.where(inside, key, 0), number_of_keys)
             # What lies outside was counted as key 0, that of zero.
             outside = block - tl.sum(inside.to(tl.int32), 0)
-            found -= tl.where(tl.arange(0, number_of_keys) == 0, outside, 0)
+            counts -= tl.where(tl.arange(0, number_of_keys) == 0, outside, 0)
     out = moments + program * 7
     tl.store(out, size.to(tl.float64))
     tl.store(out + 1, total)
@@ -90,7 +90,7 @@ def add_stretch(  # type: ignore[no-untyped-def]  # pragma: no cover  runs on th
     tl.store(out + 6, most)
     if histograms:
         where = tl.arange(0, number_of_keys)
-        tl.atomic_add(keys + row * number_of_keys + where, found.to(tl.int64), mask=found > 0)
+        tl.atomic_add(keys + row * number_of_keys + where, counts.to(tl.int64), mask=counts > 0)
 
 
 def measure(tensors: Sequence[Tensor], histograms: bool) -> tuple[Tensor, Tensor | None]:

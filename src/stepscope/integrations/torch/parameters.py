@@ -142,11 +142,11 @@ def measurable(parameter: Tensor) -> bool:
     return parameter.is_floating_point() or parameter.is_complex()
 
 
-def single(found: list[ParameterEntry]) -> TableLayout:
+def single(entries: list[ParameterEntry]) -> TableLayout:
     """Return the layout of a job of one rank."""
-    wanted = np.array([entry.wanted for entry in found], bool)
-    shares = [ParameterShare(row, entry) for row, entry in enumerate(found)]
-    return TableLayout([entry.name for entry in found], wanted, shares)
+    wanted = np.array([entry.wanted for entry in entries], bool)
+    shares = [ParameterShare(row, entry) for row, entry in enumerate(entries)]
+    return TableLayout([entry.name for entry in entries], wanted, shares)
 
 
 # --- distributed tensors ----------------------------------------------------------------------------

@@ -177,9 +177,9 @@ class TorchProfiler:
 
         return export
 
-    def watch_out_of_memory(self, place: Callable[[], Path], told: Callable[[Path], object]) -> bool:
+    def watch_out_of_memory(self, place: Callable[[], Path], listener: Callable[[Path], object]) -> bool:
         """Write a snapshot whenever the device is out of memory, until ``forget_out_of_memory``."""
-        return snapshot.out_of_memory.watch(self, place, told)
+        return snapshot.out_of_memory.watch(self, place, listener)
 
     def forget_out_of_memory(self) -> None:
         """Write no more snapshots."""
@@ -252,16 +252,16 @@ _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
 _HEAD_BYTES = 1 << 16
 
 
-def join(plain: Path, found: list[ProcessSpans]) -> Joined:
+def join(plain: Path, processes: list[ProcessSpans]) -> Joined:
     """Return the spans of other processes as part of a Kineto file; nothing if its header is unusual."""
-    if not found:
+    if not processes:
         return 0, b""
     with plain.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     events, base = _EVENTS.search(head), _BASE.search(head)
     if events is None or base is None:
         return 0, b""
-    return events.end(), json.dumps(trace_events(found, int(base[1])))[1:-1].encode() + b","
+    return events.end(), json.dumps(trace_events(processes, int(base[1])))[1:-1].encode() + b","
 
 
 def compress(plain: Path, path: Path, joined: Joined = (0, b"")) -> None:

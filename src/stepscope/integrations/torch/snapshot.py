@@ -50,19 +50,19 @@ class OutOfMemory:
         self._wanted: dict[object, tuple[Callable[[], Path], Callable[[Path], object]]] = {}
         self._attached = False
 
-    def watch(self, who: object, place: Callable[[], Path], told: Callable[[Path], object]) -> bool:
+    def watch(self, who: object, place: Callable[[], Path], listener: Callable[[Path], object]) -> bool:
         """Begin for somebody; return False if this version of PyTorch cannot.
 
         Args:
             who: Whom to stop for.
             place: Returns the path of the next snapshot.
-            told: Called with the written path.
+            listener: Called with the written path.
         """
         internals: Any = torch._C
         attach = getattr(internals, "_cuda_attach_out_of_memory_observer", None)
         if attach is None:
             return False
-        self._wanted[who] = place, told
+        self._wanted[who] = place, listener
         if not self._attached:
             attach(self._happened)
             self._attached = True
