@@ -122,7 +122,7 @@ def wait_for(
 def report(
     directory: Path,
     request: str,
-    found: list[dict[str, Any]],
+    profiles: list[dict[str, Any]],
     answers: dict[int, dict[str, Any]],
     *,
     as_json: bool,
@@ -130,9 +130,9 @@ def report(
 ) -> None:
     """Print the profiles; missing ones are reported on stderr."""
     if as_json:
-        print(json_text({"request": request, "profiles": found, "answers": answers}))
+        print(json_text({"request": request, "profiles": profiles, "answers": answers}))
         return
-    for facts in found:
+    for facts in profiles:
         if facts.get("path"):
             say(directory / facts["path"])
         else:

@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(result.failed) or not result.done)
 
 
-def text_of(found: Compaction, to: str) -> str:
+def text_of(compaction: Compaction, to: str) -> str:
     """Return a report of the work done."""
-    done = [file for file in found.done if not file.error]
+    done = [file for file in compaction.done if not file.error]
     if not done:
         return "nothing was compacted"
     points = sum(file.points for file in done)
@@ -67,17 +67,17 @@ def text_of(found: Compaction, to: str) -> str:
         f"{counted(len(done), 'event file')}, {counted(points, 'point')}: "
         f"{size(before)} became {size(after)} in {shown(to)}; every value was read back"
     ]
-    if found.copied:
-        lines.append(f"{counted(found.copied, 'other file was', 'other files were')} copied")
-    if found.removed:
-        lines.append(f"{counted(found.removed, 'event file was', 'event files were')} deleted")
+    if compaction.copied:
+        lines.append(f"{counted(compaction.copied, 'other file was', 'other files were')} copied")
+    if compaction.removed:
+        lines.append(f"{counted(compaction.removed, 'event file was', 'event files were')} deleted")
     return "\n".join(lines)
 
 
-def notes_of(found: Compaction) -> tuple[str, ...]:
+def notes_of(compaction: Compaction) -> tuple[str, ...]:
     """Return the runs that were left out, and why."""
     return (
-        *(f"not compacted: run {name}: {why}" for name, why in found.skipped.items()),
-        *(f"not compacted: {file.task.path}: {file.error}" for file in found.failed),
-        *(f"not deleted: {path}: {why}" for path, why in found.kept.items()),
+        *(f"not compacted: run {name}: {why}" for name, why in compaction.skipped.items()),
+        *(f"not compacted: {file.task.path}: {file.error}" for file in compaction.failed),
+        *(f"not deleted: {path}: {why}" for path, why in compaction.kept.items()),
     )

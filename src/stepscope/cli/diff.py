@@ -13,7 +13,7 @@ from stepscope.cli.source import ProfileSource, open_source
 if TYPE_CHECKING:
     from stepscope.analyze.diff import Change, Diff
 
-_MOST = 15
+_MAX_ROWS = 15
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def _told(step: Change) -> Iterator[str]:
 def _table(heading: str, changes: Sequence[Change]) -> Iterator[str]:
     from stepscope import text
 
-    shown = [one for one in changes if one.difference_ns][:_MOST] or list(changes[:1])
+    shown = [one for one in changes if one.difference_ns][:_MAX_ROWS] or list(changes[:1])
     if not shown:
         return
     yield f"\n{heading:<12}{'A':>10}{'B':>12}{'B - A':>12}{'B / A':>8}  {'verdict':<8}  name"

@@ -81,7 +81,7 @@ pace.
 """
 
 
-def write(found: dict[str, Any], path: Path) -> None:
+def write(answer: dict[str, Any], path: Path) -> None:
     """Write the summary so that a reader sees all of it or nothing.
 
     Raises:
@@ -90,12 +90,12 @@ def write(found: dict[str, Any], path: Path) -> None:
     import json
 
     with writing("the summary", path, "choose another --output"):
-        write_whole(path, json.dumps(found, ensure_ascii=False, default=list).encode())
+        write_whole(path, json.dumps(answer, ensure_ascii=False, default=list).encode())
 
 
-def text_of(found: dict[str, Any]) -> str:
+def text_of(answer: dict[str, Any]) -> str:
     """Return the summary for people."""
-    lines = [*_first(found), *_steps(found), *_waited_for(found), *_operations(found), *_advice(found)]
+    lines = [*_first(answer), *_steps(answer), *_waited_for(answer), *_operations(answer), *_advice(answer)]
     return "\n".join(lines) + "\n"
 
 

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.json:
             reports = judged(log, every=arguments.health)
             facts = facts_of(log, reports, ranks=arguments.ranks, newest=bool(arguments.budget)) | {
-                "waiting": [asdict(each) for each in waits]
+                "waiting": [asdict(wait) for wait in waits]
             }
             if arguments.budget:
                 put(within(Output("", facts), arguments.budget), as_json=True)
@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> None:
             print()
             return
         say(within(Output(table(log, arguments, now=time.time())), arguments.budget).text.rstrip("\n"))
-        for each in problem_lines(log):
-            complain(each)
+        for problem in problem_lines(log):
+            complain(problem)
         for wait in waits:
             complain(line(wait))
 
@@ -199,7 +199,7 @@ def last_values(run: StoredRun) -> str:
 
 def newest(series: list[Series]) -> Series:
     """Return the series of the newest attempt; of several writers, the one with the latest point."""
-    return max(series, key=lambda each: (each.attempt, each.last.wall))
+    return max(series, key=lambda one: (one.attempt, one.last.wall))
 
 
 def table_of_tags(log: Log) -> str:
@@ -209,12 +209,12 @@ def table_of_tags(log: Log) -> str:
         for tag in run.tags():
             about = run.meanings.described(tag, run.split)
             meaning = [about.kind, about.role or "-", about.split or "-", about.because or "-"]
-            for each in run.columns(tag):
-                last = each.last
+            for series in run.columns(tag):
+                last = series.last
                 place = [
-                    each.writer,
-                    str(each.attempt),
-                    f"{len(each):,}",
+                    series.writer,
+                    str(series.attempt),
+                    f"{len(series):,}",
                     f"{last.step:,}",
                     f"{last.value:.6g}",
                 ]
@@ -224,10 +224,10 @@ def table_of_tags(log: Log) -> str:
 
 def problem_lines(log: Log) -> list[str]:
     """Return one line per problem: run, problem, file."""
-    found = [(run.name, problem) for run in log.runs() for problem in run.problems]
-    found += [(str(log.path), problem) for problem in log.problems]
-    files = [f" ({Path(problem.file).name})" if problem.file else "" for _, problem in found]
-    return [f"{where}: {each.text}{file}" for (where, each), file in zip(found, files, strict=True)]
+    problems = [(run.name, problem) for run in log.runs() for problem in run.problems]
+    problems += [(str(log.path), problem) for problem in log.problems]
+    files = [f" ({Path(problem.file).name})" if problem.file else "" for _, problem in problems]
+    return [f"{where}: {problem.text}{file}" for (where, problem), file in zip(problems, files, strict=True)]
 
 
 def facts_of(
@@ -256,7 +256,7 @@ def run_facts(run: StoredRun, report: HealthReport | None = None) -> dict[str, A
         "state": state,
         "reason": reason,
         "verdict": report.outcome if report else None,
-        "coverage": [asdict(each) for each in report.coverage] if report else None,
+        "coverage": [asdict(row) for row in report.coverage] if report else None,
         "step": run.last_step,
         "total_steps": info.total_steps,
         "points": run.num_points(),

@@ -203,7 +203,7 @@ ACTS: dict[str, Callable[[Log, list[str]], dict[str, Any]]] = {
 }
 
 
-def text_of(action: str, told: dict[str, Any]) -> str:
+def text_of(action: str, answer: dict[str, Any]) -> str:
     """Return the outcome as a person reads it."""
     if action == "trash":
         rows = [["ID", "RUN", "DELETED", "SIZE", "FILES"]]
@@ -215,23 +215,25 @@ def text_of(action: str, told: dict[str, Any]) -> str:
                 size(thrown["nbytes"]),
                 f"{thrown['files']:,}",
             ]
-            for thrown in told["runs"]
+            for thrown in answer["runs"]
         ]
-        return aligned(rows, right={3, 4}) if told["runs"] else "the trash is empty"
+        return aligned(rows, right={3, 4}) if answer["runs"] else "the trash is empty"
     if action == "meaning":
-        facts = ", ".join(f"{name} {told[name]}" for name in ("kind", "role", "split") if told[name])
-        return f"{told['tag']}: {facts}" + (f" ({told['because']})" if told["because"] else "")
+        facts = ", ".join(f"{name} {answer[name]}" for name in ("kind", "role", "split") if answer[name])
+        return f"{answer['tag']}: {facts}" + (f" ({answer['because']})" if answer["because"] else "")
     if action == "delete":
-        return f"{told['run']} is in the trash as {told['id']}: stepscope runs LOGDIR restore {told['id']}"
+        return (
+            f"{answer['run']} is in the trash as {answer['id']}: stepscope runs LOGDIR restore {answer['id']}"
+        )
     if action == "restore":
-        return f"{told['run']} is back"
+        return f"{answer['run']} is back"
     if action == "empty":
-        return f"freed {size(told['freed_bytes'])}"
-    tags = ", ".join(told["tags"] or ())
-    rows_ = [("title", told["title"]), ("note", told["note"]), ("tags", tags)]
-    steps = [f"step {note['step']:,}: {note['text']}" for note in told["steps"]]
-    away = ["archived"] if told["archived"] else []
-    return "; ".join([told["run"], *(f"{name}: {text}" for name, text in rows_ if text), *steps, *away])
+        return f"freed {size(answer['freed_bytes'])}"
+    tags = ", ".join(answer["tags"] or ())
+    rows_ = [("title", answer["title"]), ("note", answer["note"]), ("tags", tags)]
+    steps = [f"step {note['step']:,}: {note['text']}" for note in answer["steps"]]
+    away = ["archived"] if answer["archived"] else []
+    return "; ".join([answer["run"], *(f"{name}: {text}" for name, text in rows_ if text), *steps, *away])
 
 
 def clock(when: float) -> str:

@@ -152,14 +152,14 @@ def address_of(entry: SpoolEntry, path: str | None) -> str:
     return join(path, below) if below else path
 
 
-def line(each: Waiting) -> str:
+def line(spool: Waiting) -> str:
     """Return the line about a spool."""
-    files = "1 file" if each.files == 1 else f"{each.files} files"
-    waits = f"{each.url}: {files}, {each.bytes:,} bytes wait in {each.path}"
+    files = "1 file" if spool.files == 1 else f"{spool.files} files"
+    waits = f"{spool.url}: {files}, {spool.bytes:,} bytes wait in {spool.path}"
     return {
         "recording": f"{waits}; a process records there now and sends it by itself",
         "ended": f"{waits}; its process has ended",
         "left": waits,
-        "sent": f"{each.url}: sent {each.sent_bytes:,} bytes in {each.requests} requests; everything has "
+        "sent": f"{spool.url}: sent {spool.sent_bytes:,} bytes in {spool.requests} requests; everything has "
         "arrived",
-    }[each.state]
+    }[spool.state]

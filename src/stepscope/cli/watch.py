@@ -126,23 +126,23 @@ class RunsWatcher:
     def look(self, log: Log) -> int | None:
         """Judge the runs that have changed; return the exit code, None to go on."""
         failed = False
-        for each in self._runs(log):
-            family = [one for one in log.runs() if one.base == each.base or one is each]
+        for judged in self._runs(log):
+            family = [one for one in log.runs() if one.base == judged.base or one is judged]
             generation = max(one.generation for one in family)
-            if self._judged.get(each.name) != generation:
-                self._judged[each.name] = generation
-                report = self._report(log, each)
-                self._verdicts[each.name] = report.outcome
-                own = {each.title for each in self._alerts}
-                self._unjudged[each.name] = {
+            if self._judged.get(judged.name) != generation:
+                self._judged[judged.name] = generation
+                report = self._report(log, judged)
+                self._verdicts[judged.name] = report.outcome
+                own = {alert.title for alert in self._alerts}
+                self._unjudged[judged.name] = {
                     one.rule: one.missing for one in report.verdict.abstained if one.rule in own
                 }
-                severe = [self._tell(each, finding) for finding in report.verdict.findings]
-                self._foretell(each, report)
+                severe = [self._tell(judged, finding) for finding in report.verdict.findings]
+                self._foretell(judged, report)
                 failed = failed or any(severe)
         if failed:
             return FOUND
-        states = {each.name: each.state for each in self._runs(log)}
+        states = {run.name: run.state for run in self._runs(log)}
         going = [name for name, state in states.items() if state == "running"]
         if going and not self._arguments.once:
             return None
@@ -167,7 +167,7 @@ class RunsWatcher:
     def _tell_unjudged(self) -> bool:
         """Report the conditions that could be judged in no run; return whether there are any."""
         first, *others = self._unjudged.values() or ({},)
-        common = {rule: first[rule] for rule in first if all(rule in each for each in others)}
+        common = {rule: first[rule] for rule in first if all(rule in rules for rules in others)}
         for rule, missing in common.items():
             facts = {"event": "not judged", "rule": rule, "missing": missing}
             self.tell(facts, f"not judged: {rule}: {missing}")
@@ -190,12 +190,18 @@ class RunsWatcher:
 
     def _foretell(self, run: StoredRun, report: HealthReport) -> None:
         """Report the forecast of a final loss: at first, and again once it has left the reported band."""
-        for tag, each in report.forecast.items():
+        for tag, forecast in report.forecast.items():
             before = self._foretold.get((run.name, tag))
-            if before is None or abs(each.value - before.value) > before.half:
-                self._foretold[run.name, tag] = each
-                text = each.text(tag)
-                facts = {"event": "forecast", "log_run": run.name, "tag": tag, "text": text, **asdict(each)}
+            if before is None or abs(forecast.value - before.value) > before.half:
+                self._foretold[run.name, tag] = forecast
+                text = forecast.text(tag)
+                facts = {
+                    "event": "forecast",
+                    "log_run": run.name,
+                    "tag": tag,
+                    "text": text,
+                    **asdict(forecast),
+                }
                 self.tell(facts, f"forecast: {run.name}: {text}")
 
     def _tell(self, run: StoredRun, finding: Finding) -> bool:

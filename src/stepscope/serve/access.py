@@ -269,7 +269,7 @@ def checked_host(name: str) -> str:
 
 def origins(words: Iterable[str]) -> tuple[str, ...]:
     """Return the origins that may embed the page, each as a source of a Content-Security-Policy."""
-    found: list[str] = []
+    names: list[str] = []
     for word in words:
         if word != NOTEBOOK and not ORIGIN.fullmatch(word):
             raise UsageError(
@@ -277,8 +277,8 @@ def origins(words: Iterable[str]) -> tuple[str, ...]:
                 "http://localhost:8888",
                 hint="give scheme, host and port alone, without a path; or notebook",
             )
-        found += NOTEBOOK_ORIGINS if word == NOTEBOOK else (word.lower(),)
-    return tuple(dict.fromkeys(found))
+        names += NOTEBOOK_ORIGINS if word == NOTEBOOK else (word.lower(),)
+    return tuple(dict.fromkeys(names))
 
 
 def machine_names() -> frozenset[str]:

@@ -48,8 +48,8 @@ class Annotations:
     def change(self, body: RunChange) -> RunChange:
         """Annotate a run; the answer is its annotations now."""
         self._known(body.run)
-        said = _given(body, ("title", "note", "tags", "archived", "colour"))
-        note = Notes(self.log_dir).change(body.run, **said)
+        changed = _given(body, ("title", "note", "tags", "archived", "colour"))
+        note = Notes(self.log_dir).change(body.run, **changed)
         tags = None if note.tags is None else list(note.tags)
         return RunChange(body.run, note.title, note.note, tags, archived=note.archived, colour=note.colour)
 
@@ -58,8 +58,8 @@ class Annotations:
         """Keep a note on a step of a run."""
         self._known(body.run)
         note = Notes(self.log_dir).note_step(body.run, body.step, body.text)
-        kept = next((each.text for each in note.steps if each.step == body.step), "")
-        return StepSaid(body.run, body.step, kept)
+        text = next((known.text for known in note.steps if known.step == body.step), "")
+        return StepSaid(body.run, body.step, text)
 
     @post("run/delete")
     def delete(self, body: RunDelete) -> TrashList:

@@ -21,7 +21,7 @@ from stepscope.serve.types import (
 )
 from stepscope.store import Log, captures
 
-MOST = 50
+MAX_CAPTURES = 50
 """Captures in one answer."""
 WITH_SUMMARY = 5
 """Number of the newest scheduled and requested captures that come with their summaries."""
@@ -43,15 +43,15 @@ def listing(
     """
     directory = directory_of(log, run)
     assert log is not None
-    found = captures.captures(log.run(run), directory, log)
-    told, left = [], {True: WITH_SUMMARY, False: WITH_SUMMARY}
-    for each in found[:MOST]:
-        by_rhythm = each.facts.get("cause") in ("schedule", "predicate")
-        summary = each.summary if left[by_rhythm] > 0 else None
+    taken = captures.captures(log.run(run), directory, log)
+    shown, left = [], {True: WITH_SUMMARY, False: WITH_SUMMARY}
+    for capture in taken[:MAX_CAPTURES]:
+        by_rhythm = capture.facts.get("cause") in ("schedule", "predicate")
+        summary = capture.summary if left[by_rhythm] > 0 else None
         left[by_rhythm] -= summary is not None
-        told.append(capture_of(each.facts, summary, run))
+        shown.append(capture_of(capture.facts, summary, run))
     asked = progress(directory, request) if request is not None else None
-    return CaptureList(run, captures.listens(directory), len(found), told, asked)
+    return CaptureList(run, captures.listens(directory), len(taken), shown, asked)
 
 
 def progress(directory: Path, request: str) -> CaptureProgress:

@@ -18,7 +18,7 @@ from stepscope.store import Log, StoredRun
 
 KEPT = 64
 """Runs whose answers are kept."""
-MOST = 200
+MAX_GROUPS = 200
 """Most groups of one answer, the first ones; the rest are only counted."""
 
 
@@ -89,36 +89,36 @@ class ChangeAnswers:
             Refusal: No such run.
         """
         runs = [run_of(log, name)[1] for name in ([run, other] if other else [run])]
-        state = tuple(max(each.generation for each in (one, *one.parts)) for one in runs)
+        state = tuple(max(part.generation for part in (one, *one.parts)) for one in runs)
         with self._lock:
-            kept = self._answers.get((run, other))
-            if kept is not None and kept[0] == state:
-                return kept[1]
+            known = self._answers.get((run, other))
+            if known is not None and known[0] == state:
+                return known[1]
             groups, *others = [self._groups(one, since) for one, since in zip(runs, state, strict=True)]
-            for each in others:
-                groups = only_in(groups, each)
-            sent = [group_of(group) for group in groups[:MOST]]
-            body = encoded(ChangeLog(run, sent, max(len(groups) - MOST, 0)))
+            for compared in others:
+                groups = only_in(groups, compared)
+            sent = [group_of(group) for group in groups[:MAX_GROUPS]]
+            body = encoded(ChangeLog(run, sent, max(len(groups) - MAX_GROUPS, 0)))
             self._answers.put((run, other), (state, body))
             return body
 
     def lines(self, run: StoredRun) -> list[LoggedChange]:
         """Return the changes of a run in the order of their groups."""
         with self._lock:
-            generation = max(each.generation for each in (run, *run.parts))
+            generation = max(part.generation for part in (run, *run.parts))
             return [line for group in self._groups(run, generation) for line in group.changes]
 
     def _groups(self, run: StoredRun, generation: int) -> list[ChangeGroup]:
-        kept = self._found.get(run.name)
-        if kept is None or kept[0] != generation:
-            kept = generation, run.changes()
-            self._found.put(run.name, kept)
-        return kept[1]
+        known = self._found.get(run.name)
+        if known is None or known[0] != generation:
+            known = generation, run.changes()
+            self._found.put(run.name, known)
+        return known[1]
 
 
 def group_of(group: ChangeGroup) -> ChangeLogGroup:
     """Return a group as it travels."""
-    changes = [change_of(each) for each in group.changes]
+    changes = [change_of(change) for change in group.changes]
     return ChangeLogGroup(group.first_step, group.last_step, group.wall, group.main, group.text, changes)
 
 

@@ -163,13 +163,13 @@ def opened(place: str, logs: str, *, cache: bool) -> tuple[Desk, list[StoredRun]
         return desk, list(runs.values())
     if place in runs:
         return desk, [runs[place]]
-    found = [runs[each.name] for each in runs_found(desk, place)]
-    if not found:
+    chosen = [runs[summary.name] for summary in runs_found(desk, place)]
+    if not chosen:
         raise UnknownRunError(
             f"{place!r:.80} is no path, and no run of {logs} matches it",
             hint=hint_nearest(place, list(runs), "the runs"),
         )
-    return desk, found
+    return desk, chosen
 
 
 def side_of(place: str, logs: str, *, metric: str = "", cache: bool = True) -> Side:
@@ -201,8 +201,8 @@ def measured(
     for text in conditions:
         parse_condition(text)
     path = Path(place).expanduser()
-    if path.is_file() and path.suffix == ".json" and (found := read_baseline(path)) is not None:
-        return found, []
+    if path.is_file() and path.suffix == ".json" and (baseline := read_baseline(path)) is not None:
+        return baseline, []
     desk, runs = opened(place, logs, cache=cache)
     try:
         charts = desk.charts()
@@ -226,17 +226,17 @@ def read_baseline(path: Path) -> Side | None:
     if b'"larger_is_worse"' not in data and b'"format":' not in data[:4096]:
         return None
     try:
-        found = msgspec.json.decode(data, type=Side)
+        baseline = msgspec.json.decode(data, type=Side)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise UsageError(
             f"not a baseline: {error}", hint="write it with stepscope check RUNS --save-baseline FILE"
         ) from None
-    if found.format != FORMAT:
+    if baseline.format != FORMAT:
         raise UsageError(
-            f"a baseline of format {found.format}: expected {FORMAT}",
-            hint=f"write it anew; it is of stepscope {found.version}",
+            f"a baseline of format {baseline.format}: expected {FORMAT}",
+            hint=f"write it anew; it is of stepscope {baseline.version}",
         )
-    return found
+    return baseline
 
 
 def save_baseline(side: Side, path: Path) -> None:
@@ -259,11 +259,11 @@ def run_facts(desk: Desk, run: StoredRun, charts: Sequence[Chart], metric: str) 
         metric: The tag to judge it by; "": that of the charts.
     """
     state, _ = run.condition()
-    found = reported(desk, run).verdict.findings
+    findings = reported(desk, run).verdict.findings
     order = {name: place for place, name in enumerate(SEVERITIES)}
     worst: dict[str, tuple[str, str]] = {
-        each.rule: (each.severity, each.summary)
-        for each in sorted(found, key=lambda one: -order[one.severity])
+        finding.rule: (finding.severity, finding.summary)
+        for finding in sorted(findings, key=lambda one: -order[one.severity])
     }
     began = float(run.info.started or run.written)
     name = desk.log.path.name if run.name == "." else run.name
@@ -308,7 +308,7 @@ def profile_facts(desk: Desk, runs: Sequence[StoredRun]) -> ProfileFacts | None:
     """Measure the newest profile of some runs, or of a directory without runs; None if there is none."""
     from stepscope.analyze.diff import step_table, table_of
 
-    names = [run.name for run in sorted(runs, key=lambda each: -each.written)]
+    names = [run.name for run in sorted(runs, key=lambda run: -run.written)]
     for name in names or [""]:
         paths = [desk.profile_file] if desk.profile_file else desk.profiles(name)
         if paths:
@@ -386,7 +386,7 @@ def _new_findings(a: Side, b: Side, fail_on: str) -> Iterator[Check]:
 
 
 def _values(kind: Kind, a: Side, b: Side, *, asked: bool) -> Iterator[Check]:
-    sides = [_by_tag(kind, each) for each in (a, b)]
+    sides = [_by_tag(kind, facts) for facts in (a, b)]
     if not sides[0] and not sides[1] and not asked:
         return
     shared = [tag for tag in sides[0] if tag in sides[1]]
@@ -403,7 +403,7 @@ def _values(kind: Kind, a: Side, b: Side, *, asked: bool) -> Iterator[Check]:
 
 def _lacking(a: object, b: object) -> str:
     """Return which sides have nothing; empty if both have something."""
-    return " and ".join(name for name, found in (("the baseline", a), ("the candidate", b)) if not found)
+    return " and ".join(name for name, facts in (("the baseline", a), ("the candidate", b)) if not facts)
 
 
 def _took_turns(a: Side, b: Side) -> bool:
@@ -412,17 +412,17 @@ def _took_turns(a: Side, b: Side) -> bool:
 
 
 def _by_tag(kind: Kind, side: Side) -> dict[str, list[Fact]]:
-    found: dict[str, list[Fact]] = {}
+    by_tag: dict[str, list[Fact]] = {}
     for run in side.runs:
         for fact in run.facts:
             if fact.kind == kind:
-                found.setdefault(fact.tag, []).append(fact)
-    return found
+                by_tag.setdefault(fact.tag, []).append(fact)
+    return by_tag
 
 
 def _value(kind: Kind, tag: str, a: Sequence[Fact], b: Sequence[Fact]) -> Check:
-    before, after = (tuple(each.value for each in side) for side in (a, b))
-    steps = [sorted({each.step for each in side if each.step is not None}) for side in (a, b)]
+    before, after = (tuple(fact.value for fact in side) for side in (a, b))
+    steps = [sorted({fact.step for fact in side if fact.step is not None}) for side in (a, b)]
     counts = f"{len(a)} and {len(b)} runs"
     if steps[0] != steps[1]:
         ends = " and ".join(", ".join(f"{step:,}" for step in side[:4]) for side in steps)
@@ -435,27 +435,27 @@ def _value(kind: Kind, tag: str, a: Sequence[Fact], b: Sequence[Fact]) -> Check:
         text = f"{tag}: not a finite number {MEASURED[kind]}"
         missing = "" if status == "failed" else "finite values of the baseline"
         return Check(kind, tag, status, text, missing, before, after)
-    found = regression(
+    change = regression(
         before,
         after,
         larger_is_worse=b[0].larger_is_worse,
         disturbed=kind in DISTURBED,
     )
-    shown_a, shown_b = (_shown(value, b[0].unit) for value in (found.a, found.b))
-    sure = f", p = {found.p_value:.2g}" if found.p_value is not None else ""
+    shown_a, shown_b = (_shown(value, b[0].unit) for value in (change.a, change.b))
+    sure = f", p = {change.p_value:.2g}" if change.p_value is not None else ""
     text = f"{tag}: {shown_a} before, {shown_b} after, {MEASURED[kind]} ({counts}{sure})"
-    if found.verdict == "worse":
+    if change.verdict == "worse":
         return Check(
-            kind, tag, "failed", f"{text}: {share(found.change_ratio)} worse", "", before, after, found
+            kind, tag, "failed", f"{text}: {share(change.change_ratio)} worse", "", before, after, change
         )
-    if found.verdict == "not worse":
+    if change.verdict == "not worse":
         bound = (
             "all runs are equal"
-            if found.p_value is None
-            else f"at most {share(max(found.high_ratio or 0.0, 0.0))} worse"
+            if change.p_value is None
+            else f"at most {share(max(change.high_ratio or 0.0, 0.0))} worse"
         )
-        return Check(kind, tag, "passed", f"{text}: {bound}", "", before, after, found)
-    return Check(kind, tag, "cannot tell", text, found.missing, before, after, found)
+        return Check(kind, tag, "passed", f"{text}: {bound}", "", before, after, change)
+    return Check(kind, tag, "cannot tell", text, change.missing, before, after, change)
 
 
 def _shown(value: float, unit: str) -> str:
@@ -475,8 +475,8 @@ def _operations(a: Side, b: Side, *, asked: bool) -> Iterator[Check]:
             yield Check("operations", "", "cannot tell", text, RECORDED_BY["operations"])
         return
     profiles = (a.profile, b.profile)
-    counts = [len(each.steps_ns) for each in profiles]
-    step = max(float(np.median(each.steps_ns)) for each in profiles)
+    counts = [len(profile.steps_ns) for profile in profiles]
+    step = max(float(np.median(profile.steps_ns)) for profile in profiles)
     about = f"{counts[0]} and {counts[1]} profiled steps"
     if 1 / math.comb(sum(counts), counts[0]) > ALARM:
         yield Check(
@@ -490,13 +490,13 @@ def _operations(a: Side, b: Side, *, asked: bool) -> Iterator[Check]:
     slower = []
     for by in TABLES:
         tables = []
-        for each in profiles:
-            names, rows = each.tables.get(by, ((), ()))
-            time_ns = np.array(rows, np.float64).reshape(len(names), len(each.steps_ns))
+        for measured in profiles:
+            names, rows = measured.tables.get(by, ((), ()))
+            time_ns = np.array(rows, np.float64).reshape(len(names), len(measured.steps_ns))
             tables.append(StepTable(list(names), time_ns, np.ones_like(time_ns)))
-        if not all(each.names for each in tables):
+        if not all(table.names for table in tables):
             continue
-        resolution = max(each.resolution_ns for each in profiles)
+        resolution = max(profile.resolution_ns for profile in profiles)
         slower += [
             (by, change)
             for change in compared(tables[0], tables[1], resolution, step, level=2 * ALARM)
@@ -504,7 +504,7 @@ def _operations(a: Side, b: Side, *, asked: bool) -> Iterator[Check]:
         ]
     for by, change in slower:
         p_value = "" if change.p_value is None else f", p = {change.p_value:.2g}"
-        times = [time(each.mean_ns) for each in (change.a, change.b) if each is not None]
+        times = [time(side.mean_ns) for side in (change.a, change.b) if side is not None]
         text = f"{by[:-1]} {change.name}: {times[0]} before, {times[-1]} after, per step ({about}{p_value})"
         yield Check("operations", change.name, "failed", text)
     if not slower:
@@ -517,13 +517,13 @@ def _expected(run: StoredRun, text: str) -> Check:
     from stepscope.store.derive import derive
 
     try:
-        found = derive(run, text)
+        derived = derive(run, text)
     except UnknownTagError as error:
         hint = f"; {error.hint}" if error.hint else ""
         return Check("expect", text, "cannot tell", f"{run.name}: {text}", f"{error.message}{hint}")
-    values = [float(each.value[len(each) - 1]) for each in found.series if len(each)]
+    values = [float(series.value[len(series) - 1]) for series in derived.series if len(series)]
     if not values or math.isnan(values[-1]):
-        missing = found.note or "a value that is a number"
+        missing = derived.note or "a value that is a number"
         return Check("expect", text, "cannot tell", f"{run.name}: {text}", missing)
     status: Status = "passed" if values[-1] else "failed"
     return Check("expect", text, status, f"{run.name}: {text} {'holds' if values[-1] else 'does not hold'}")

@@ -90,8 +90,10 @@ def _sent(address: str, body: bytes, headers: dict[str, str], timeout_s: float) 
 def _refusal(error: urllib.error.HTTPError) -> ServeError:
     """Return the error that the server answered with."""
     try:
-        told = json.loads(error.read(MAX_ANSWER_BYTES))
-        return ServeError(f"the server refused: {told['error']}", hint=told["hint"] or "see its messages")
+        refusal = json.loads(error.read(MAX_ANSWER_BYTES))
+        return ServeError(
+            f"the server refused: {refusal['error']}", hint=refusal["hint"] or "see its messages"
+        )
     except (ValueError, KeyError, TypeError):
         return ServeError(
             f"not a Stepscope server: it answered with status {error.code}",

@@ -31,7 +31,7 @@ REST = 20.0
 interval.
 """
 SHORTEST_S = 2.0
-MOST = 200
+MAX_FINDINGS = 200
 """Most findings of one answer; the rest are only counted."""
 
 
@@ -65,13 +65,13 @@ class FindingAnswers:
             Refusal: No such run.
         """
         log, stored = run_of(log, run)
-        generation = max(each.generation for each in log.runs() if each.base == stored.base or each is stored)
+        generation = max(part.generation for part in log.runs() if part.base == stored.base or part is stored)
         with self._lock:  # one at a time: a page of many tabs asks for the same
-            kept, now = self._answers.get(run), self._clock()
-            if kept is not None:
-                rest = max(SHORTEST_S, REST * kept.took)
-                if kept.generation == generation or now - kept.made < rest:
-                    return kept.body
+            known, now = self._answers.get(run), self._clock()
+            if known is not None:
+                rest = max(SHORTEST_S, REST * known.took)
+                if known.generation == generation or now - known.made < rest:
+                    return known.body
             body = encoded(message_of(run, report_of(log, stored)))
             done = self._clock()
             self._answers.put(run, CachedAnswer(generation, done, done - now, body))
@@ -82,18 +82,18 @@ def message_of(name: str, report: HealthReport) -> RunFindings:
     """Return a report as it travels."""
     verdict = report.verdict
     more = dict(verdict.more)
-    for finding in verdict.findings[MOST:]:
+    for finding in verdict.findings[MAX_FINDINGS:]:
         more[finding.rule] = more.get(finding.rule, 0) + 1
     return RunFindings(
         name,
         report.attempt,
         report.outcome,
         report.coverage,
-        [finding_of(each) for each in verdict.findings[:MOST]],
+        [finding_of(finding) for finding in verdict.findings[:MAX_FINDINGS]],
         verdict.abstained,
         verdict.passed,
         more,
-        [forecast_of(tag, each) for tag, each in report.forecast.items()],
+        [forecast_of(tag, forecast) for tag, forecast in report.forecast.items()],
         report.batch_size.text if report.batch_size else None,
     )
 

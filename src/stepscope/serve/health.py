@@ -57,43 +57,45 @@ def report_of(
     """
     newest = max((writer.attempt for writer in run.writers), default=1)
     judged = attempt_of(run, attempt or newest)
-    tags = {each.tag for each in judged.series}
-    histograms = [each for each in saturation_of(run, judged.number) if each.points.tag not in tags]
-    judged = replace(judged, series=judged.series + [each.points for each in histograms])
+    tags = {points.tag for points in judged.series}
+    histograms = [
+        histogram for histogram in saturation_of(run, judged.number) if histogram.points.tag not in tags
+    ]
+    judged = replace(judged, series=judged.series + [histogram.points for histogram in histograms])
     own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
     meanings = log.meanings.corrected(roles)
     verdict = judge(judged, rules=own, meanings=meanings, alerts=alerts)
     verdict = with_coarse(verdict, histograms, own.get(SaturatedActivation.id))
-    written = [each for each in run.findings if each.attempt == judged.number]
+    written = [finding for finding in run.findings if finding.attempt == judged.number]
     name = run.base if run.whole is run else run.name
     name = log.path.name if name == "." else name
-    found = joined(verdict, written)
+    report = joined(verdict, written)
     off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
-    found = with_ranks(found, run, judged.number, off=off)
+    report = with_ranks(report, run, judged.number, off=off)
     if judged.number > 1 and (rules or {}).get(AttemptDiscontinuous.id) is not False:
         before = attempt_of(run, judged.number - 1)
-        found = with_findings(found, discontinuities(before, judged, meanings))
-    found = replace(
-        found, findings=as_shown(placed(found.findings, windows_of_run(run.ranks.members(), judged.number)))
+        report = with_findings(report, discontinuities(before, judged, meanings))
+    report = replace(
+        report, findings=as_shown(placed(report.findings, windows_of_run(run.ranks.members(), judged.number)))
     )
     if attempt in (None, newest):
-        found = replace(found, findings=[*found.findings, *unlike(log, run, meanings)])
+        report = replace(report, findings=[*report.findings, *unlike(log, run, meanings)])
     forecast, batch = forecasts_of(log, run, meanings), batch_of(run)
     known = (meanings.role(points.tag) for points in judged.series)
     recorded = frozenset(meaning.role for meaning in known if meaning)
     hooks = (run.info.hooks or ()) if run.info.attempt == judged.number else ()
     state = run.state if attempt in (None, newest) else ""
-    return HealthReport(name, judged.number, found, "rules", forecast, batch, recorded, hooks, state)
+    return HealthReport(name, judged.number, report, "rules", forecast, batch, recorded, hooks, state)
 
 
 def with_findings(verdict: Verdict, more: Iterable[Finding]) -> Verdict:
     """Return a verdict with further findings, whose rules then neither abstain nor pass."""
     added = list(more)
-    rules = {each.rule for each in added}
+    rules = {finding.rule for finding in added}
     return replace(
         verdict,
         findings=[*verdict.findings, *added],
-        abstained=[each for each in verdict.abstained if each.rule not in rules],
+        abstained=[unjudged for unjudged in verdict.abstained if unjudged.rule not in rules],
         passed=[rule for rule in verdict.passed if rule not in rules],
     )
 
@@ -104,8 +106,10 @@ def attempt_of(run: StoredRun, number: int) -> AttemptSeries:
     begin = min((float(series.wall[0]) for series in own if len(series)), default=float("-inf"))
     points = list(points_of(run, own))
     for part in run.parts:
-        found = [series for tag in part.tags() for series in part.columns(tag)]
-        points += [each for each in map(Since(begin, number), points_of(part, found)) if len(each.step)]
+        columns = [series for tag in part.tags() for series in part.columns(tag)]
+        points += [
+            points for points in map(Since(begin, number), points_of(part, columns)) if len(points.step)
+        ]
     return AttemptSeries(number, points + telemetry_of(run, number))
 
 
@@ -137,11 +141,13 @@ def saturation_of(run: StoredRun, number: int) -> Iterator[HistogramSaturation]:
                 continue
             few = min(HISTOGRAMS, len(series.step))
             rows = np.unique(np.linspace(0, len(series.step) - 1, few).astype(int))
-            found = list(readable(series, rows.tolist()))
-            shares = saturated(about.tag, [each[1] for each in found], [each[2] for each in found])
+            records = list(readable(series, rows.tolist()))
+            shares = saturated(
+                about.tag, [record[1] for record in records], [record[2] for record in records]
+            )
             if shares is None:
                 continue
-            at = [each[0] for each in found]
+            at = [record[0] for record in records]
             tag = f"activations/{layer}/saturation_ratio"
             split = judged_split(run.split)
             points = JudgedPoints(tag, series.step[at], shares.least, series.wall[at], None, run.name, split)
@@ -168,13 +174,13 @@ def with_coarse(
         choice: Whether to judge saturation, or its thresholds; None: by the rule's own.
     """
     rule = SaturatedActivation(choice if isinstance(choice, Mapping) else None)
-    if choice is False or rule.id in {each.rule for each in verdict.findings}:
+    if choice is False or rule.id in {finding.rule for finding in verdict.findings}:
         return verdict
     ratio, samples = rule.limits["ratio"], rule.limit("samples")
     coarse = [
-        each
-        for each in histograms
-        if in_a_row(each.most > ratio, samples) and not in_a_row(each.points.value > ratio, samples)
+        histogram
+        for histogram in histograms
+        if in_a_row(histogram.most > ratio, samples) and not in_a_row(histogram.points.value > ratio, samples)
     ]
     if not coarse:
         return verdict
@@ -189,10 +195,10 @@ def with_coarse(
     return replace(
         verdict,
         abstained=[
-            *(each for each in verdict.abstained if each.rule != rule.id),
+            *(unjudged for unjudged in verdict.abstained if unjudged.rule != rule.id),
             Abstention(rule.id, rule.title, reason),
         ],
-        passed=[each for each in verdict.passed if each != rule.id],
+        passed=[other for other in verdict.passed if other != rule.id],
     )
 
 
@@ -203,13 +209,13 @@ def in_a_row(flags: NDArray[np.bool_], times: int) -> bool:
 
 def telemetry_of(run: StoredRun, number: int) -> list[JudgedPoints]:
     """Return the losses of all ranks, as each rank's own file has them; empty if there is one rank."""
-    found = []
+    ranks = []
     for rank in ranks_of(run, number):
         steps = run.ranks.steps(rank, attempt=number)
         there = steps.has_loss
         columns = steps.step[there], steps.loss[there], steps.wall[there]
-        found.append(JudgedPoints(RANKS_LOSS, *columns, rank, run.name))
-    return [points for points in found if len(points.step)]
+        ranks.append(JudgedPoints(RANKS_LOSS, *columns, rank, run.name))
+    return [points for points in ranks if len(points.step)]
 
 
 class Since:
@@ -220,40 +226,40 @@ class Since:
 
     def __call__(self, points: JudgedPoints) -> JudgedPoints:
         """Return the points from then on."""
-        kept = points.wall >= self._wall
-        if kept.all():
+        later = points.wall >= self._wall
+        if later.all():
             return points
-        return replace(points, step=points.step[kept], value=points.value[kept], wall=points.wall[kept])
+        return replace(points, step=points.step[later], value=points.value[later], wall=points.wall[later])
 
 
 def points_of(run: StoredRun, series: list[Series]) -> Iterator[JudgedPoints]:
     """Return series for the rules; each writer without a rank is a separate run."""
     ranks = {writer.id: writer.rank for writer in run.writers}
-    several = len({each.writer for each in series}) > 1
+    several = len({one.writer for one in series}) > 1
     ranked = several and len(set(ranks.values())) > 1
     split = judged_split(run.split)
-    for each in series:
-        name = run.name if ranked or not several else f"{run.name} ({each.writer})"
-        rank = ranks.get(each.writer) if ranked else None
-        yield JudgedPoints(each.tag, each.step, each.value, each.wall, rank, name, split)
+    for line in series:
+        name = run.name if ranked or not several else f"{run.name} ({line.writer})"
+        rank = ranks.get(line.writer) if ranked else None
+        yield JudgedPoints(line.tag, line.step, line.value, line.wall, rank, name, split)
 
 
 def joined(verdict: Verdict, written: list[WrittenFinding]) -> Verdict:
     """Return a verdict with the run's own evidence, in any order: stacks, and live observations."""
-    found = list(verdict.findings)
-    known = {(each.rule, each.tag, each.step): at for at, each in enumerate(found)}
-    ranks = {(each.rule, each.rank) for each in found if each.tag == RANKS_LOSS}
-    for each in written:
-        at = known.get((each.rule, each.tag, each.step))
-        if at is None and each.tag == RANKS_LOSS and (each.rule, each.rank) in ranks:
+    findings = list(verdict.findings)
+    known = {(finding.rule, finding.tag, finding.step): at for at, finding in enumerate(findings)}
+    ranks = {(finding.rule, finding.rank) for finding in findings if finding.tag == RANKS_LOSS}
+    for note in written:
+        at = known.get((note.rule, note.tag, note.step))
+        if at is None and note.tag == RANKS_LOSS and (note.rule, note.rank) in ranks:
             continue  # seen live at another step, where a rank's numbers came late
         if at is None:
-            found.append(as_finding(each))
+            findings.append(as_finding(note))
         else:
-            seen = found[at]
-            stack, batches = each.stack or seen.stack, each.batches or seen.batches
-            found[at] = replace(seen, stack=stack, batches=batches, rewind=each.rewind or seen.rewind)
-    return with_findings(replace(verdict, findings=[]), found)
+            seen = findings[at]
+            stack, batches = note.stack or seen.stack, note.batches or seen.batches
+            findings[at] = replace(seen, stack=stack, batches=batches, rewind=note.rewind or seen.rewind)
+    return with_findings(replace(verdict, findings=[]), findings)
 
 
 def as_finding(written: WrittenFinding) -> Finding:
@@ -268,8 +274,8 @@ def as_finding(written: WrittenFinding) -> Finding:
 def ranks_of(run: StoredRun, number: int) -> list[int]:
     """Return the ranks that wrote in an attempt, empty if there is one."""
     names = run.ranks.names().values()
-    found = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
-    return found if len(found) > 1 else []
+    ranks = sorted({name.rank for name in names if name.kind == "rank" and name.attempt == number})
+    return ranks if len(ranks) > 1 else []
 
 
 def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection[str] = ()) -> Verdict:
@@ -289,7 +295,7 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
     begin = last + 1 - MOST_VALUES // len(ranks)
     table = run.ranks.stages(attempt=number, begin=begin)
     try:
-        found = accounts_of(table)
+        accounts = accounts_of(table)
     except EmptyTraceError:
         return verdict
     first = run.ranks.steps(table.ranks[0], attempt=number)
@@ -299,13 +305,13 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
         judged = first.step >= table.steps[0]
         walls = dict(zip(first.step[judged].tolist(), first.wall[judged].tolist(), strict=True))
     findings, abstained = slow_ranks(
-        found, hosts=dict(zip(table.ranks, table.hosts, strict=True)), walls=walls
+        accounts, hosts=dict(zip(table.ranks, table.hosts, strict=True)), walls=walls
     )
-    findings = [each for each in findings if each.rule not in off]
-    told = {each.rule for each in findings} | {each.rule for each in abstained} | set(off)
+    findings = [finding for finding in findings if finding.rule not in off]
+    answered = {finding.rule for finding in findings} | {unjudged.rule for unjudged in abstained} | set(off)
     return replace(
         verdict,
         findings=[*verdict.findings, *findings],
-        abstained=[*verdict.abstained, *(each for each in abstained if each.rule not in off)],
-        passed=[*verdict.passed, *(rule for rule in TITLES if rule not in told)],
+        abstained=[*verdict.abstained, *(unjudged for unjudged in abstained if unjudged.rule not in off)],
+        passed=[*verdict.passed, *(rule for rule in TITLES if rule not in answered)],
     )

@@ -85,10 +85,10 @@ def _account_verdict(job: Job) -> str:
     findings, lacking = slow_ranks(job.accounts, hosts=job.hosts, walls={})
     if findings:
         return max(findings, key=lambda finding: finding.values.get("gpu_seconds_lost", 0.0)).summary
-    if missing := [each.missing for each in lacking if each.rule == SLOW]:
+    if missing := [unjudged.missing for unjudged in lacking if unjudged.rule == SLOW]:
         return missing[0]
-    if own := [each.own for each in job.accounts if each.own is not None]:
-        took = [each for some in own for each in some.median_s.values()]
+    if own := [account.own for account in job.accounts if account.own is not None]:
+        took = [times for some in own for times in some.median_s.values()]
         return (
             "no rank is slower than the others by itself: each takes "
             f"{duration(min(took))} to {duration(max(took))} for a step of its own"
@@ -137,39 +137,39 @@ def _wait_verdict(job: Job, waits: Waits) -> str:
 def _task_verdict(tasks: tuple[TaskTraffic, ...]) -> str:
     from stepscope.analyze.parameter_server import bottleneck, holds_of, parts_of
 
-    parts = {task.task: found for task in tasks if (found := parts_of(task))}
+    parts = {task.task: own for task in tasks if (own := parts_of(task))}
     servers = [task for task in tasks if task.server]
     if parts:
         worst = min(parts, key=lambda name: parts[name].compute)
         part = parts[worst]
-        said = (
+        text = (
             f"{worst} computes for {100 * part.compute:.0f} % of its steps, {100 * part.waiting:.0f} % is "
             f"waiting and {100 * part.transfer:.0f} % transfer"
         )
     else:
-        said = "no worker's step was recorded"
+        text = "no worker's step was recorded"
     if not servers:
-        return said
+        return text
     shares = {task.task: 100 * (holds_of(task) or 0.0) for task in servers}
     if (slow := bottleneck(tasks)) is not None:
-        return f"{said}; {slow} holds the workers up for {shares[slow]:.0f} % of their steps"
+        return f"{text}; {slow} holds the workers up for {shares[slow]:.0f} % of their steps"
     low, high = min(shares.values()), max(shares.values())
-    return f"{said}; no parameter server stands out ({low:.0f} to {high:.0f} % of the steps)"
+    return f"{text}; no parameter server stands out ({low:.0f} to {high:.0f} % of the steps)"
 
 
 def _stuck_verdict(job: Job) -> str:
     from stepscope.analyze.ranks.hangs import listed
 
     stuck = job.stuck
-    silent = sorted(set(job.ranks) - {each.rank for each in stuck} - set(job.ends))
-    longest = max(each.stalled_s for each in stuck)
-    said = f"no step ended for {longest:.0f} s{_lost(job)}"
+    silent = sorted(set(job.ranks) - {rank.rank for rank in stuck} - set(job.ends))
+    longest = max(rank.stalled_s for rank in stuck)
+    text = f"no step ended for {longest:.0f} s{_lost(job)}"
     if silent:
-        return f"{said}; {listed(silent)} left no stacks, {listed([each.rank for each in stuck])} did"
-    elsewhere = [each.rank for each in stuck if each.elsewhere]
+        return f"{text}; {listed(silent)} left no stacks, {listed([rank.rank for rank in stuck])} did"
+    elsewhere = [rank.rank for rank in stuck if rank.elsewhere]
     if not elsewhere:
-        return f"{said}; no rank is at a different place from most"
-    return f"{said}; {listed(elsewhere)}: not at the same place as the others"
+        return f"{text}; no rank is at a different place from most"
+    return f"{text}; {listed(elsewhere)}: not at the same place as the others"
 
 
 def _lost(job: Job) -> str:
@@ -183,10 +183,10 @@ def _lost(job: Job) -> str:
 
 def _stuck(stuck: tuple[StuckRank, ...]) -> list[str]:
     lines = [f"{'RANK':>4}{'STEP':>9}  {'STAGE':<12}WHERE"]
-    for each in sorted(stuck, key=lambda each: not each.elsewhere)[:MOST_ROWS]:
-        step = "-" if each.step is None else f"{each.step:,}"
-        own = f", from {each.line}" if each.line and each.line not in each.place else ""
-        lines.append(f"{each.rank:>4}{step:>9}  {each.stage or '-':<12}{each.place}{own}")
+    for row in sorted(stuck, key=lambda rank: not rank.elsewhere)[:MOST_ROWS]:
+        step = "-" if row.step is None else f"{row.step:,}"
+        own = f", from {row.line}" if row.line and row.line not in row.place else ""
+        lines.append(f"{row.rank:>4}{step:>9}  {row.stage or '-':<12}{row.place}{own}")
     if len(stuck) > MOST_ROWS:
         lines.append(f"    and {len(stuck) - MOST_ROWS} more; --json has all")
     return [*lines, ""]
@@ -203,11 +203,11 @@ def _hang(hang: Hang) -> list[str]:
     return [*lines, ""]
 
 
-def _frontier(found: Frontier) -> list[str]:
+def _frontier(frontier: Frontier) -> list[str]:
     head = f"{'STAGE':<12}{'EXPOSED':>12}{'SHARE':>9}{'LEADER':>9}{'LEADS':>8}{'MARGIN':>12}{'SINCE':>9}"
-    steps = f"{found.steps:,} step{'s' * (found.steps != 1)} of {len(found.ranks)} ranks"
-    lines = [f"{steps}, {duration(found.group_s)} by the slowest", head]
-    lines += [_stage_line(stage, found.group_s) for stage in found.stages]
+    steps = f"{frontier.steps:,} step{'s' * (frontier.steps != 1)} of {len(frontier.ranks)} ranks"
+    lines = [f"{steps}, {duration(frontier.group_s)} by the slowest", head]
+    lines += [_stage_line(stage, frontier.group_s) for stage in frontier.stages]
     return [*lines, ""]
 
 

@@ -48,20 +48,20 @@ class FoundSeries:
 
 def find(chart: ChartRequest, log: Log | None) -> FoundSeries:
     """Look up the lines of a chart; missing ones cause no failure."""
-    found = FoundSeries()
+    lookup = FoundSeries()
     for line in chart.lines:
-        series = _series(log, line, found)
+        series = _series(log, line, lookup)
         if not series:
-            found.missing.append(line)
-        found.series += series
-        found.groups += [line.group or ""] * len(series)
+            lookup.missing.append(line)
+        lookup.series += series
+        lookup.groups += [line.group or ""] * len(series)
         if chart.x == "tag":
             other = other_series(log, line.run, chart.x_tag or "") if series else []
-            found.others += [other] * len(series)
-    return found
+            lookup.others += [other] * len(series)
+    return lookup
 
 
-def _series(log: Log | None, line: LineRequest, found: FoundSeries) -> list[Series]:
+def _series(log: Log | None, line: LineRequest, lookup: FoundSeries) -> list[Series]:
     if log is None:
         return []
     try:
@@ -69,17 +69,17 @@ def _series(log: Log | None, line: LineRequest, found: FoundSeries) -> list[Seri
             return log.run(line.run).columns(line.tag)
         derived = derive(log.run(line.run), line.tag)
     except ExpressionError as error:
-        found.mistake = found.mistake or mistake(line.tag, error)
+        lookup.mistake = lookup.mistake or mistake(line.tag, error)
     except UnknownTagError as error:
         if line.expression:
-            found.note(error.message, error.hint)
+            lookup.note(error.message, error.hint)
     except UsageError as error:
-        found.note(error.message, error.hint)
+        lookup.note(error.message, error.hint)
     except UnknownRunError:
         pass
     else:
         if derived.note:
-            found.note(derived.note, "hold(tag) stands for its newest value at or before each step")
+            lookup.note(derived.note, "hold(tag) stands for its newest value at or before each step")
         return derived.series
     return []
 

@@ -28,7 +28,7 @@ GRACE_S = 1
 UNREAD_TIMEOUT_S = 30.0
 """Seconds in which a client takes a part of its answer (``CHUNK_BYTES``), or else is cut off."""
 START_TIMEOUT_S = 30.0
-MOST = 2_000
+MAX_CONNECTIONS = 2_000
 """Most connections in all, if the process may open that many files."""
 MOST_SILENT = 64
 """Most connections of one address that have not asked anything yet."""
@@ -53,7 +53,7 @@ class Connections:
     def __init__(
         self,
         *,
-        most: int = MOST,
+        most: int = MAX_CONNECTIONS,
         most_silent: int = MOST_SILENT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,12 +69,12 @@ class Connections:
         mine = self.by_address.setdefault(connection.address, OrderedDict())
         mine[connection] = now
         if len(mine) > self.most_silent:
-            silent = [each for each, since in mine.items() if each.silent and now - since > PATIENCE_S]
-            for each in silent[: max(len(silent) - self.most_silent, 0)]:
-                self.drop(each)
+            silent = [other for other, since in mine.items() if other.silent and now - since > PATIENCE_S]
+            for oldest in silent[: max(len(silent) - self.most_silent, 0)]:
+                self.drop(oldest)
         if len(self) > self.most:
             largest = max(self.by_address.values(), key=len)
-            self.drop(next((each for each in largest if each.idle), connection))
+            self.drop(next((other for other in largest if other.idle), connection))
 
     def heard(self, connection: Protocol) -> None:
         """Note that a connection said something."""
@@ -175,14 +175,16 @@ def affordable() -> int:
     try:
         import resource
     except ImportError:  # not on Windows
-        return MOST
+        return MAX_CONNECTIONS
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MOST if most == resource.RLIM_INFINITY else min(2 * MOST, most)
+    wanted = 2 * MAX_CONNECTIONS if most == resource.RLIM_INFINITY else min(2 * MAX_CONNECTIONS, most)
     if resource.RLIM_INFINITY != allowed < wanted:
         with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
             allowed = wanted
-    return MOST if allowed == resource.RLIM_INFINITY else max(min(MOST, allowed // 2), 1)
+    return (
+        MAX_CONNECTIONS if allowed == resource.RLIM_INFINITY else max(min(MAX_CONNECTIONS, allowed // 2), 1)
+    )
 
 
 class Loop:

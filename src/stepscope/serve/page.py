@@ -127,7 +127,7 @@ def asset_response(request: Request, asset: Asset) -> Response:
 def listing(folder: Path) -> list[tuple[str, Path]]:
     """List the regular files of the page; a link that leads out of the folder is left out."""
     root = folder.resolve()
-    found = []
+    files = []
     for path in sorted(root.rglob("*")):
         try:
             # Only links are resolved: of a hundred files that takes longer than all else of the first answer.
@@ -135,5 +135,5 @@ def listing(folder: Path) -> list[tuple[str, Path]]:
         except (OSError, RuntimeError):
             continue
         if inside and path.is_file() and not path.name.endswith(".sha256"):
-            found.append((path.relative_to(root).as_posix(), path))
-    return found
+            files.append((path.relative_to(root).as_posix(), path))
+    return files

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepscope.analyze.health.batch_size import BatchSize, batch_size
 from stepscope.analyze.health.forecast import Forecast, forecast
-from stepscope.analyze.health.past import MOST, Past, compare, reached
+from stepscope.analyze.health.past import MAX_RUNS, Past, compare, reached
 from stepscope.health import Finding
 from stepscope.health.kind import kind_of
 
@@ -31,47 +31,50 @@ POINTS = 20_000
 def unlike(log: Log, run: StoredRun, meanings: Meanings) -> Iterator[Finding]:
     """Yield the differences of a run from the last finished ones that recorded the same losses."""
     for tag in losses_of(run, meanings)[:TAGS]:
-        past = list(islice(earlier(log, run, tag), MOST))
+        past = list(islice(earlier(log, run, tag), MAX_RUNS))
         own = run.columns(tag)[-1]
         wall = float(own.wall[-1]) if len(own) else run.info.started or 0.0
-        found = compare(series_of(run, tag), past, tag=tag, wall=wall)
-        if found is not None:
-            yield found
+        departure = compare(series_of(run, tag), past, tag=tag, wall=wall)
+        if departure is not None:
+            yield departure
 
 
 def earlier(log: Log, run: StoredRun, tag: str) -> Iterator[Past]:
     """Yield a series of the finished runs that began before a run, the newest first."""
     begun = run.info.started or 0.0
     others = (
-        (each.info, each)
-        for each in log.runs()
-        if each.name != run.name and each.whole is each and tag in each.files.tags
+        (other.info, other)
+        for other in log.runs()
+        if other.name != run.name and other.whole is other and tag in other.files.tags
     )
     before = [
-        (info.started or 0.0, each)
-        for info, each in others
+        (info.started or 0.0, other)
+        for info, other in others
         if info.status == "finished" and (info.started or 0.0) < begun
     ]
-    for _, each in sorted(before, key=lambda pair: pair[0], reverse=True):
-        yield series_of(each, tag)
+    for _, previous in sorted(before, key=lambda pair: pair[0], reverse=True):
+        yield series_of(previous, tag)
 
 
 def forecasts_of(log: Log, run: StoredRun, meanings: Meanings) -> dict[str, Forecast]:
     """Return forecasts of the final training losses of a run, as far as possible."""
-    total, found = run.info.total_steps, {}
+    total, forecasts = run.info.total_steps, {}
     if total is None or run.state != "running" or any(kind_of(tag) in UNFIT for tag in run.tags()):
         return {}
     roles = {tag: meaning.role for tag in run.tags() if (meaning := meanings.role(tag))}
     rates = next((series_of(run, tag).values for tag, role in roles.items() if role == "learning_rate"), None)
     for tag in losses_of(run, meanings)[:1]:
         series = series_of(run, tag)
-        told = forecast(series.steps, series.values, total - 1, rates)
-        if told is not None:
-            steps = ((each.name, reached(each, told.value)) for each in islice(earlier(log, run, tag), MOST))
-            found[tag] = replace(
-                told, reached=tuple((name, step) for name, step in steps if step is not None)
+        ahead = forecast(series.steps, series.values, total - 1, rates)
+        if ahead is not None:
+            steps = (
+                (other.name, reached(other, ahead.value))
+                for other in islice(earlier(log, run, tag), MAX_RUNS)
             )
-    return found
+            forecasts[tag] = replace(
+                ahead, reached=tuple((name, step) for name, step in steps if step is not None)
+            )
+    return forecasts
 
 
 def batch_of(run: StoredRun) -> BatchSize | None:

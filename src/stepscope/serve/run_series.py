@@ -37,17 +37,17 @@ def tags_of(run: StoredRun) -> dict[str, None]:
 def points_of(series: Sequence[Series]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return steps and values of a tag by the writer with most points, without those recorded again later."""
     writers = Counter[str]()
-    for each in series:
-        writers[each.writer] += len(each)
+    for one in series:
+        writers[one.writer] += len(one)
     chosen = writers.most_common(1)[0][0] if writers else ""
     steps, values = [np.empty(0, np.int64)], [np.empty(0)]
-    for each in series:
-        if each.writer != chosen:
+    for one in series:
+        if one.writer != chosen:
             continue
-        count = len(each)
-        step, value = each.step[:count].astype(np.int64), each.value[:count].astype(np.float64)
-        if each.superseded_from is not None:
-            valid = step < each.superseded_from
+        count = len(one)
+        step, value = one.step[:count].astype(np.int64), one.value[:count].astype(np.float64)
+        if one.superseded_from is not None:
+            valid = step < one.superseded_from
             step, value = step[valid], value[valid]
         steps.append(step)
         values.append(value)
@@ -109,7 +109,7 @@ def recorded_beside(
     runs = [_run_of(log, path) for path in paths]
     if None in runs or paths[0] == paths[1]:
         return None
-    timed = [each for run in runs if run is not None for each in [_steps_of(run)] if each is not None]
+    timed = [steps for run in runs if run is not None for steps in [_steps_of(run)] if steps is not None]
     if len(timed) < len(runs):
         return None
     every, sides = timed[0].step, []
@@ -118,11 +118,11 @@ def recorded_beside(
             return None
         at = [float(np.mean(numbers)) for numbers in captured]
         middle, reach = sum(at) / 2, abs(at[0] - at[1]) / 2
-        near = [(every > each - reach) & (every < each + reach) & (every != middle) for each in at]
+        near = [(every > at - reach) & (every < at + reach) & (every != middle) for at in at]
     else:
         near = [np.isin(one.step, other.step) for one, other in (timed, timed[::-1])]
-    for one, kept, numbers in zip(timed, near, captured, strict=True):
-        ms = one.ms[kept & ~np.isin(one.step, numbers)]
+    for one, beside, numbers in zip(timed, near, captured, strict=True):
+        ms = one.ms[beside & ~np.isin(one.step, numbers)]
         if len(ms) < 2:
             return None
         sides.append(recorded_steps(1e6 * ms))
@@ -131,10 +131,10 @@ def recorded_beside(
 
 def _steps_of(run: StoredRun) -> Timed | None:
     """Return the times of a run's steps."""
-    for each in timed_of(run):
-        meaning = meaning_of(each.name)
-        if each.name == "step" or (meaning is not None and meaning.role == TIMED[0]):
-            return each
+    for times in timed_of(run):
+        meaning = meaning_of(times.name)
+        if times.name == "step" or (meaning is not None and meaning.role == TIMED[0]):
+            return times
     return None
 
 

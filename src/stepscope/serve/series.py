@@ -72,13 +72,13 @@ def chart_answer(
     chart: ChartRequest, log: Log | None, views: DrawnCharts, arrays: FrameArrays
 ) -> ChartAnswer:
     """Return one chart, its columns appended to the arrays."""
-    found = find(chart, log)
+    lookup = find(chart, log)
     if chart.x == "tag" and not chart.x_tag:
         raise Refusal(400, "x is 'tag', but no tag is named", "add x_tag")
-    shown = views.shown(chart, found, smoothing_weights(chart, found, log))
+    shown = views.shown(chart, lookup, smoothing_weights(chart, lookup, log))
     view = shown.view
     if log is not None and chart.x == "step":
-        note_other_counts(found, view, chart.buckets, log)
+        note_other_counts(lookup, view, chart.buckets, log)
     return ChartAnswer(
         id=chart.id,
         x=chart.x,
@@ -91,43 +91,43 @@ def chart_answer(
         total_points=view.total_points,
         shown_points=view.shown_points,
         x_column=None if view.x is None else arrays.add(view.x),
-        lines=group_lines(found, shown, arrays) if shown.groups else lines(found, view, arrays),
-        missing=found.missing,
-        notes=found.notes,
-        mistake=found.mistake,
+        lines=group_lines(lookup, shown, arrays) if shown.groups else lines(lookup, view, arrays),
+        missing=lookup.missing,
+        notes=lookup.notes,
+        mistake=lookup.mistake,
         x_interpolated=shown.interpolated,
         x_missing=shown.missing,
     )
 
 
-def smoothing_weights(chart: ChartRequest, found: FoundSeries, log: Log | None) -> list[float]:
+def smoothing_weights(chart: ChartRequest, lookup: FoundSeries, log: Log | None) -> list[float]:
     """Return the weight by which each series is smoothed."""
     if log is None or chart.smooth_all or not chart.smoothing:
-        return [chart.smoothing] * len(found.series)
-    return weights_of(found.series, map(log.run, {each.run for each in found.series}), chart.smoothing)
+        return [chart.smoothing] * len(lookup.series)
+    return weights_of(lookup.series, map(log.run, {series.run for series in lookup.series}), chart.smoothing)
 
 
 NARROW_COLUMNS = 2
 """Columns of a chart in which a line is a vertical stroke."""
 
 
-def note_other_counts(found: FoundSeries, view: View, columns: int, log: Log) -> None:
+def note_other_counts(lookup: FoundSeries, view: View, columns: int, log: Log) -> None:
     """Note the lines whose steps are not those of the axis.
 
     Some start over, as a counter does that counts from 0 in each epoch: they are drawn over themselves.
     Others count something else, such as epochs on an axis of iterations: their steps are a stroke of the
     axis, and yet they were recorded over most of their run's time.
     """
-    for series in found.series:
+    for series in lookup.series:
         if not series.points.facts.step_sorted:
             falls = int(np.count_nonzero(np.diff(series.step) < 0))
-            found.note(
+            lookup.note(
                 f"the steps of {series.tag} start over {text.often(falls)}",
                 "its parts are drawn over each other: choose time as the x axis, or log a step that goes on",
             )
     if view.x0 is None or view.x1 is None:
         return
-    for series in found.series:
+    for series in lookup.series:
         axis, times = axis_of(series, "step"), axis_of(series, "wall")
         steps, walls, run = bounds_of(axis), bounds_of(times), log.run(series.run)
         first, last = run.first_wall, run.last_wall
@@ -135,14 +135,14 @@ def note_other_counts(found: FoundSeries, view: View, columns: int, log: Log) ->
             continue
         narrow = (steps[1] - steps[0]) * columns < NARROW_COLUMNS * (view.x1 - view.x0)
         if narrow and 2 * (walls[1] - walls[0]) > last - first:
-            found.note(
+            lookup.note(
                 f"{series.tag} has steps {steps[0]:,} to {steps[1]:,} of {view.x0:,.0f} to {view.x1:,.0f}, "
                 "recorded over most of the run",
                 "its steps count something else, such as epochs: choose time as the x axis",
             )
 
 
-def lines(found: FoundSeries, view: View, arrays: FrameArrays) -> list[Line]:
+def lines(lookup: FoundSeries, view: View, arrays: FrameArrays) -> list[Line]:
     """Return a line per series."""
     return [
         Line(
@@ -157,32 +157,32 @@ def lines(found: FoundSeries, view: View, arrays: FrameArrays) -> list[Line]:
             last=last_point(series),
             columns={name: arrays.add(column) for name, column in drawn.columns.items()},
         )
-        for series, drawn in zip(found.series, view.lines, strict=True)
+        for series, drawn in zip(lookup.series, view.lines, strict=True)
     ]
 
 
-def group_lines(found: FoundSeries, shown: DrawnChart, arrays: FrameArrays) -> list[Line]:
+def group_lines(lookup: FoundSeries, shown: DrawnChart, arrays: FrameArrays) -> list[Line]:
     """Return a line per group, named by its first run."""
     first: dict[str, str] = {}
-    for group, series in zip(found.groups, found.series, strict=True):
+    for group, series in zip(lookup.groups, lookup.series, strict=True):
         first.setdefault(group, series.run)
     return [
         Line(
-            run=first[each.group],
-            tag=each.tag,
-            split=each.split,
+            run=first[one.group],
+            tag=one.tag,
+            split=one.split,
             writer="",
             attempt=1,
             superseded_from=None,
-            points=each.line.points,
-            nonfinite=each.line.nonfinite,
+            points=one.line.points,
+            nonfinite=one.line.nonfinite,
             last=None,
-            columns={name: arrays.add(column) for name, column in each.line.columns.items()},
-            group=each.group,
-            members=each.members,
-            filled=each.filled,
+            columns={name: arrays.add(column) for name, column in one.line.columns.items()},
+            group=one.group,
+            members=one.members,
+            filled=one.filled,
         )
-        for each in shown.groups
+        for one in shown.groups
     ]
 
 
@@ -230,24 +230,24 @@ class DrawnCharts:
             kept_bytes, lambda view: size_bytes(view[1])
         )
 
-    def shown(self, chart: ChartRequest, found: FoundSeries, weights: Sequence[float]) -> DrawnChart:
+    def shown(self, chart: ChartRequest, lookup: FoundSeries, weights: Sequence[float]) -> DrawnChart:
         """Return a chart, redrawn only if something in it has changed.
 
         Args:
             chart: The question.
-            found: Its series.
+            lookup: Its series.
             weights: By which each is smoothed.
 
         Raises:
             Refusal: The range is none.
         """
         asked = (chart.x, chart.x_tag, chart.x0, chart.x1, chart.buckets, chart.band)
-        key = (asked, tuple(map(name, found.series)), tuple(found.groups), others(found, name))
-        points = tuple(map(identity, found.series)), others(found, identity), tuple(weights)
+        key = (asked, tuple(map(name, lookup.series)), tuple(lookup.groups), others(lookup, name))
+        points = tuple(map(identity, lookup.series)), others(lookup, identity), tuple(weights)
         known = self.views.get(key)
         if known is None or known[0] != points:
             with refusing():
-                known = points, draw(chart, found, weights)
+                known = points, draw(chart, lookup, weights)
             self.drawn += 1
             self.views.put(key, known)
         return known[1]
@@ -263,27 +263,27 @@ def identity(series: Series) -> Hashable:
     return series.points.serial, series.points.count, series.superseded_from, series.start_wall
 
 
-def others(found: FoundSeries, of: Callable[[Series], Hashable]) -> Hashable:
+def others(lookup: FoundSeries, of: Callable[[Series], Hashable]) -> Hashable:
     """Return the same of the series on which the x axis depends, if it is another tag."""
-    return tuple(tuple(map(of, each)) for each in found.others)
+    return tuple(tuple(map(of, series)) for series in lookup.others)
 
 
-def draw(chart: ChartRequest, found: FoundSeries, weights: Sequence[float]) -> DrawnChart:
+def draw(chart: ChartRequest, lookup: FoundSeries, weights: Sequence[float]) -> DrawnChart:
     """Place the series on the axis and reduce them, each for itself or as means of groups."""
-    placed = [across(*pair) for pair in zip(found.series, found.others, strict=False)]
-    axes = [Axis(each.x, each.ascending) for each in placed]
-    axes = axes or [axis_of(each, chart.x) for each in found.series]
+    placed = [across(*pair) for pair in zip(lookup.series, lookup.others, strict=False)]
+    axes = [Axis(one.x, one.ascending) for one in placed]
+    axes = axes or [axis_of(series, chart.x) for series in lookup.series]
     begin, end = extent(axes, None, None)
     whole = None if begin is None else (begin, end)
-    interpolated, missing = sum(each.interpolated for each in placed), sum(each.missing for each in placed)
+    interpolated, missing = sum(one.interpolated for one in placed), sum(one.missing for one in placed)
     if any(line.group is not None for line in chart.lines):
         made = grouped(
-            found.series, axes, found.groups, kind=chart.x, x0=chart.x0, x1=chart.x1,
+            lookup.series, axes, lookup.groups, kind=chart.x, x0=chart.x0, x1=chart.x1,
             buckets=chart.buckets, weights=weights, band=chart.band,
         )  # fmt: skip
         return DrawnChart(made.view, made.groups, interpolated, missing, whole)
     view = buckets(
-        found.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, weights=weights,
+        lookup.series, x=chart.x, x0=chart.x0, x1=chart.x1, buckets=chart.buckets, weights=weights,
         axes=axes,
     )  # fmt: skip
     return DrawnChart(view, [], interpolated, missing, whole)

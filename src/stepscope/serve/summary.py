@@ -33,7 +33,7 @@ def publish(
     log: Log,
     changes: Changes,
     notes: Notes,
-    said: Iterable[str] = (),
+    names: Iterable[str] = (),
     *,
     now: float,
 ) -> None:
@@ -44,11 +44,11 @@ def publish(
         log: The open log.
         changes: The changes that the reading found.
         notes: People's annotations of runs.
-        said: Runs whose annotations have changed.
+        names: Runs whose annotations have changed.
         now: Seconds since the epoch.
     """
     runs = {run.name: run for run in log.runs()}
-    touched = [name for name in (*changes.added, *changes.changed, *said) if name in runs]
+    touched = [name for name in (*changes.added, *changes.changed, *names) if name in runs]
     others = [
         name for name, entry in feed.runs.items() if name in runs and may_differ(entry.summary, runs[name])
     ]
@@ -104,7 +104,7 @@ def summary_of(run: StoredRun, log: Log, note: RunNote, *, now: float) -> RunSum
         note=note.note,
         archived=note.archived,
         colour=note.colour,
-        step_notes=[StepNote(each.step, each.text) for each in note.steps],
+        step_notes=[StepNote(mark.step, mark.text) for mark in note.steps],
         config=info.config,
         problems=problems_of(run.problems, log),
         overhead_ratio=costs,
@@ -130,7 +130,7 @@ def recording_costs(run: StoredRun) -> tuple[float | None, float | None]:
         profiles = stolen / (ended - begun)
     calls = None
     if OVERHEAD in run.tags():
-        values = np.concatenate([each.value[: len(each)] for each in run.columns(OVERHEAD)])
+        values = np.concatenate([series.value[: len(series)] for series in run.columns(OVERHEAD)])
         values = values[np.isfinite(values)]
         calls = float(values.mean()) if len(values) else None
     parts = [part for part in (calls, profiles) if part is not None]

@@ -86,12 +86,12 @@ def named(charts: Iterable[Chart], name: str, reading: Reading = "last") -> Metr
     that line alone.
     """
     by_place = sorted(charts, key=lambda chart: chart.place)
-    found = _named(by_place, name)
-    if found is not None:
-        return Metric(*found, reading)
+    place = _named(by_place, name)
+    if place is not None:
+        return Metric(*place, reading)
     stem, _, ending = name.rpartition(".")
-    if stem and ending in ENDINGS and (found := _named(by_place, stem)) is not None:
-        return Metric(*found, ending)
+    if stem and ending in ENDINGS and (place := _named(by_place, stem)) is not None:
+        return Metric(*place, ending)
     return None
 
 
@@ -134,10 +134,10 @@ def value_of(series: Sequence[Series], reading: Reading, lower: bool | None, ste
     if reading == "best" and lower is None:
         return None
     if reading == "last":
-        written = [each for each in series if len(each)]
+        written = [series for series in series if len(series)]
         if not written:
             return None
-        return float(max(written, key=lambda each: (each.attempt, each.last.wall)).last.value)
+        return float(max(written, key=lambda one: (one.attempt, one.last.wall)).last.value)
     steps, values = points_of(series)
     if reading == "step":
         values = values[steps <= step]

@@ -13,7 +13,7 @@ from stepscope.health import Finding
 from stepscope.text import number
 
 Floats = NDArray[np.float64]
-MOST = 20
+MAX_RUNS = 20
 """Earlier runs that it is compared with, the newest."""
 FEWEST = 8
 """Earlier runs that it needs: one of n + 1 equal runs is outside the n others with chance 2 / (n + 1)."""
@@ -60,7 +60,7 @@ def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Findin
     last = float(own.steps[good][-1])
     places = np.linspace(last / 2, last, PLACES)
     mine = levels(own, places)
-    others = [(each, levels(each, places)) for each in past[:MOST]]
+    others = [(each, levels(each, places)) for each in past[:MAX_RUNS]]
     known = [(each, found) for each, found in others if np.isfinite(found).all()]
     if len(known) < FEWEST or not np.isfinite(mine).all():
         return None

@@ -36,12 +36,12 @@ def categories(trace: Trace) -> npt.NDArray[np.uint8]:
     table = np.zeros(256, np.uint8)
     for kind, name in _OF_KIND.items():
         table[kind] = _NUMBER[name]
-    found = table[trace.kind]
+    category = table[trace.kind]
     purpose = attribution(trace).purpose
     with_device = np.unique(trace.rank[trace.device_work()])
     work = trace.kind == Kind.KERNEL
     work |= np.isin(trace.kind, (Kind.HOST_OP, Kind.MODULE_SCOPE)) & ~np.isin(trace.rank, with_device)
     for one, name in _OF_PURPOSE.items():
-        found[work & (purpose == one)] = _NUMBER[name]
-    found[(BRANCH_OF[purpose] == Branch.WAIT) & np.isin(trace.kind, _WAITS)] = _NUMBER["wait"]
-    return found
+        category[work & (purpose == one)] = _NUMBER[name]
+    category[(BRANCH_OF[purpose] == Branch.WAIT) & np.isin(trace.kind, _WAITS)] = _NUMBER["wait"]
+    return category

@@ -43,15 +43,15 @@ def compare(
         numbers = before.steps.number.tolist(), after.steps.number.tolist()
         whole = not steps_a and not steps_b
         recorded = recorded_beside(log, (a.path, b.path), numbers) if whole else None
-        found = diff(before, after, recorded=recorded)
+        change = diff(before, after, recorded=recorded)
     return DiffAnswer(
-        a=side_of(a.path, before, steps_a, found.steps_ns[0]),
-        b=side_of(b.path, after, steps_b, found.steps_ns[1]),
-        step=row_of(found.step, None),
-        recorded=None if found.recorded is None else row_of(found.recorded, None),
-        tables=list(tables_of(found)),
+        a=side_of(a.path, before, steps_a, change.steps_ns[0]),
+        b=side_of(b.path, after, steps_b, change.steps_ns[1]),
+        step=row_of(change.step, None),
+        recorded=None if change.recorded is None else row_of(change.recorded, None),
+        tables=list(tables_of(change)),
         on_device=bool(len(before.device_work()) or len(after.device_work())),
-        notes=list(found.notes),
+        notes=list(change.notes),
         command=command(a.path, b.path, steps_a, steps_b),
     )
 
@@ -77,14 +77,14 @@ def thinned(steps_ns: Sequence[float]) -> list[float]:
     return [ordered[round(at * (len(ordered) - 1) / (MOST_STEPS - 1))] for at in range(MOST_STEPS)]
 
 
-def tables_of(found: Diff) -> Iterator[DiffTable]:
+def tables_of(compared: Diff) -> Iterator[DiffTable]:
     """Yield the tables that have any rows."""
     for key in TABLES:
-        changes: Sequence[Change] = getattr(found, key)
+        changes: Sequence[Change] = getattr(compared, key)
         if not changes:
             continue
         outer = outermost(changes) if key == "scopes" else changes
-        whole = explained(found.step, changes, nested=key == "scopes")
+        whole = explained(compared.step, changes, nested=key == "scopes")
         yield DiffTable(
             key=key,
             rows=[row_of(one, whole) for one in changes[:MOST_ROWS]],
@@ -113,7 +113,7 @@ def explained(step: Change, changes: Sequence[Change], *, nested: bool) -> float
     total = 0.0
     for name in sorted(went, key=len, reverse=True):
         most = max(went[name], within[name])
-        above = next((each for each in prefixes(name) if each in went), None)
+        above = next((above for above in prefixes(name) if above in went), None)
         if above is None:
             total += most
         else:

@@ -28,25 +28,25 @@ def timeline(
     """
     start_ns, end_ns = profile.window(start, end)
     with refusing():
-        found = profile.timeline.query(start_ns, end_ns, pixels=pixels, lanes=lanes)
+        drawn = profile.timeline.query(start_ns, end_ns, pixels=pixels, lanes=lanes)
     trace = profile.trace
-    numbers, name = np.unique(trace.name[found.row], return_inverse=True)
+    numbers, name = np.unique(trace.name[drawn.row], return_inverse=True)
     arrays = FrameArrays()
     columns: dict[str, NDArray[Any]] = {
-        "lane": found.lane.astype(np.int32),
-        "depth": found.depth.astype(np.int32),
-        "row": found.row.astype(np.int32),
-        "start": found.start_ns.astype(np.float64),
-        "end": found.end_ns.astype(np.float64),
-        "count": found.count.astype(np.uint32),
+        "lane": drawn.lane.astype(np.int32),
+        "depth": drawn.depth.astype(np.int32),
+        "row": drawn.row.astype(np.int32),
+        "start": drawn.start_ns.astype(np.float64),
+        "end": drawn.end_ns.astype(np.float64),
+        "count": drawn.count.astype(np.uint32),
         "name": name.astype(np.uint32),
-        "category": profile.category[found.row].astype(np.uint32),
+        "category": profile.category[drawn.row].astype(np.uint32),
     }
     header = TimelineHeader(
         path=profile.path,
         start_ns=start_ns,
         end_ns=end_ns,
-        events=int(found.count.sum()),
+        events=int(drawn.count.sum()),
         names=[trace.strings[int(number)] for number in numbers],
         columns={key: arrays.add(column) for key, column in columns.items()},
     )

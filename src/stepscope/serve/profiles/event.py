@@ -91,44 +91,44 @@ def recorded(value: Any) -> int | None:
 
 def ancestors(profile: OpenProfile, row: int) -> list[Related]:
     """Return the events around an event, the innermost first."""
-    found, parent = [], int(profile.trace.parent[row])
+    rows, parent = [], int(profile.trace.parent[row])
     while parent >= 0:
-        found.append(related(profile, parent))
+        rows.append(related(profile, parent))
         parent = int(profile.trace.parent[parent])
-    return found
+    return rows
 
 
 def heaviest(profile: OpenProfile, row: int) -> list[Related]:
     """Return the longest child, that one's longest child, and so on."""
     trace = profile.trace
-    found: list[Related] = []
-    while len(found) < DEEPEST:
+    rows: list[Related] = []
+    while len(rows) < DEEPEST:
         children = np.flatnonzero(trace.parent == row)
         if not len(children):
             break
         row = int(children[np.argmax(trace.duration_ns[children])])
-        found.append(related(profile, row))
-    return found
+        rows.append(related(profile, row))
+    return rows
 
 
 def frames(trace: Trace, row: int) -> list[str] | None:
     """Return the Python frames around an event, if they are events themselves."""
-    found, at = [], row
+    names, at = [], row
     launch = int(trace.launch[row])
     at = launch if launch >= 0 else row
     while at >= 0:
         if trace.kind[at] == Kind.PYTHON_FRAME:
-            found.append(trace.name_of(at))
+            names.append(trace.name_of(at))
         at = int(trace.parent[at])
-    return found[::-1] or None
+    return names[::-1] or None
 
 
 def details(trace: Trace, row: int) -> dict[str, Any]:
     """Return the small tables' values of an event, under their columns' names."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for table in (trace.operators, trace.kernels, trace.collectives):
-        found.update(_details(trace, table, row))
-    return found
+        facts.update(_details(trace, table, row))
+    return facts
 
 
 def _details(trace: Trace, table: Table, row: int) -> dict[str, Any]:
@@ -136,13 +136,13 @@ def _details(trace: Trace, table: Table, row: int) -> dict[str, Any]:
     at = np.flatnonzero(columns["row"] == row)
     if not len(at):
         return {}
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, column in columns.items():
         value = column[at[0]].item()
         if name == "row" or value != value or value == -1:
             continue
-        found[name] = _text(name, trace.strings[value]) if name in type(table).names else value
-    return found
+        facts[name] = _text(name, trace.strings[value]) if name in type(table).names else value
+    return facts
 
 
 def _text(name: str, text: str) -> Any:

@@ -80,10 +80,10 @@ class Finder:
         here = {
             path.relative_to(self.directory).as_posix(): path for path in candidates(self.directory, runs)
         }
-        found = {name: self._look(path) for name, path in here.items()}
-        found |= {name: known for name, known in self._look_elsewhere().items() if name not in found}
-        captured = {each.capture.path: each.capture.steps for each in found.values() if each and each.capture}
-        for relative, known in found.items():
+        files = {name: self._look(path) for name, path in here.items()}
+        files |= {name: known for name, known in self._look_elsewhere().items() if name not in files}
+        captured = {file.capture.path: file.capture.steps for file in files.values() if file and file.capture}
+        for relative, known in files.items():
             if known is None or known.format is None:
                 continue
             entries.append(
@@ -100,7 +100,7 @@ class Finder:
             )
         entries = wholes(entries)
         entries.sort(key=lambda entry: (-entry.modified, -entry.files, natural(entry.path)))
-        return entries, len(found)
+        return entries, len(files)
 
     def _look_elsewhere(self) -> dict[str, KnownFile | None]:
         """Return the facts about files that are in a store alone: their beginnings are read, once."""
@@ -108,19 +108,19 @@ class Finder:
         if log is None or log.mirror is None:
             return {}
         mirror = log.mirror
-        there = {name: each for name, each in mirror.elsewhere.items() if is_candidate(name)}
+        there = {name: file for name, file in mirror.elsewhere.items() if is_candidate(name)}
         new = {
-            name: each
-            for name, each in there.items()
+            name: file
+            for name, file in there.items()
             if (known := self._known.get(name)) is None
-            or (known.size_bytes, known.modified_ns) != (each.size, each.modified_ns)
+            or (known.size_bytes, known.modified_ns) != (file.size, file.modified_ns)
         }
         if new:
             with scratch("heads") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
                 formats = pool.map(lambda name: format_of_head(mirror, name, folder), new)
-                for (name, each), (came, format_) in zip(new.items(), formats, strict=True):
+                for (name, remote), (came, format_) in zip(new.items(), formats, strict=True):
                     if came:
-                        self._known[name] = KnownFile(each.size, each.modified_ns, format_)
+                        self._known[name] = KnownFile(remote.size, remote.modified_ns, format_)
         return {name: self._known.get(name) for name in there}
 
     def _look(self, path: Path) -> KnownFile | None:
@@ -180,10 +180,10 @@ def whole(path: str, members: Sequence[ProfileEntry]) -> ProfileEntry:
 def format_of(path: Path) -> str | None:
     """Return the format of a file, None if it is not a profile or cannot be read."""
     try:
-        found = find_format(path)
+        kind = find_format(path)
     except (TraceError, OSError, ValueError):
         return None
-    return None if found is None else found.name
+    return None if kind is None else kind.name
 
 
 def format_of_head(mirror: Mirror, name: str, folder: Path) -> tuple[bool, str | None]:

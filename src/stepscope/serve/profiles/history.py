@@ -39,7 +39,7 @@ def over_time(
     for name in path:
         try:
             profile = profiles.get(name)
-            found = profile.once(("history", by), lambda profile=profile: column(profile.trace, by))  # type: ignore[misc]
+            own = profile.once(("history", by), lambda profile=profile: column(profile.trace, by))  # type: ignore[misc]
         except UsageError as error:
             raise Refusal(400, error.message, error.hint) from None
         except (Refusal, TraceError) as error:
@@ -48,8 +48,8 @@ def over_time(
             captures.append(lost(name, str(error)))
             columns.append(ProfileColumn(0.0, {}, {}))
             continue
-        captures.append(capture_of(profile, found))
-        columns.append(found)
+        captures.append(capture_of(profile, own))
+        columns.append(own)
         on_device |= bool(len(profile.trace.device_work()))
     lines = history(columns)
     return HistoryAnswer(
@@ -61,14 +61,14 @@ def over_time(
     )
 
 
-def capture_of(profile: OpenProfile, found: ProfileColumn) -> HistoryCapture:
+def capture_of(profile: OpenProfile, own: ProfileColumn) -> HistoryCapture:
     """Return the description of a profile."""
     steps = sorted(set(profile.trace.steps.number.tolist()))
     return HistoryCapture(
         path=profile.path,
         title=PurePosixPath(profile.path).name,
         steps=steps,
-        step_ns=found.step_ns if steps else None,
+        step_ns=own.step_ns if steps else None,
         ranks=len(profile.trace.ranks),
         failure=None,
     )

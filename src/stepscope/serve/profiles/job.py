@@ -18,7 +18,7 @@ from stepscope.serve.profiles.open_profiles import OpenProfile
 from stepscope.serve.reply import Refusal
 from stepscope.serve.routes import get
 
-MOST = 200
+MAX_ROWS = 200
 """Rows of sums and of the critical path; the rest is shorter."""
 
 
@@ -30,39 +30,39 @@ def job(profile: OpenProfile) -> JobAnswer:
         Refusal: One rank alone, or nothing that ranks do together was recorded.
     """
     try:
-        found = profile.once(("ranks",), lambda: job_of(profile.recorded))
+        answer = profile.once(("ranks",), lambda: job_of(profile.recorded))
     except EmptyTraceError as error:
         raise Refusal(422, error.message, error.hint or "profile all ranks of the job") from None
-    return answer_of(profile.path, found)
+    return answer_of(profile.path, answer)
 
 
-def answer_of(name: str, found: Job) -> JobAnswer:
+def answer_of(name: str, job: Job) -> JobAnswer:
     """Return a job as the page gets it."""
     return JobAnswer(
         path=name,
-        source=found.source,
-        ranks=list(found.ranks),
-        missing=list(found.missing),
-        clock=found.clocks,
-        wait=_wait(found),
-        bandwidth=found.bandwidths,
-        blame=found.blame,
-        costs=[JobCosts(by, rows[:MOST]) for by, rows in found.costs.items()],
-        critical_path=replace(path, pieces=path.pieces[:MOST]) if (path := found.path) else None,
-        shared=found.shared,
-        slow_groups=found.slow_groups,
-        stragglers=found.stragglers,
-        what_if=found.replay.changes if found.replay else (),
-        suspects=found.hang.suspects if found.hang else (),
-        tasks=_tasks(found),
-        notes=list(found.notes),
+        source=job.source,
+        ranks=list(job.ranks),
+        missing=list(job.missing),
+        clock=job.clocks,
+        wait=_wait(job),
+        bandwidth=job.bandwidths,
+        blame=job.blame,
+        costs=[JobCosts(by, rows[:MAX_ROWS]) for by, rows in job.costs.items()],
+        critical_path=replace(path, pieces=path.pieces[:MAX_ROWS]) if (path := job.path) else None,
+        shared=job.shared,
+        slow_groups=job.slow_groups,
+        stragglers=job.stragglers,
+        what_if=job.replay.changes if job.replay else (),
+        suspects=job.hang.suspects if job.hang else (),
+        tasks=_tasks(job),
+        notes=list(job.notes),
     )  # fmt: skip
 
 
-def _tasks(found: Job) -> list[JobTask]:
-    worst = bottleneck(found.tasks)
+def _tasks(job: Job) -> list[JobTask]:
+    worst = bottleneck(job.tasks)
     rows = []
-    for task in found.tasks:
+    for task in job.tasks:
         parts = parts_of(task)
         rows.append(
             JobTask(
@@ -74,11 +74,11 @@ def _tasks(found: Job) -> list[JobTask]:
     return rows
 
 
-def _wait(found: Job) -> JobWait | None:
-    waits = found.waits
+def _wait(job: Job) -> JobWait | None:
+    waits = job.waits
     if waits is None:
         return None
     transfer, count = int(waits.transfer_ns.sum()), len(waits.joint)
     return JobWait(
-        waits.total_ns, transfer, waits.share_of_communication, count, needed(count, len(found.ranks))
+        waits.total_ns, transfer, waits.share_of_communication, count, needed(count, len(job.ranks))
     )

@@ -26,20 +26,20 @@ def kernels(profile: OpenProfile, steps: Steps = "") -> KernelAnswer:
     """
     with refusing():
         trace = profile.chosen(steps)
-        found = profile.once(("kernels", steps), lambda: kernel_details(trace))
+        details = profile.once(("kernels", steps), lambda: kernel_details(trace))
     return KernelAnswer(
         path=profile.path,
-        on_device=found.on_device,
-        rows=[row_of(profile, one) for one in found.rows[:MOST_ROWS]],
-        total=len(found.rows),
-        windows=found.windows,
-        steps=[number for _, number in found.steps],
-        left_out=found.left_out,
-        step_mean_ns=found.total_ns / found.windows,
-        peak=found.peak,
-        not_recorded=list(lacking(trace, found)),
-        notes=list(found.notes),
-        command=command(profile.path, steps, on_device=found.on_device),
+        on_device=details.on_device,
+        rows=[row_of(profile, one) for one in details.rows[:MOST_ROWS]],
+        total=len(details.rows),
+        windows=details.windows,
+        steps=[number for _, number in details.steps],
+        left_out=details.left_out,
+        step_mean_ns=details.total_ns / details.windows,
+        peak=details.peak,
+        not_recorded=list(lacking(trace, details)),
+        notes=list(details.notes),
+        command=command(profile.path, steps, on_device=details.on_device),
     )
 
 
@@ -66,14 +66,14 @@ def row_of(profile: OpenProfile, one: KernelDetail) -> KernelRow:
     )
 
 
-def lacking(trace: Trace, found: KernelDetails) -> Iterator[str]:
+def lacking(trace: Trace, details: KernelDetails) -> Iterator[str]:
     """Yield the columns that no row has, with the reason as far as the profile gives one."""
-    rows = found.rows
-    if not found.on_device:
+    rows = details.rows
+    if not details.on_device:
         yield f"device: {trace.not_recorded.get('device', 'no work of a device in the file')}"
     elif all(row.launch.delay_median_ns is None for row in rows):
         yield f"launch delay: {trace.not_recorded.get('launches', 'which call launched what')}"
-    if found.on_device and all(row.launch.occupancy_ratio is None for row in rows):
+    if details.on_device and all(row.launch.occupancy_ratio is None for row in rows):
         yield f"occupancy: {trace.not_recorded.get('occupancy', 'not in the file')}"
     if all(row.rate.flops is None for row in rows):
         why = "no matrix product, convolution or attention whose shapes tell"

@@ -34,7 +34,7 @@ def levels(
         raise Refusal(
             400, f"nothing to draw: {start_ns} to {end_ns} ns on {pixels} pixels", "ask for a window"
         )
-    arrays, found = FrameArrays(), []
+    arrays, sent = FrameArrays(), []
     for number in range(len(profile.tracks)) if tracks is None else tracks:
         if not 0 <= number < len(profile.tracks):
             raise Refusal(400, f"no track {number}: there are {len(profile.tracks)}", "ask api/v1/outline")
@@ -44,8 +44,8 @@ def levels(
         else:
             low, high = drawn(track, start_ns, end_ns, pixels)
             columns, merged = {"low": low, "high": high}, 0
-        found.append(TrackColumns(number, {key: arrays.add(value) for key, value in columns.items()}, merged))
-    return pack(TracksHeader(profile.path, start_ns, end_ns, pixels, found), arrays)
+        sent.append(TrackColumns(number, {key: arrays.add(value) for key, value in columns.items()}, merged))
+    return pack(TracksHeader(profile.path, start_ns, end_ns, pixels, sent), arrays)
 
 
 def drawn(track: Track, start_ns: int, end_ns: int, pixels: int) -> tuple[npt.NDArray[np.float32], ...]:

@@ -14,7 +14,7 @@ from stepscope.serve.profiles.types import Link
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
-MOST = 20
+MAX_LINKS = 20
 """Links of one kind and direction in an answer."""
 SENDS, RECEIVES = ("send", "send_recv"), ("recv", "send_recv")
 How = Literal["launch", "backward", "flow", "peer"]
@@ -31,42 +31,42 @@ class Links:
     def add(self, how: How, rows: Ints | list[int], notes: Iterable[str] | None = None) -> None:
         """Add links of one kind."""
         self.total += len(rows)
-        texts = [""] * MOST if notes is None else list(notes)
-        for row, note in zip([int(row) for row in rows[:MOST]], texts, strict=False):
+        texts = [""] * MAX_LINKS if notes is None else list(notes)
+        for row, note in zip([int(row) for row in rows[:MAX_LINKS]], texts, strict=False):
             self.shown.append(Link(how, note, related(self.profile, row)))
 
 
 def predecessors(profile: OpenProfile, row: int) -> Links:
     """Return the links that led to an event."""
-    trace, found = profile.trace, Links(profile)
+    trace, links = profile.trace, Links(profile)
     for how, column in (("launch", trace.launch), ("backward", trace.forward)):
         if column[row] >= 0:
-            found.add(how, [int(column[row])])  # type: ignore[arg-type]
+            links.add(how, [int(column[row])])  # type: ignore[arg-type]
     mine = np.flatnonzero(trace.flows.target == row)
-    found.add("flow", trace.flows.source[mine], flow_names(trace, mine))
+    links.add("flow", trace.flows.source[mine], flow_names(trace, mine))
     sent, what = peers(trace, row, sent=False)
-    found.add("peer", sent, [what] * len(sent))
-    return found
+    links.add("peer", sent, [what] * len(sent))
+    return links
 
 
 def successors(profile: OpenProfile, row: int) -> Links:
     """Return the links from an event to later ones."""
-    trace, found = profile.trace, Links(profile)
-    found.add("launch", np.flatnonzero(trace.launch == row))
+    trace, links = profile.trace, Links(profile)
+    links.add("launch", np.flatnonzero(trace.launch == row))
     backward = np.flatnonzero((trace.forward == row) & (trace.device < 0))
     above = trace.parent[backward]
     outermost = (above < 0) | (trace.forward[above] != row)
-    found.add("backward", backward[outermost])
+    links.add("backward", backward[outermost])
     mine = np.flatnonzero(trace.flows.source == row)
-    found.add("flow", trace.flows.target[mine], flow_names(trace, mine))
+    links.add("flow", trace.flows.target[mine], flow_names(trace, mine))
     received, what = peers(trace, row, sent=True)
-    found.add("peer", received, [what] * len(received))
-    return found
+    links.add("peer", received, [what] * len(received))
+    return links
 
 
 def flow_names(trace: Trace, rows: Ints) -> list[str]:
     """Return the names of the file's own arrows."""
-    return [trace.strings[number] for number in trace.flows.name[rows[:MOST]].tolist()]
+    return [trace.strings[number] for number in trace.flows.name[rows[:MAX_LINKS]].tolist()]
 
 
 def peers(trace: Trace, row: int, *, sent: bool) -> tuple[Ints, str]:

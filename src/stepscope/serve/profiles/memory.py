@@ -77,11 +77,13 @@ def notes(trace: Trace) -> list[str]:
     return []
 
 
-def device_of(trace: Trace, found: DeviceMemory, within: tuple[int, int] | None, points: int) -> MemoryDevice:
+def device_of(
+    trace: Trace, memory: DeviceMemory, within: tuple[int, int] | None, points: int
+) -> MemoryDevice:
     """Return one device."""
-    rows = memory_rows(trace, found.rank, found.device)
+    rows = memory_rows(trace, memory.rank, memory.device)
     series = memory_series(trace, rows)
-    peak = found.peak
+    peak = memory.peak
     by = {"category": peak.by_category, "scope": peak.by_scope, "operator": peak.by_operator,
           "phase": peak.by_phase, "stack": peak.by_stack}  # fmt: skip
     starts, least, most, reserved = curve(series, points)
@@ -90,26 +92,26 @@ def device_of(trace: Trace, found: DeviceMemory, within: tuple[int, int] | None,
     if within is not None:
         made = made[(trace.memory.time_ns[made] >= within[0]) & (trace.memory.time_ns[made] < within[1])]
     names = [
-        device.name for device in trace.devices if (device.rank, device.index) == (found.rank, found.device)
+        device.name for device in trace.devices if (device.rank, device.index) == (memory.rank, memory.device)
     ]
     return MemoryDevice(
-        rank=found.rank,
-        device=found.device,
-        name=(names[0] if names else "") or ("Host" if found.device < 0 else f"Device {found.device}"),
-        events=found.events,
-        baseline_bytes=found.baseline_bytes,
+        rank=memory.rank,
+        device=memory.device,
+        name=(names[0] if names else "") or ("Host" if memory.device < 0 else f"Device {memory.device}"),
+        events=memory.events,
+        baseline_bytes=memory.baseline_bytes,
         peak_ns=peak.time_ns,
         peak_step=peak.step if peak.step >= 0 else None,
         peak_bytes=peak.bytes,
         held_bytes=peak.held_bytes,
         before_bytes=peak.before_bytes,
-        reserved_bytes=found.peak_reserved_bytes or None,
-        capacity_bytes=found.capacity_bytes,
-        out_of_memory=found.out_of_memory,
-        by_address=found.by_address,
+        reserved_bytes=memory.peak_reserved_bytes or None,
+        capacity_bytes=memory.capacity_bytes,
+        out_of_memory=memory.out_of_memory,
+        by_address=memory.by_address,
         holders={key: holders for key, holders in by.items() if holders},
         category_missing=peak.category_missing,
-        steps=steps_of(trace, found, made),
+        steps=steps_of(trace, memory, made),
         level="recorded" if series.recorded else "summed",
         time_ns=starts,
         least_bytes=least,
@@ -159,19 +161,19 @@ def _extreme(fold: np.ufunc, values: npt.NDArray[np.int64], first: Ints, last: I
     return [float(fold.reduce(values[a:b])) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
 
 
-def steps_of(trace: Trace, found: DeviceMemory, made: Ints) -> list[MemoryStep]:
+def steps_of(trace: Trace, memory: DeviceMemory, made: Ints) -> list[MemoryStep]:
     """Return the steps with the bytes that each allocated."""
     steps = trace.steps
     times = trace.memory.time_ns[made]
     place = {
         int(steps.number[at]): (int(steps.start_ns[at]), int(steps.end_ns[at]))
-        for at in np.flatnonzero(steps.rank == found.rank).tolist()
+        for at in np.flatnonzero(steps.rank == memory.rank).tolist()
     }
-    told = []
-    for one in found.steps:
+    rows = []
+    for one in memory.steps:
         start, end = place[one.step]
         mine = made[(times >= start) & (times < end)]
-        told.append(
+        rows.append(
             MemoryStep(
                 number=one.step,
                 start_ns=start,
@@ -182,7 +184,7 @@ def steps_of(trace: Trace, found: DeviceMemory, made: Ints) -> list[MemoryStep]:
                 allocations=len(mine),
             )
         )
-    return told
+    return rows
 
 
 def largest(trace: Trace, rows: Ints, made: Ints, peak_ns: int) -> list[Allocation]:
@@ -196,13 +198,13 @@ def largest(trace: Trace, rows: Ints, made: Ints, peak_ns: int) -> list[Allocati
     picked = ordered[first | (of_peak & (np.cumsum(of_peak) <= LARGEST))]
     freed, kinds = freed_at(trace, rows), categories(trace, rows)
     operator = operators(trace, table.row[picked])
-    told = []
+    blocks = []
     for row, name in zip(picked.tolist(), operator, strict=True):
         event = int(table.row[row])
         stack = (
             int(table.stack[row]) if table.stack[row] >= 0 else int(trace.stack[event]) if event >= 0 else -1
         )
-        told.append(
+        blocks.append(
             Allocation(
                 bytes=int(table.bytes[row]),
                 time_ns=int(table.time_ns[row]),
@@ -217,7 +219,7 @@ def largest(trace: Trace, rows: Ints, made: Ints, peak_ns: int) -> list[Allocati
                 address=f"0x{int(table.address[row]):x}",
             )
         )
-    return told
+    return blocks
 
 
 def operators(trace: Trace, events: Ints) -> list[str]:
@@ -227,8 +229,8 @@ def operators(trace: Trace, events: Ints) -> list[str]:
     nearest = np.empty(len(trace), np.int32)
     is_operator = np.ascontiguousarray(trace.kind == Kind.HOST_OP, np.uint8)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), is_operator, nearest)
-    found = np.where(events >= 0, nearest[np.maximum(events, 0)], -1).tolist()
-    return [trace.name_of(row) if row >= 0 else "" for row in found]
+    rows = np.where(events >= 0, nearest[np.maximum(events, 0)], -1).tolist()
+    return [trace.name_of(row) if row >= 0 else "" for row in rows]
 
 
 def step_at(trace: Trace, rank: int, time_ns: int) -> int | None:

@@ -250,10 +250,10 @@ class Profiles:
         with self._lock:
             turn = self._reading.setdefault(path, threading.Lock())
         with turn:  # two tabs that open one profile read it once
-            found = self._open.get((path, changed))
-            if found is not None:
-                found.used = time.monotonic()
-                return found
+            opened = self._open.get((path, changed))
+            if opened is not None:
+                opened.used = time.monotonic()
+                return opened
             self._places[path] = place
             try:
                 profile = OpenProfile(path, self._read(place), place, reader=self._reader)
@@ -279,8 +279,8 @@ class Profiles:
         On the event loop: all threads may wait for the reading.
         """
         place = self._places.get(path)
-        found = self._reader.progress(place) if self._reader is not None and place is not None else None
-        return found or ReadingProgress("idle", 0, 0)
+        progress = self._reader.progress(place) if self._reader is not None and place is not None else None
+        return progress or ReadingProgress("idle", 0, 0)
 
     def _read(self, place: Path) -> Trace:
         try:

@@ -66,8 +66,8 @@ def working_lanes(trace: Trace) -> set[int]:
     launchers = trace.launch[trace.launch >= 0]
     backward = np.flatnonzero(trace.forward >= 0)
     marked = np.flatnonzero((trace.kind == Kind.STEP) | (trace.kind == Kind.DATA_LOADING))
-    found = set(np.unique(trace.lane[np.concatenate((launchers, backward, marked))]).tolist())
-    known = {trace.lanes[number].rank for number in found}
-    return found | {
+    lanes = set(np.unique(trace.lane[np.concatenate((launchers, backward, marked))]).tolist())
+    known = {trace.lanes[number].rank for number in lanes}
+    return lanes | {
         number for number, lane in enumerate(trace.lanes) if lane.device >= 0 or lane.rank not in known
     }

@@ -82,16 +82,16 @@ def busy_lanes(trace: Trace, rows: Ints, start: Ints, end: Ints) -> list[RangeLa
     """
     lane = trace.lane[rows]
     is_frame, is_step = (trace.kind[rows] == kind for kind in (Kind.PYTHON_FRAME, Kind.STEP))
-    told = ~is_frame & ~is_step
+    counted = ~is_frame & ~is_step
     numbers, first, events = np.unique(lane, return_index=True, return_counts=True)
-    found = []
+    lanes = []
     for number, at, count in zip(numbers.tolist(), first.tolist(), events.tolist(), strict=True):
         mine = slice(at, at + count)
-        some = told[mine]
+        some = counted[mine]
         unknown = is_frame[mine].any() and not some.any()
         busy = None if unknown else covered_ns(start[mine][some], end[mine][some])
-        found.append(RangeLane(number, count, busy))
-    return found
+        lanes.append(RangeLane(number, count, busy))
+    return lanes
 
 
 def covered_ns(start: Ints, end: Ints) -> int:

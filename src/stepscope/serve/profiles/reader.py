@@ -81,14 +81,14 @@ class ProfileReader:
                 self._at = (path, 0, size)
                 try:
                     asked = {"path": os.fsencode(path).hex(), "progress": True, **request}
-                    told = self._exchange(asked, budget_s)
+                    refusal = self._exchange(asked, budget_s)
                 finally:
                     self._at = None
         finally:
             self._waiting.pop(path, None)
-        if told:
-            kind = EmptyTraceError if told.get("empty") else TraceError
-            raise kind(told["error"], hint=told["hint"], path=path)
+        if refusal:
+            kind = EmptyTraceError if refusal.get("empty") else TraceError
+            raise kind(refusal["error"], hint=refusal["hint"], path=path)
 
     def close(self) -> None:
         """End the process, whatever it does."""
@@ -117,8 +117,8 @@ class ProfileReader:
         self._rest = threading.Timer(IDLE_SECS, self._end_idle)
         self._rest.daemon = True
         self._rest.start()
-        told: dict[str, Any] = json.loads(line)
-        return told
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _is_progress(self, line: bytes) -> bool:
         """Note how far the reading is, if a line says that."""

@@ -47,8 +47,8 @@ NONE = np.zeros(0, np.int64)
 
 def tracks(trace: Trace) -> tuple[Track, ...]:
     """Return the tracks of a trace, rank by rank, devices before the host, then counters."""
-    found = [*memory_tracks(trace), *counter_tracks(trace)]
-    return tuple(sorted(found, key=lambda track: track.facts.rank))
+    known = [*memory_tracks(trace), *counter_tracks(trace)]
+    return tuple(sorted(known, key=lambda track: track.facts.rank))
 
 
 def memory_tracks(trace: Trace) -> Iterator[Track]:
@@ -156,13 +156,13 @@ def lifetimes(trace: Trace, rows: Ints) -> tuple[Ints, Ints]:
 
 def layers(start: Ints, end: Ints) -> Ints:
     """Return the row of each interval, so that none overlap, earliest first; -1 if none has room."""
-    found = np.full(len(start), -1, np.int64)
+    layer = np.full(len(start), -1, np.int64)
     held: list[list[tuple[int, int]]] = [[] for _ in range(ROWS)]
     for at, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         for number, row in enumerate(held):
             place = bisect_left(row, (begin, stop))
             if (place == 0 or row[place - 1][1] <= begin) and (place == len(row) or row[place][0] >= stop):
                 row.insert(place, (begin, stop))
-                found[at] = number
+                layer[at] = number
                 break
-    return found
+    return layer

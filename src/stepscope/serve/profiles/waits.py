@@ -16,7 +16,7 @@ from stepscope.serve.routes import get
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import Ints
 
-MOST = 5_000
+MAX_ROWS = 5_000
 GAPS = 2_000
 """Gaps of each device that are kept, the longest."""
 
@@ -26,7 +26,7 @@ def waits(
     profile: OpenProfile,
     start: Start = None,
     end: End = None,
-    most: Annotated[int, Meta(ge=0, le=MOST, description="largest number of waits, longest first")] = 300,
+    most: Annotated[int, Meta(ge=0, le=MAX_ROWS, description="largest number of waits, longest first")] = 300,
 ) -> WaitsAnswer:
     """Return the longest waits that overlap a window.
 
@@ -40,9 +40,9 @@ def waits(
     length = (until - begin)[inside]
     longest = inside[np.sort(np.argsort(-length, kind="stable")[:most])]
     longest = longest[np.argsort(begin[longest], kind="stable")]
-    found = [_wait(trace, int(source[at]), int(target[at]), int(until[at])) for at in longest.tolist()]
+    answer = [_wait(trace, int(source[at]), int(target[at]), int(until[at])) for at in longest.tolist()]
     clocks = next((note for note in trace.notes if note.startswith(CLOCK_NOTES)), "")
-    return WaitsAnswer(profile.path, found, len(inside), int(length.sum()), clocks)
+    return WaitsAnswer(profile.path, answer, len(inside), int(length.sum()), clocks)
 
 
 def _arrows(trace: Trace) -> tuple[Ints, Ints]:
@@ -74,7 +74,7 @@ def gaps(
     profile: OpenProfile,
     start: Start = None,
     end: End = None,
-    most: Annotated[int, Meta(ge=0, le=MOST, description="largest number of gaps, longest first")] = 100,
+    most: Annotated[int, Meta(ge=0, le=MAX_ROWS, description="largest number of gaps, longest first")] = 100,
 ) -> GapsAnswer:
     """Return the longest gaps of each device in a window; none if no device was recorded."""
     start_ns, end_ns = profile.window(start, end)

@@ -92,9 +92,9 @@ def critical(
 
 
 def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
-    found = path.pieces
-    longest = np.sort(np.argsort(-found.duration_ns, kind="stable")[:most])
-    rows = found.row[longest].tolist()
+    pieces = path.pieces
+    longest = np.sort(np.argsort(-pieces.duration_ns, kind="stable")[:most])
+    rows = pieces.row[longest].tolist()
     return StepPath(
         rank=path.rank,
         number=path.step,
@@ -106,12 +106,12 @@ def _step_path(trace: Trace, path: CriticalPath, most: int) -> StepPath:
             PathPiece(start, duration, BOUNDS[bound], row if row >= 0 else None,
                       trace.name_of(row) if row >= 0 else "")
             for start, duration, bound, row in zip(
-                found.start_ns[longest].tolist(), found.duration_ns[longest].tolist(),
-                found.bound[longest].tolist(), rows, strict=True,
+                pieces.start_ns[longest].tolist(), pieces.duration_ns[longest].tolist(),
+                pieces.bound[longest].tolist(), rows, strict=True,
             )
         ],
-        pieces_total=len(found.row),
-        pieces_ns=int(found.duration_ns[longest].sum()),
+        pieces_total=len(pieces.row),
+        pieces_ns=int(pieces.duration_ns[longest].sum()),
         notes=list(path.notes),
     )  # fmt: skip
 
@@ -123,8 +123,8 @@ def overlaps(profile: OpenProfile, steps: Steps = "") -> OverlapAnswer:
     Raises:
         Refusal: No such steps, or no work of a device was recorded.
     """
-    found = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
-    rows = msgspec.convert(found, list[DeviceOverlap], from_attributes=True)
+    answer = _asked(profile, steps, "overlap", lambda trace: blocking(trace, overlap_by_step(trace)))
+    rows = msgspec.convert(answer, list[DeviceOverlap], from_attributes=True)
     return OverlapAnswer(profile.path, rows)
 
 

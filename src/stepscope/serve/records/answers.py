@@ -48,19 +48,19 @@ def record(
     limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="largest number of values")] = 100,
 ) -> RecordAnswer:
     """Return the values of a tag, without their bytes."""
-    found = attempts_of(run, tag)
+    attempts = attempts_of(run, tag)
     series = [
         RecordSeries(
-            each.writer,
-            each.attempt,
-            len(each),
-            [value_of(*each.place(at), at) for at in thinned(len(each), limit)],
-            each.superseded_from,
-            len(each) - int(each.counts.sum()),
+            one.writer,
+            one.attempt,
+            len(one),
+            [value_of(*one.place(at), at) for at in thinned(len(one), limit)],
+            one.superseded_from,
+            len(one) - int(one.counts.sum()),
         )
-        for each in found
+        for one in attempts
     ]
-    return RecordAnswer(run.name, tag, found[0].files[0].kind, series)
+    return RecordAnswer(run.name, tag, attempts[0].files[0].kind, series)
 
 
 @get("blob", media=(*sorted(SHOWN_MIMES), FRAME, NUMBERS, "application/x-protobuf"))
@@ -77,18 +77,16 @@ def blob(
     Raises:
         Refusal: No such value.
     """
-    found = [
-        each
-        for each in attempts_of(run, tag)
-        if writer in (None, each.writer) and attempt in (0, each.attempt)
+    attempts = [
+        one for one in attempts_of(run, tag) if writer in (None, one.writer) and attempt in (0, one.attempt)
     ]
-    if not found:
+    if not attempts:
         raise Refusal(404, f"no writer {writer!r} in attempt {attempt}", "see api/v1/record of this tag")
-    at = len(found[-1]) - 1 if at is None else at
-    if at >= len(found[-1]):
-        raise Refusal(400, f"no value {at}: there are {len(found[-1])}", "see api/v1/record of this tag")
+    at = len(attempts[-1]) - 1 if at is None else at
+    if at >= len(attempts[-1]):
+        raise Refusal(400, f"no value {at}: there are {len(attempts[-1])}", "see api/v1/record of this tag")
     try:
-        series, place = found[-1].place(at)
+        series, place = attempts[-1].place(at)
         value = series[place]
     except EventFileError as error:
         raise Refusal(404, error.message, error.hint) from None
@@ -109,7 +107,7 @@ def graph_answer(
     Raises:
         Refusal: The run has none.
     """
-    costs = [each.tag for each in sorted(run.records(), key=age) if each.kind == "run_metadata"]
+    costs = [record.tag for record in sorted(run.records(), key=age) if record.kind == "run_metadata"]
     if not run.tags("graph"):
         raise Refusal(404, f"run {run.name!r} has no graph", "record one with run.graph(…)")
     tag = tag or (costs[-1] if costs else "")
@@ -215,9 +213,9 @@ SHAPES: dict[str, Callable[[Any], dict[str, Any]]] = {
 def plain(value: Any) -> Any:
     """Return a message as JSON types, without unset fields."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items() if each not in (None, b"", "unknown")}
+        return {name: plain(part) for name, part in value.items() if part not in (None, b"", "unknown")}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(part) for part in value]
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
 
@@ -226,15 +224,15 @@ def facts_of(value: Any) -> list[BlobFacts]:
     labels = [clip.label for clip in value] if isinstance(value, tuple) else []
     blobs = blobs_of(value)
     return [
-        BlobFacts(each.mime, len(each.data), labels[number] if labels else "")
-        for number, each in enumerate(blobs)
+        BlobFacts(blob.mime, len(blob.data), labels[number] if labels else "")
+        for number, blob in enumerate(blobs)
     ]
 
 
 def blobs_of(value: Any) -> list[EncodedImage]:
     """Return the bytes of a value; of numbers as float32."""
     if isinstance(value, Images):
-        return [shown(each) for each in value.blobs]
+        return [shown(blob) for blob in value.blobs]
     if isinstance(value, tuple):
         return [shown(clip.blob) for clip in value]
     if isinstance(value, bytes):

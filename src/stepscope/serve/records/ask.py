@@ -73,7 +73,7 @@ class AttemptRecords:
     @property
     def step(self) -> NDArray[np.int64]:
         """Step of each value."""
-        return np.concatenate([each.step for each in self.files])
+        return np.concatenate([file.step for file in self.files])
 
     @property
     def counts(self) -> NDArray[np.bool_]:
@@ -89,18 +89,18 @@ class AttemptRecords:
         Raises:
             IndexError: There are not so many.
         """
-        for each in self.files:
-            if at < len(each):
-                return each, at
-            at -= len(each)
+        for file in self.files:
+            if at < len(file):
+                return file, at
+            at -= len(file)
         raise IndexError(at)
 
 
 def attempts_of(run: StoredRun, tag: str) -> list[AttemptRecords]:
     """Return the records of a tag by attempt and writer, oldest first."""
     grouped: dict[tuple[str, int], list[StoredSeries]] = {}
-    for each in run.record(tag):
-        grouped.setdefault((each.writer, each.attempt), []).append(each)
+    for file in run.record(tag):
+        grouped.setdefault((file.writer, file.attempt), []).append(file)
     return [AttemptRecords(tuple(files)) for files in grouped.values()]
 
 

@@ -48,8 +48,8 @@ class CurveAnswers:
             lists = {name: shown[row].astype(float).tolist() for row, name in enumerate(ROWS)}
             lists["thresholds"] = np.linspace(0, 1, curve.shape[1])[: shown.shape[1]].tolist()
             area = average_precision(curve)
-        except EventFileError as found:
-            error = found.message
+        except EventFileError as damage:
+            error = damage.message
         return CurveAnswer(
             run=series.run, tag=series.tag, writer=series.writer, attempt=series.attempt, total=len(values),
             steps=self.steps(values), step=steps[chosen], wall=float(series.wall[place]), error=error,
@@ -60,15 +60,15 @@ class CurveAnswers:
         """Return the steps of a curve over all attempts, with the area at each."""
         first = values[0][0].files[0]
         known = self._areas.setdefault((first.run, first.tag, first.writer), {})
-        found = []
+        curves = []
         for number in thinned(len(values), MAX_CURVE_STEPS):
             attempt, at = values[number]
             series, place = attempt.place(at)
             key = (attempt.attempt, at)
             if key not in known:
                 known[key] = area_of(series, place)
-            found.append(CurveStep(number, int(series.step[place]), float(series.wall[place]), known[key]))
-        return found
+            curves.append(CurveStep(number, int(series.step[place]), float(series.wall[place]), known[key]))
+        return curves
 
 
 def area_of(series: StoredSeries, at: int) -> float | None:

@@ -62,19 +62,19 @@ class EmbeddingAnswers:
         """Return the embeddings of a run."""
         assert log is not None
         error = None
-        found: list[Embedding] = []
+        embeddings: list[Embedding] = []
         try:
-            found = embeddings_of(log, run.name)
+            embeddings = embeddings_of(log, run.name)
         except EventFileError as trouble:
             error = trouble.message
         facts = [
             EmbeddingFacts(
-                each.name,
-                list(each.sprite_size) if each.sprite_path and all(each.sprite_size) else None,
-                None if each.tensor_path else IN_CHECKPOINT,
-                version_of(log.path.resolve(), each),
+                embedding.name,
+                list(embedding.sprite_size) if embedding.sprite_path and all(embedding.sprite_size) else None,
+                None if embedding.tensor_path else IN_CHECKPOINT,
+                version_of(log.path.resolve(), embedding),
             )
-            for each in found
+            for embedding in embeddings
         ]
         return EmbeddingList(run.name, facts, has_umap(), error)
 
@@ -138,7 +138,7 @@ class EmbeddingAnswers:
         if point >= len(matrix):
             raise Refusal(400, f"no point {point}: there are {len(matrix)}", "ask api/v1/embedding")
         order, far = nearest(matrix, point, count, metric)
-        near = [Neighbour(*each) for each in zip(order.tolist(), far.tolist(), strict=True)]
+        near = [Neighbour(*neighbour) for neighbour in zip(order.tolist(), far.tolist(), strict=True)]
         return NeighbourList(run.name, embedding.name, point, metric, near)
 
     @get("sprite", media=(*sorted(SHOWN_MIMES), FRAME))
@@ -266,12 +266,12 @@ def named(run: StoredRun, log: Log | None, name: str | None) -> tuple[Embedding,
     """Return an embedding of a run, by default the last, and the folder that all files lie in."""
     assert log is not None
     try:
-        found = embeddings_of(log, run.name)
+        embeddings = embeddings_of(log, run.name)
     except EventFileError as error:
         raise Refusal(422, error.message, error.hint) from None
     if name is None:
-        name = found[-1].name if found else ""
-    for each in found:
-        if each.name == name:
-            return each, log.path.resolve()
+        name = embeddings[-1].name if embeddings else ""
+    for embedding in embeddings:
+        if embedding.name == name:
+            return embedding, log.path.resolve()
     raise Refusal(404, f"run {run.name!r} has no embedding {name!r:.200}", "see api/v1/embeddings")

@@ -39,7 +39,7 @@ def norms(run: StoredRun, backend: Backend, step: Step = None) -> GradientNorms:
     if not interval or (step is not None and step < interval[0]):
         fallen, interval = set(), None
     before_step = max([own for own in steps if interval and own < interval[0]] or steps[:1])
-    found = []
+    norms = []
     for parameter, (own, value) in columns.items():
         known = np.arange(len(own)) if step is None else np.flatnonzero(own <= step)
         if len(known):
@@ -47,9 +47,9 @@ def norms(run: StoredRun, backend: Backend, step: Step = None) -> GradientNorms:
             earlier = np.flatnonzero(own <= before_step)
             before = number(float(value[earlier[-1]])) if len(earlier) else None
             norm = number(float(value[at]))
-            found.append(GradientNorm(parameter, int(own[at]), norm, before, parameter in fallen))
+            norms.append(GradientNorm(parameter, int(own[at]), norm, before, parameter in fallen))
     shown = [steps[at] for at in thinned(len(steps), MAX_STEPS)]
-    return GradientNorms(run.name, shown, found, before_step, list(interval or ()))
+    return GradientNorms(run.name, shown, norms, before_step, list(interval or ()))
 
 
 def fall(changes: Sequence[LoggedChange]) -> tuple[set[str], tuple[int, int] | None]:
@@ -66,20 +66,20 @@ def fall(changes: Sequence[LoggedChange]) -> tuple[set[str], tuple[int, int] | N
             onsets[match[1]] = change.first_step, change.last_step
     together: set[str] = set()
     for _, at in sorted(onsets.values()):
-        found = {name for name, (first, last) in onsets.items() if first <= at <= last}
-        if len(found) >= len(together):
-            together = found
+        fallen = {name for name, (first, last) in onsets.items() if first <= at <= last}
+        if len(fallen) >= len(together):
+            together = fallen
     if not together:
         return set(), None
     return together, (max(onsets[name][0] for name in together), min(onsets[name][1] for name in together))
 
 
 def over_attempts(
-    found: Sequence[Series],
+    attempts: Sequence[Series],
 ) -> tuple[NDArray[np.signedinteger[Any]], NDArray[np.floating[Any]]]:
     """Return steps and values of all attempts of the newest writer, without repeated steps."""
-    own = [each for each in found if each.writer == found[-1].writer]
-    kept = [last_words(each.step, each.superseded_from) for each in own]
-    step = np.concatenate([each.step[inside] for each, inside in zip(own, kept, strict=True)])
-    value = np.concatenate([each.value[inside] for each, inside in zip(own, kept, strict=True)])
+    own = [one for one in attempts if one.writer == attempts[-1].writer]
+    masks = [last_words(one.step, one.superseded_from) for one in own]
+    step = np.concatenate([one.step[inside] for one, inside in zip(own, masks, strict=True)])
+    value = np.concatenate([one.value[inside] for one, inside in zip(own, masks, strict=True)])
     return step, value

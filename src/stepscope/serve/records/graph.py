@@ -61,16 +61,16 @@ def node_of(node: NodeDef) -> Node:
     listed = known[SHAPES].list_value if SHAPES in known else None
     shapes = [list(shape.sizes) for shape in listed.shape] if listed else []
     attributes = {
-        name: found for name, value in known.items() if name != SHAPES and (found := plain(value)) is not None
+        name: one for name, value in known.items() if name != SHAPES and (one := plain(value)) is not None
     }
     return Node(node.name, node.op, node.input, shapes, node.device, attributes)
 
 
 def plain(value: AttrValue) -> str | float | bool | None:
     """Return an attribute, None for those that are not plain values."""
-    for found in (value.b, value.i, value.f):
-        if found is not None:
-            return found
+    for number in (value.b, value.i, value.f):
+        if number is not None:
+            return number
     return value.s.decode("utf-8", "backslashreplace")[:LONGEST] if value.s is not None else None
 
 
@@ -86,13 +86,13 @@ def with_flops(nodes: list[Node], costs: list[NodeCost]) -> list[Node]:
         return nodes
 
     def given(node: Node) -> list[Sequence[int] | None]:
-        found: list[Sequence[int] | None] = []
-        for each in node.inputs:
-            if not each.startswith("^"):
-                name, _, number = each.partition(":")
+        inputs: list[Sequence[int] | None] = []
+        for source in node.inputs:
+            if not source.startswith("^"):
+                name, _, number = source.partition(":")
                 known = shapes.get(name, [])
-                found.append(known[int(number or 0)] if int(number or 0) < len(known) else None)
-        return found
+                inputs.append(known[int(number or 0)] if int(number or 0) < len(known) else None)
+        return inputs
 
     def counted(node: Node) -> Node:
         flops = flops_of(node.op, node.attributes, given(node), shapes.get(node.name, []))
@@ -121,12 +121,12 @@ def cost_of(name: str, device: str, nodes: list[NodeExecStats]) -> NodeCost:
     """Return the cost of one node's executions: from the first start to the last end, and the most memory."""
     start = min(node.all_start_micros for node in nodes)
     end = max(node.all_start_micros + node.all_end_rel_micros for node in nodes)
-    held = [sum(each.total_bytes for each in node.memory) for node in nodes if node.memory]
+    held = [sum(memory.total_bytes for memory in node.memory) for node in nodes if node.memory]
     return NodeCost(name, start, end - start, max(held, default=None), shapes_of(nodes[-1]), device)
 
 
 def shapes_of(node: NodeExecStats) -> list[list[int]]:
     """Return the shapes of a node's outputs, in their order."""
-    known = sorted(node.output, key=lambda each: each.slot)
-    found = [each.tensor_description.shape for each in known if each.tensor_description]
-    return [list(shape.sizes) for shape in found if shape is not None]
+    known = sorted(node.output, key=lambda output: output.slot)
+    shapes = [output.tensor_description.shape for output in known if output.tensor_description]
+    return [list(shape.sizes) for shape in shapes if shape is not None]

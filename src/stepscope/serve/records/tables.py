@@ -144,7 +144,7 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """Return a column by its name, whose case, blanks and the like need not be given."""
-        known = {typed(each): column for each, column in self.columns.items()}
+        known = {typed(known): column for known, column in self.columns.items()}
         return self.step if name.lower() == STEP else self.columns.get(name) or known.get(typed(name))
 
     def matching(self, text: str) -> Mask:
@@ -156,13 +156,13 @@ class Table:
         for minus, key, operator, words in TOKEN.findall(text):
             column = self.column(key) if operator else None
             if column is not None:
-                found = column.passes(operator, words)
+                passing = column.passes(operator, words)
             else:
                 word = unquote(f"{key}{operator}{words}" if operator else words)
-                found = np.zeros(len(mask), bool)
-                for each in self.columns.values():
-                    found |= each.holds_any([word])
-            mask &= ~found if minus else found
+                passing = np.zeros(len(mask), bool)
+                for searched in self.columns.values():
+                    passing |= searched.holds_any([word])
+            mask &= ~passing if minus else passing
         return mask
 
     def order(self, rows: NDArray[np.int64], sort: str, up: bool) -> NDArray[np.int64]:
@@ -259,8 +259,8 @@ class TableAnswers:
         for name in runs:
             stored = run_of(log, name)
             assert log is not None
-            found = sources_of(stored, tag, {} if has(stored, tag) else tables_beside(log, name))
-            sources.append(found)
+            source = sources_of(stored, tag, {} if has(stored, tag) else tables_beside(log, name))
+            sources.append(source)
         if not any(sources):
             raise Refusal(404, f"no table {tag!r:.80} in {', '.join(runs)!s:.200}", "see api/v1/tables")
         key = tuple(tuple(piece.key for piece in pieces) for pieces in sources)
@@ -314,7 +314,7 @@ class Piece:
 
 def has(run: StoredRun, tag: str) -> bool:
     """Return whether a run recorded a table itself."""
-    return any(each.tag == tag and each.kind == "table" for each in run.records())
+    return any(record.tag == tag and record.kind == "table" for record in run.records())
 
 
 def sources_of(run: StoredRun, tag: str, beside: dict[str, list[TableFile]]) -> list[Piece]:
