@@ -44,10 +44,10 @@ def batches(
     pictures: list[bytes], labels: Tensor, size: int, steps: int, *, fixed: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield images and labels; ``fixed`` decodes every picture once, before the first step."""
-    kept = torch.stack([decode(picture) for picture in pictures]) if fixed else None
+    decoded = torch.stack([decode(picture) for picture in pictures]) if fixed else None
     for _ in range(steps):
         chosen = torch.randint(len(pictures), (size,))
-        images = torch.stack([decode(pictures[at]) for at in chosen]) if kept is None else kept[chosen]
+        images = torch.stack([decode(pictures[at]) for at in chosen]) if decoded is None else decoded[chosen]
         yield images, labels[chosen]
 
 
@@ -67,14 +67,14 @@ def main(directory: str, steps: int, *, fixed: bool) -> None:
         watch(model, optimizer, run)
         data = batches(*files(), 32, steps, fixed=fixed)
         for images, labels in run.steps(data):
-            found = model(images.to(device))
-            loss = nn.functional.cross_entropy(found, labels.to(device))
+            scores = model(images.to(device))
+            loss = nn.functional.cross_entropy(scores, labels.to(device))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             run.count(examples=len(labels))
             run.scalar("train/loss", loss)
-            run.scalar("train/accuracy", (found.argmax(1) == labels.to(device)).float().mean())
+            run.scalar("train/accuracy", (scores.argmax(1) == labels.to(device)).float().mean())
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from stepscope.integrations.transformers import StepscopeCallback
 def sentences(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
     """Sequences that count up from a random number."""
     begins = torch.randint(0, 32, (count,), generator=torch.Generator().manual_seed(seed))
-    found = [(begin + torch.arange(16)) % 32 for begin in begins]
-    return [{"input_ids": ids, "labels": ids, "attention_mask": torch.ones_like(ids)} for ids in found]
+    sequences = [(begin + torch.arange(16)) % 32 for begin in begins]
+    return [{"input_ids": ids, "labels": ids, "attention_mask": torch.ones_like(ids)} for ids in sequences]
 
 
 def main(directory: str = "runs/transformers") -> None:

@@ -105,7 +105,7 @@ def integrations() -> dict[str, dict[str, str]]:
 
     Read from the source: no framework is imported.
     """
-    found = {}
+    rows = {}
     folder = ROOT / "src" / "stepscope" / "integrations"
     for path in sorted([*folder.glob("*/__init__.py"), *folder.glob("*.py")]):
         values = assigned(path)
@@ -113,22 +113,20 @@ def integrations() -> dict[str, dict[str, str]]:
         package = ".".join(part for part in parts if part != "__init__")
         homes = values.get("_HOMES", {})
         if names := values.get("__all__", homes):  # where names load on first use, their homes are the list
-            found[package] = {
-                name: f"{package}.{homes[name]}" if name in homes else package for name in names
-            }
-    return found
+            rows[package] = {name: f"{package}.{homes[name]}" if name in homes else package for name in names}
+    return rows
 
 
 def assigned(path: Path) -> dict[str, Any]:
     """Return the literals that a module gives to its names."""
-    found = {}
+    values = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
+                values[node.targets[0].id] = ast.literal_eval(node.value)
             except ValueError:
                 continue  # no literal
-    return found
+    return values
 
 
 def rules_page() -> str:
@@ -175,7 +173,10 @@ def http_page() -> str:
         for method, operation in operations.items():
             lines += ["", f"## {method.upper()} {path.lstrip('/')}", "", sentence(operation["summary"])]
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-            asked = {f"`{each['name']}`": each.get("description", "") for each in operation["parameters"]}
+            asked = {
+                f"`{parameter['name']}`": parameter.get("description", "")
+                for parameter in operation["parameters"]
+            }
             answers = {
                 kind: schema_name(content.get("x-frame-header") or content.get("schema", {}))
                 for kind, content in operation["responses"].get("200", {}).get("content", {}).items()
@@ -195,8 +196,8 @@ def http_page() -> str:
 
 def sentence(text: str) -> str:
     """Return a summary without the address that it repeats."""
-    said = re.sub(r"^.*?(?:GET|POST) [^:]*[.:] ?", "", text.replace("``", "`"))
-    return said[:1].upper() + said[1:]
+    words = re.sub(r"^.*?(?:GET|POST) [^:]*[.:] ?", "", text.replace("``", "`"))
+    return words[:1].upper() + words[1:]
 
 
 def schema_name(schema: dict[str, Any]) -> str:

@@ -108,10 +108,10 @@ class Reach:
     def wanted(self, mutant: Mutant) -> list[str]:
         """The tests for a mutant in the order to run; none where its line is not reached."""
         lines = self.lines.get(str(mutant.path), {})
-        found = [lines[line] for line in {mutant.line, mutant.statement} if line in lines]
-        if not found:
+        reached = [lines[line] for line in {mutant.line, mutant.statement} if line in lines]
+        if not reached:
             return []
-        near = set().union(*found)
+        near = set().union(*reached)
         imported = not near
         near = near or set().union(*lines.values())  # what an import reads, functions of the module use
         files = {file_of(name) for name in near}
@@ -142,11 +142,13 @@ def idle_nodes(tree: ast.AST) -> set[int]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             annotations.append(node.value)
         if isinstance(node, ast.ClassDef):
-            annotations += [each for each in node.decorator_list if "dataclass" in ast.unparse(each)]
+            annotations += [
+                decorator for decorator in node.decorator_list if "dataclass" in ast.unparse(decorator)
+            ]
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             annotations.append(node)
-        for each in annotations:
-            idle |= {id(inner) for inner in ast.walk(each)} if each is not None else set()
+        for annotation in annotations:
+            idle |= {id(inner) for inner in ast.walk(annotation)} if annotation is not None else set()
     return idle
 
 
@@ -202,10 +204,10 @@ def mutants(source: Path, package: str) -> Iterator[Mutant]:
         for number, node in enumerate(ast.walk(tree)):
             if id(node) in idle or not hasattr(node, "lineno"):
                 continue
-            if said := change_within(node, around[id(node)]):
+            if changed := change_within(node, around[id(node)]):
                 line, scope = node.lineno, names.get(id(node), "")
                 statement = starts.get(id(node), line)
-                yield Mutant(path.relative_to(source), scope, number, line, statement, said)
+                yield Mutant(path.relative_to(source), scope, number, line, statement, changed)
 
 
 def change_within(node: ast.AST, outer: ast.AST) -> str:
@@ -213,9 +215,9 @@ def change_within(node: ast.AST, outer: ast.AST) -> str:
     if not isinstance(node, ast.Constant):
         return change(copy.deepcopy(node))
     before, value = ast.unparse(outer), node.value
-    said = change(node) and f"{before} → {ast.unparse(outer)}"
+    changed = change(node) and f"{before} → {ast.unparse(outer)}"
     node.value = value
-    return said
+    return changed
 
 
 def changed(text: str, mutant: Mutant) -> str:
@@ -236,12 +238,12 @@ class Forks:
         """Run all tests once, and see what they reach."""
         status = self._pytest(self.files, lambda: Watcher(self.out, self.copy), None)
         assert status == 0, f"{self.files} fail without any change:\n{self.log.read_text()[-4000:]}"
-        said = json.loads(self.out.read_text())
+        answer = json.loads(self.out.read_text())
         lines = {
-            path: {int(line): set(tests) for line, tests in found.items()}
-            for path, found in said["files"].items()
+            path: {int(line): set(tests) for line, tests in tests_of.items()}
+            for path, tests_of in answer["files"].items()
         }
-        return Reach(lines, said["seconds"])
+        return Reach(lines, answer["seconds"])
 
     def noticed(self, tests: list[str], limit_s: float) -> str:
         """The test that fails, or what else happens; empty where nothing does."""
@@ -337,19 +339,28 @@ def sampled(
     """A sample of a package's mutants, or those that survived before; and how many there are."""
     every = list(mutants(source, package))
     if again:
-        alive = {(each["path"], each["scope"], each["change"]) for each in again if not each["killed"]}
-        return [each for each in every if (str(each.path), each.scope, each.change) in alive], len(every)
+        alive = {
+            (verdict["path"], verdict["scope"], verdict["change"])
+            for verdict in again
+            if not verdict["killed"]
+        }
+        return [mutant for mutant in every if (str(mutant.path), mutant.scope, mutant.change) in alive], len(
+            every
+        )
     return random.Random(f"{package} {name}".strip()).sample(every, min(number, len(every))), len(every)
 
 
-def report(package: str, found: list[dict[str, object]], every: int) -> None:
+def report(package: str, verdicts: list[dict[str, object]], every: int) -> None:
     """Say how many survived, and which."""
-    alive = [each for each in found if not each["killed"]]
-    print(f"{package}: {len(alive)} of {len(found)} survive, of {every} mutants in all", flush=True)
-    for each in alive:
-        more = f"  ({each['left_out']} tests left out)" if each["left_out"] else ""
-        more = more if each["tests"] else "  (not reached)"
-        print(f"  {each['path']}:{each['line']} {each['scope']}  {each['change']}{more}", flush=True)
+    alive = [verdict for verdict in verdicts if not verdict["killed"]]
+    print(f"{package}: {len(alive)} of {len(verdicts)} survive, of {every} mutants in all", flush=True)
+    for survivor in alive:
+        more = f"  ({survivor['left_out']} tests left out)" if survivor["left_out"] else ""
+        more = more if survivor["tests"] else "  (not reached)"
+        print(
+            f"  {survivor['path']}:{survivor['line']} {survivor['scope']}  {survivor['change']}{more}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -378,13 +389,13 @@ def main() -> None:
             if not sample:
                 continue
             forks = Forks(source, [f"tests/unit/{package}", *(f"tests/{name}" for name in TESTS[package])])
-            found = []
+            outcomes = []
             for verdict in verdicts(forks, sample, forks.reach(), arguments.within):
-                found.append(verdict)
+                outcomes.append(verdict)
                 if arguments.out:
                     with arguments.out.open("a") as file:
                         file.write(json.dumps({"package": package, **verdict}) + "\n")
-            report(package, found, every)
+            report(package, outcomes, every)
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ def window(events: list[dict[str, Any]], about: dict[str, Any]) -> tuple[float, 
     if "milliseconds" in about:
         begin = min(e["ts"] for e in events if e.get("ph") == "X")
         return begin, begin + about["milliseconds"] * 1000
-    kept = [step for step in steps if step.get("cat") != "gpu_user_annotation"][: about["steps"]]
-    return kept[0]["ts"], kept[-1]["ts"] + kept[-1]["dur"]
+    chosen = [step for step in steps if step.get("cat") != "gpu_user_annotation"][: about["steps"]]
+    return chosen[0]["ts"], chosen[-1]["ts"] + chosen[-1]["dur"]
 
 
 def extract(document: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def extract(document: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
 
     inside = [e for e in events if "ts" in e and begin <= e["ts"] <= end]
     calls = {correlation(e) for e in inside if e.get("cat", "").lower() in CALLS} - {None}
-    kept = []
+    chosen = []
     for event in events:
         number = event.get("id") if event.get("ph") in ("s", "f") else correlation(event)
         arrow = event.get("cat") in ("ac2g", "async")
@@ -120,9 +120,9 @@ def extract(document: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
             keep = begin <= event["ts"] and event["ts"] + event.get("dur", 0) <= end
         if keep:
             args = {key: value for key, value in event.get("args", {}).items() if key not in about["without"]}
-            kept.append({**event, "args": args} if "args" in event else event)
+            chosen.append({**event, "args": args} if "args" in event else event)
     facts = {key: value for key, value in document.items() if key in about["facts"]}
-    return {**facts, "traceEvents": kept}
+    return {**facts, "traceEvents": chosen}
 
 
 def make_extracts() -> int:

@@ -24,7 +24,7 @@ def requirements(extras: list[str]) -> list[str]:
     if unknown:
         sys.exit(f"no such extra: {', '.join(unknown)}")
     optional = project["optional-dependencies"]
-    return [*project["dependencies"], *(each for name in extras for each in optional[name])]
+    return [*project["dependencies"], *(requirement for name in extras for requirement in optional[name])]
 
 
 if __name__ == "__main__":

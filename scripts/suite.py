@@ -2,7 +2,7 @@
 
 Thousands of tests with browsers, processes and clocks share two cores. One that fails beside others and
 passes alone depends on that: it is named at the end, as a defect of its own to mend, but refuses no change.
-Where more than ``MOST`` fail, or one fails again, the suite has failed.
+Where more than ``MAX_FAILED`` fail, or one fails again, the suite has failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST = 3
+MAX_FAILED = 3
 TESTS_FAILED = 1
 """Pytest's exit status for it; others are of interrupts and wrong usage."""
 BESIDE_OTHERS = ("-n", "--dist", "--no-loadscope-reorder")
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as cache:
         status = _pytest(cache, arguments)
         failed = _failed(Path(cache))
-        if status != TESTS_FAILED or not 0 < len(failed) <= MOST:
+        if status != TESTS_FAILED or not 0 < len(failed) <= MAX_FAILED:
             return status
         print(f"\n{len(failed)} failed beside others; now alone:\n", flush=True)
         status = _pytest(cache, [*_alone(arguments), "--last-failed"])
@@ -45,13 +45,13 @@ def _failed(cache: Path) -> list[str]:
 
 def _alone(arguments: list[str]) -> list[str]:
     """Return the arguments without those that spread tests over processes."""
-    found, skip = [], False
-    for each in arguments:
-        if skip or each in BESIDE_OTHERS:
-            skip = not skip and each in BESIDE_OTHERS[:2]
+    left, skip = [], False
+    for argument in arguments:
+        if skip or argument in BESIDE_OTHERS:
+            skip = not skip and argument in BESIDE_OTHERS[:2]
             continue
-        found.append(each)
-    return found
+        left.append(argument)
+    return left
 
 
 if __name__ == "__main__":

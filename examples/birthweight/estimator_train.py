@@ -115,12 +115,12 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
 def cluster(arguments: list[str]) -> int:
     """Run every task of the cluster on this machine; the parameter servers end with the others."""
     free = [socket.socket() for name in ("chief", "worker", "ps") for _ in range(TASKS[name])]
-    for each in free:
-        each.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in free]
+    for listener in free:
+        listener.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in free]
     spec = {"chief": addresses[:1], "worker": addresses[1:5], "ps": addresses[5:]}
-    for each in free:
-        each.close()
+    for listener in free:
+        listener.close()
     processes = {}
     for name, count in TASKS.items():
         for index in range(count):
@@ -135,10 +135,10 @@ def cluster(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    found = parser(__doc__)
-    found.set_defaults(steps=6000, profile="steps:1800")
-    found.add_argument("--cluster", action="store_true", help="start all tasks of a cluster here")
-    arguments = vars(found.parse_args())
+    options = parser(__doc__)
+    options.set_defaults(steps=6000, profile="steps:1800")
+    options.add_argument("--cluster", action="store_true", help="start all tasks of a cluster here")
+    arguments = vars(options.parse_args())
     if arguments.pop("cluster"):
-        raise SystemExit(cluster([each for each in sys.argv[1:] if each != "--cluster"]))
+        raise SystemExit(cluster([argument for argument in sys.argv[1:] if argument != "--cluster"]))
     main(**arguments)

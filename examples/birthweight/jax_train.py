@@ -48,8 +48,8 @@ def predict(params: Any, wide: Any, crossed: Any, numbers: Any) -> tuple[Any, di
 
 
 def loss_of(params: Any, batch: Any) -> tuple[Any, dict[str, Any]]:
-    found, seen = predict(params, *batch[:-1])
-    return jnp.mean((found - batch[-1]) ** 2), seen
+    predicted, seen = predict(params, *batch[:-1])
+    return jnp.mean((predicted - batch[-1]) ** 2), seen
 
 
 def data(count: int, seed: int) -> list[np.ndarray]:
@@ -84,7 +84,7 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
 
         for step in run.steps(range(steps)):
             chosen = random.integers(0, len(train[-1]), batch)
-            mine = [jax.make_array_from_process_local_data(split, each[chosen]) for each in train]
+            mine = [jax.make_array_from_process_local_data(split, column[chosen]) for column in train]
             params, state, loss, measured = train_step(params, state, mine, watched.level(step))
             watched.record(measured, step)
             run.count(examples=batch)
@@ -109,17 +109,19 @@ def several(count: int, **arguments: Any) -> None:
         spawn.Process(target=process, args=(address, count, number), kwargs=arguments)
         for number in range(count)
     ]
-    for each in started:
-        each.start()
-    for each in started:
-        each.join()
-    raise SystemExit(max(abs(each.exitcode or 0) for each in started))
+    for child in started:
+        child.start()
+    for child in started:
+        child.join()
+    raise SystemExit(max(abs(process.exitcode or 0) for process in started))
 
 
 if __name__ == "__main__":
-    found = parser(__doc__)
-    found.add_argument("--processes", type=int, default=1, help="0: those of the cluster, as JAX finds them")
-    arguments = vars(found.parse_args())
+    options = parser(__doc__)
+    options.add_argument(
+        "--processes", type=int, default=1, help="0: those of the cluster, as JAX finds them"
+    )
+    arguments = vars(options.parse_args())
     count = arguments.pop("processes")
     if count == 0:
         jax.distributed.initialize()

@@ -44,7 +44,7 @@ def batches(size: int) -> Iterator[Any]:
     random = np.random.default_rng(0)
     while True:
         chosen = random.integers(0, len(weights), size)
-        yield tuple(each[chosen] for each in inputs), weights[chosen]
+        yield tuple(column[chosen] for column in inputs), weights[chosen]
 
 
 def main(directory: str, steps: int, batch: int, profile: str) -> None:

@@ -40,7 +40,7 @@ class WideAndDeep(nn.Module):
 
 def data(count: int, seed: int, device: torch.device) -> list[Tensor]:
     columns, weight = births(count, seed)
-    return [torch.from_numpy(each).to(device) for each in (*features(columns), weight)]
+    return [torch.from_numpy(column).to(device) for column in (*features(columns), weight)]
 
 
 def main(directory: str, steps: int, batch: int, profile: str) -> None:
@@ -65,7 +65,7 @@ def main(directory: str, steps: int, batch: int, profile: str) -> None:
         watch(model, optimizer, run)
         for step in run.steps(range(steps)):
             chosen = torch.randint(len(train[-1]), (batch,), device=device)
-            *inputs, weight = (each[chosen] for each in train)
+            *inputs, weight = (column[chosen] for column in train)
             loss = mse_loss(model(*inputs), weight)
             optimizer.zero_grad()
             loss.backward()

@@ -99,7 +99,7 @@ def test_only_some_servers_are_kept(monkeypatch):
     run = {"modules": MODULES, "capture_output": True, "text": True}
     monkeypatch.setenv("OMP_NUM_THREADS", "99")
     oldest = int(programs.run(["-c", "import os; print(os.getppid())"], **run).stdout)
-    for number in range(programs.MOST):
+    for number in range(programs.MAX_SERVERS):
         monkeypatch.setenv("OMP_NUM_THREADS", str(100 + number))
         assert programs.run(["-c", ""], **run).returncode == 0
 
@@ -118,7 +118,7 @@ def test_a_server_that_is_closed_ends_with_its_last_program(monkeypatch):
     pipe = subprocess.PIPE
     process = programs.Program(["-c", "print(input())"], modules=MODULES, stdin=pipe, stdout=pipe, text=True)
     server = programs.server(MODULES, os.environ)
-    for number in range(programs.MOST):
+    for number in range(programs.MAX_SERVERS):
         monkeypatch.setenv("OMP_NUM_THREADS", str(201 + number))
         assert programs.run(["-c", ""], modules=MODULES).returncode == 0
     assert server.process.poll() is None

@@ -45,7 +45,7 @@ CLI = (
     "stepscope.trace.load", "polars",
 )  # fmt: skip
 """What the commands import that read a run or a profile and print."""
-MOST = 4
+MAX_SERVERS = 4
 """Servers that are kept for the next program; each holds what it has imported in memory."""
 
 _servers: dict[tuple[Any, ...], Server] = {}
@@ -97,7 +97,7 @@ def server(modules: Sequence[str], environment: Mapping[str, str]) -> Server:
     key = (tuple(modules), kept)
     found = _servers.pop(key, None) or Server(modules, environment)
     _servers[key] = found  # the newest is the last
-    while len(_servers) > MOST:
+    while len(_servers) > MAX_SERVERS:
         _close(next(iter(_servers)))
     _closed[:] = [process for process in _closed if process.poll() is None]
     return found
