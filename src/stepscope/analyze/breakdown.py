@@ -80,8 +80,8 @@ class Breakdown:
         return [step for step in self.steps if rank is None or step.rank == rank]
 
     def _values(self, part: str, rank: int | None) -> list[int]:
-        found = [step.parts_ns[part] for step in self._steps(rank)]
-        return [value for value in found if value is not None]
+        values = [step.parts_ns[part] for step in self._steps(rank)]
+        return [value for value in values if value is not None]
 
 
 def breakdown(trace: Trace) -> Breakdown:
@@ -98,13 +98,18 @@ def breakdown_of(trace: Trace, tree: StepTree) -> Breakdown:
     steps = []
     for n, wall in enumerate(tree.wall_ns.tolist()):
         rank, known = int(every.rank[n]), dict(zip(PARTS, parts[n].tolist(), strict=True))
-        told = {part: None if part in absent[rank] else value for part, value in known.items()}
+        known_parts = {part: None if part in absent[rank] else value for part, value in known.items()}
         steps.append(
             StepBreakdown(
-                rank, int(every.number[n]), int(every.start_ns[n]), wall, told, after_ns=_after(every, n)
+                rank,
+                int(every.number[n]),
+                int(every.start_ns[n]),
+                wall,
+                known_parts,
+                after_ns=_after(every, n),
             )
         )
-    missing = {part: reason for each in absent.values() for part, reason in each.items()}
+    missing = {part: reason for reasons in absent.values() for part, reason in reasons.items()}
     notes = list(attribution(trace).notes)
     if not every.marked:
         notes.append("no steps were recorded: each rank's profile counts as one")

@@ -32,24 +32,24 @@ def keep_steps(trace: Trace, wanted: str) -> Trace:
     mine = _chosen(steps.number, wanted)
     if not mine.any():
         raise UsageError(f"steps {wanted} were not profiled", hint=f"steps: {_listed(steps.number)}")
-    kept = np.isin(trace.step, distinct(steps.number[mine]))
+    inside = np.isin(trace.step, distinct(steps.number[mine]))
     columns = {name: column[mine] for name, column in steps.columns().items()}
     return replace(
         trace,
-        step=np.where(kept, trace.step, np.int32(-1)).astype(np.int32),
+        step=np.where(inside, trace.step, np.int32(-1)).astype(np.int32),
         steps=type(steps)(**columns),
     )
 
 
 def _chosen(numbers: Ints, wanted: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found = np.zeros(len(numbers), bool)
+    chosen = np.zeros(len(numbers), bool)
     for part in wanted.replace(" ", "").split(","):
         match = _PART.fullmatch(part)
         if match is None:
             raise UsageError(f"steps are {wanted!r:.60}: expected numbers and ranges", hint="3-5,9")
         first, last = int(match[1]), int(match[2] or match[1])
-        found |= (numbers >= first) & (numbers <= last)
-    return found
+        chosen |= (numbers >= first) & (numbers <= last)
+    return chosen
 
 
 def _listed(numbers: Ints) -> str:

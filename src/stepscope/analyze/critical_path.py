@@ -85,7 +85,7 @@ def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None)
     Raises:
         EmptyTraceError: No operators of the host were recorded.
     """
-    every, made_of, found = windows(trace), graphs or Graphs(trace), []
+    every, made_of, paths = windows(trace), graphs or Graphs(trace), []
     for rank in ranks(trace):
         made = made_of.of(rank)
         if not len(made.host):
@@ -94,13 +94,13 @@ def critical_paths(trace: Trace, *, top: int = 20, graphs: Graphs | None = None)
         for number, start, end in zip(
             mine.number.tolist(), mine.start_ns.tolist(), mine.end_ns.tolist(), strict=True
         ):
-            found.append(_path(trace, made, rank, (number, start, end), top))
-    if not found:
+            paths.append(_path(trace, made, rank, (number, start, end), top))
+    if not paths:
         raise EmptyTraceError(
             f"cannot tell the critical path: no operators of the host in this {trace.format} profile",
             hint="torch.profiler records them with ProfilerActivity.CPU",
         )
-    return tuple(found)
+    return tuple(paths)
 
 
 def critical_path(trace: Trace, rank: int, start_ns: int, end_ns: int, *, top: int = 20) -> CriticalPath:
@@ -149,8 +149,8 @@ def _pieces(made: Graph, nodes: npt.NDArray[np.int32], start: int) -> Pieces:
     bound = made.bound[nodes].copy()
     if len(bound) and made.before[nodes[0]] < 0:
         bound[0] = Bound.UNKNOWN
-    kept = duration > 0
-    return Pieces(begin[kept], duration[kept], bound[kept], made.row[nodes][kept])
+    lasting = duration > 0
+    return Pieces(begin[lasting], duration[lasting], bound[lasting], made.row[nodes][lasting])
 
 
 def _contributions(trace: Trace, pieces: Pieces, top: int) -> Iterator[PathPart]:

@@ -246,10 +246,10 @@ class _Graph:
         """Return the places of rows of the trace among the host's rows, -1 for others."""
         at = np.searchsorted(self.host, rows)
         at[at == len(self.host)] = 0
-        found: npt.NDArray[np.int64] = (
+        places: npt.NDArray[np.int64] = (
             np.where(self.host[at] == rows, at, -1) if len(self.host) else at * 0 - 1
         )
-        return found
+        return places
 
     def _chain(self, parent: npt.NDArray[np.int32]) -> None:
         host, nodes = self.host, 2 * len(self.host)
@@ -465,7 +465,7 @@ class _Graph:
 
     def _recorded_waits(self) -> list[tuple[int, int, int]]:
         """Return (sync, call, device work waited for) of each recorded wait of the host."""
-        found, syncs, trace = [], self.trace.syncs, self.trace
+        waits, syncs, trace = [], self.trace.syncs, self.trace
         for what in ("Stream Sync", "Context Sync", "Device Sync", "Event Sync"):
             for n in self._syncs(what):
                 call = self._call(int(trace.correlation[syncs.row[n]]))
@@ -478,8 +478,8 @@ class _Graph:
                     if what == "Stream Sync":
                         mine = mine[self.stream[mine] == syncs.stream[n]]
                     source = int(mine[np.argmax(self.time[self.dev_end[mine]])]) if len(mine) else -1
-                found.append((n, call, source))
-        return found
+                waits.append((n, call, source))
+        return waits
 
     def _syncs(self, what: str) -> list[int]:
         number = self.trace.strings.find(what)

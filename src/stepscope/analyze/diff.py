@@ -153,7 +153,7 @@ def diff(a: Trace, b: Trace, *, recorded: tuple[RecordedSteps, RecordedSteps] | 
     resolution = max(a.resolution_ns, b.resolution_ns)
     sides = [_Profile(trace) for trace in (a, b)]
     steps = [_step_table(side).time[0] for side in sides]
-    step = max(float(np.median(each)) for each in steps)
+    step = max(float(np.median(times)) for times in steps)
 
     def compare(table: Callable[[_Profile], StepTable]) -> tuple[Change, ...]:
         return compared(table(sides[0]), table(sides[1]), resolution, step)
@@ -228,13 +228,13 @@ def compared(
     ]
     least = max(float(resolution_ns), SAME_OF_STEP * step_ns)
     limit = false_discoveries([test.p_value for test in tests if test and abs(test.shift) > least], level)
-    found = [
+    changes = [
         change(
             name, _side(a, place_a.get(name)), _side(b, place_b.get(name)), test, limit=limit, least_ns=least
         )
         for name, test in zip(names, tests, strict=True)
     ]
-    return tuple(sorted(found, key=lambda item: -abs(item.difference_ns)))
+    return tuple(sorted(changes, key=lambda item: -abs(item.difference_ns)))
 
 
 def _times(table: StepTable, place: int | None) -> Floats | None:

@@ -62,7 +62,7 @@ class OperatorWork:
 
 def operator_work(trace: Trace) -> OperatorWork:
     """Return operations and traffic of each call whose recorded shapes or operations suffice."""
-    found: dict[int, tuple[int, int, str]] = {}
+    work_of: dict[int, tuple[int, int, str]] = {}
     cache: dict[tuple[int, int, int, int], tuple[int, int, str] | None] = {}
     table = trace.operators
     for row, shapes, types, values in zip(
@@ -72,7 +72,7 @@ def operator_work(trace: Trace) -> OperatorWork:
         if key not in cache:
             cache[key] = _work(*(trace.strings[number] for number in key))
         if (work := cache[key]) is not None:
-            found[row] = work
+            work_of[row] = work
     table_of_xla = trace.instructions
     for row, kind, moved in zip(
         table_of_xla.row.tolist(),
@@ -82,13 +82,13 @@ def operator_work(trace: Trace) -> OperatorWork:
     ):
         if trace.flops[row] > 0:
             name = trace.strings[kind]
-            found[row] = (0, moved, _OF_XLA.get(name, "float8" if name.startswith("f8") else ""))
+            work_of[row] = (0, moved, _OF_XLA.get(name, "float8" if name.startswith("f8") else ""))
     for row in np.flatnonzero(trace.flops > 0).tolist():
-        known = found.get(row, (0, -1, ""))
-        found[row] = (int(trace.flops[row]), known[1], known[2])
-    rows = _outermost(trace, np.array(sorted(found), np.int64))
-    unknown = _unknown(trace, found)
-    picked = [found[row] for row in rows.tolist()]
+        known = work_of.get(row, (0, -1, ""))
+        work_of[row] = (int(trace.flops[row]), known[1], known[2])
+    rows = _outermost(trace, np.array(sorted(work_of), np.int64))
+    unknown = _unknown(trace, work_of)
+    picked = [work_of[row] for row in rows.tolist()]
     return OperatorWork(
         rows,
         np.array([work[0] for work in picked], np.int64),
@@ -133,10 +133,10 @@ def credited(trace: Trace) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
     return flops, work.unknown
 
 
-def _unknown(trace: Trace, found: dict[int, tuple[int, int, str]]) -> dict[str, int]:
+def _unknown(trace: Trace, known: dict[int, tuple[int, int, str]]) -> dict[str, int]:
     numbers = {trace.strings.find(name): name for name in (*FORMULAS, *_UNTOLD)}
     rows = np.flatnonzero(np.isin(trace.name, [number for number in numbers if number >= 0]))
-    missing = [row for row in rows.tolist() if row not in found]
+    missing = [row for row in rows.tolist() if row not in known]
     counts: dict[str, int] = {}
     for row in missing:
         name = numbers[int(trace.name[row])]
@@ -149,8 +149,8 @@ def _outermost(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
     label[rows] = 0
     outer = np.zeros(len(trace), np.uint8)
     tree.outermost(np.ascontiguousarray(trace.parent, np.int32), label, outer)
-    kept: npt.NDArray[np.int64] = rows[outer[rows].astype(bool)]
-    return kept
+    outermost: npt.NDArray[np.int64] = rows[outer[rows].astype(bool)]
+    return outermost
 
 
 def _work(name: str, shapes: str, types: str, values: str) -> tuple[int, int, str] | None:

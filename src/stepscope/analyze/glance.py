@@ -45,10 +45,10 @@ def glance(facts: Facts) -> dict[str, Any]:
     Args:
         facts: The trace, or tfprof's data if there is no timeline.
     """
-    found: dict[str, Any] = {"schema": SCHEMA}
+    answer: dict[str, Any] = {"schema": SCHEMA}
     trace = facts.trace
     if trace is not None:
-        found |= {
+        answer |= {
             "format": trace.format,
             "ranks": sorted({source.rank for source in trace.sources}),
             "events": len(trace),
@@ -63,7 +63,7 @@ def glance(facts: Facts) -> dict[str, Any]:
             "scopes": rows_of(facts, "scope", max_depth=3),
             "memory": memory_of(facts),
         }
-    return found | advice_of(advise(facts))
+    return answer | advice_of(advise(facts))
 
 
 def step_facts(facts: Facts) -> dict[str, Any]:
@@ -253,30 +253,33 @@ def memory_of(facts: Facts) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "rank": each.rank,
-            "device": each.device,
-            "peak_bytes": each.peak.bytes,
-            "peak_step": each.peak.step,
-            "peak_reserved_bytes": each.peak_reserved_bytes,
-            "capacity_bytes": each.capacity_bytes,
-            "before_bytes": each.peak.before_bytes,
+            "rank": device.rank,
+            "device": device.device,
+            "peak_bytes": device.peak.bytes,
+            "peak_step": device.peak.step,
+            "peak_reserved_bytes": device.peak_reserved_bytes,
+            "capacity_bytes": device.capacity_bytes,
+            "before_bytes": device.peak.before_bytes,
             "steps": [
                 {"step": step.step, "peak_bytes": step.peak_bytes, "end_bytes": step.end_bytes}
-                for step in each.steps
+                for step in device.steps
             ],
-            "by_scope": holders(each.peak.by_scope),
-            "by_operator": holders(each.peak.by_operator),
-            "by_phase": holders(each.peak.by_phase),
+            "by_scope": holders(device.peak.by_scope),
+            "by_operator": holders(device.peak.by_operator),
+            "by_phase": holders(device.peak.by_phase),
         }
-        for each in devices
+        for device in devices
     ]
 
 
-def holders(found: Sequence[PeakHolder] | None) -> list[dict[str, Any]] | None:
+def holders(at_peak: Sequence[PeakHolder] | None) -> list[dict[str, Any]] | None:
     """Return the largest holders of memory."""
-    if found is None:
+    if at_peak is None:
         return None
-    return [{"name": each.name, "bytes": each.bytes, "allocations": each.allocations} for each in found[:TOP]]
+    return [
+        {"name": holder.name, "bytes": holder.bytes, "allocations": holder.allocations}
+        for holder in at_peak[:TOP]
+    ]
 
 
 def advice_of(advice: Advice) -> dict[str, Any]:

@@ -99,15 +99,17 @@ def idle(trace: Trace, *, kernel_wait_ns: int = KERNEL_WAIT_NS, longest: int = 2
     Raises:
         EmptyTraceError: No work of a device was recorded.
     """
-    found = devices(trace)
-    if not found:
+    recorded = devices(trace)
+    if not recorded:
         raise no_device_work(trace, "why a device was idle")
     per_stream = [
         _stream(trace, device, number, rows, kernel_wait_ns)
-        for device in found
+        for device in recorded
         for number, rows in streams(trace, device)
     ]
-    return Idle(tuple(per_stream), tuple(_device(trace, device, kernel_wait_ns, longest) for device in found))
+    return Idle(
+        tuple(per_stream), tuple(_device(trace, device, kernel_wait_ns, longest) for device in recorded)
+    )
 
 
 def _gaps(trace: Trace, rows: Ints, kernel_wait_ns: int) -> tuple[Ints, Ints, Ints]:

@@ -72,14 +72,14 @@ class Input:
 
 def input_waits(trace: Trace) -> Input:
     """Measure loading against the steps; ranks without any loading event are not judged."""
-    every, found, unknown = windows(trace), [], []
+    every, measured, unknown = windows(trace), [], []
     for rank in ranks(trace):
         if len(loading_rows(trace, np.flatnonzero(trace.rank == rank))):
-            found.append(_rank(trace, rank, every.of_rank(rank)))
+            measured.append(_rank(trace, rank, every.of_rank(rank)))
         else:
             unknown.append(rank)
     missing = f"no event of data loading was recorded on rank {_short(unknown)}" if unknown else ""
-    return Input(tuple(found), missing)
+    return Input(tuple(measured), missing)
 
 
 def _short(numbers: list[int]) -> str:
@@ -100,7 +100,7 @@ def _rank(trace: Trace, rank: int, steps: Windows) -> RankInput:
     total = max(1, int(wall.sum()))
     ratios = [float(part.sum() / total) if part is not None else None for part in (loaded, waited, copied)]
     ratio = (ratios[1] or 0.0) + (ratios[2] or 0.0) if waited is not None else float(loaded.sum() / total)
-    found = tuple(
+    measured = tuple(
         StepInput(
             int(steps.number[n]),
             int(wall[n]),
@@ -112,14 +112,14 @@ def _rank(trace: Trace, rank: int, steps: Windows) -> RankInput:
     )
     return RankInput(
         rank=rank,
-        steps=found,
+        steps=measured,
         loading_ratio=ratios[0] or 0.0,
         waiting_ratio=ratios[1],
         copy_ratio=ratios[2],
         ratio=ratio,
         level="high" if ratio >= HIGH_RATIO else "moderate" if ratio >= MODERATE_RATIO else "none",
-        slowest_ratio=max((s.loading_ns / s.wall_ns for s in found if s.wall_ns), default=0.0),
-        median_loading_ns=float(median(s.loading_ns for s in found)),
+        slowest_ratio=max((s.loading_ns / s.wall_ns for s in measured if s.wall_ns), default=0.0),
+        median_loading_ns=float(median(s.loading_ns for s in measured)),
         loaders=_loaders(trace, rank),
     )
 

@@ -215,12 +215,12 @@ class _Credit:
         def summed(values: Ints, mask: npt.NDArray[np.bool_]) -> Floats:
             return _floats(np.bincount(group[mask], weights=values[mask], minlength=size))
 
-        told = known & (work.bytes >= 0)
+        sized = known & (work.bytes >= 0)
         return cls(
             flops=summed(work.flops, known),
             flops_ns=summed(calls_ns, known),
-            bytes=np.where(count > 0, sums, summed(work.bytes, told)),
-            bytes_ns=np.where(count > 0, spent, summed(calls_ns, told)),
+            bytes=np.where(count > 0, sums, summed(work.bytes, sized)),
+            bytes_ns=np.where(count > 0, spent, summed(calls_ns, sized)),
             recorded=count > 0,
             calls=np.where(count > 0, count, np.bincount(group[known], minlength=size)),
             formats=_formats(work, group, known, size),
@@ -297,12 +297,12 @@ def _rows(
     whole, windows = max(1, int(total.sum())), per_step.shape[1]
     every_step = windows > 1 and per_step.size <= MOST_CELLS
     middle = np.median(per_step, axis=1)
-    found = []
+    details = []
     for g in np.argsort(-total, kind="stable").tolist():
         key = int(groups.key[g])
         name, kind = trace.strings[key >> 4], Kind(key & 15)
         on_cores = bool(TENSOR_CORE.search(name)) if kind == Kind.KERNEL else False
-        found.append(
+        details.append(
             KernelDetail(
                 name=name,
                 kind=kind.name.lower(),
@@ -324,7 +324,7 @@ def _rows(
                 by_step_ns=tuple(per_step[g].tolist()) if every_step else None,
             )
         )
-    return found
+    return details
 
 
 def _longest(time: npt.NDArray[np.int64], groups: Groups) -> Ints:

@@ -70,7 +70,7 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
     occupancy, blocks = _launch_shape(trace, rows, groups)
     whole = max(1, int(total.sum()))
     texts = trace.strings
-    found = [
+    table = [
         KernelStats(
             name=texts[int(groups.key[g]) >> 4],
             kind=Kind(int(groups.key[g]) & 15).name.lower(),
@@ -89,7 +89,7 @@ def kernel_table(trace: Trace, *, rank: int | None = None) -> tuple[KernelStats,
         )
         for g in np.argsort(-total, kind="stable").tolist()
     ]
-    return tuple(found)
+    return tuple(table)
 
 
 def known(value: float) -> float | None:

@@ -163,12 +163,12 @@ def memory(trace: Trace, *, within: tuple[int, int] | None = None) -> tuple[Devi
     trace.require("memory", "what used memory")
     table = trace.memory
     key = table.rank.astype(np.int64) << 16 | (table.device.astype(np.int64) & 0xFFFF)
-    places, found = _Places.of(trace), []
+    places, measured = _Places.of(trace), []
     for number in distinct(key):
         rows = np.flatnonzero(key == number)
         if len(memory_series(trace, rows).time_ns):
-            found.append(_device(trace, rows, places, within))
-    return tuple(sorted(found, key=lambda device: (device.rank, device.device < 0, device.device)))
+            measured.append(_device(trace, rows, places, within))
+    return tuple(sorted(measured, key=lambda device: (device.rank, device.device < 0, device.device)))
 
 
 def memory_rows(trace: Trace, rank: int, device: int) -> Ints:
@@ -226,7 +226,7 @@ def _device(trace: Trace, rows: Ints, places: _Places, within: tuple[int, int] |
 
 
 def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, ...]:
-    steps, found = trace.steps, []
+    steps, measured = trace.steps, []
     mine = np.flatnonzero(steps.rank == rank)
     first = np.searchsorted(series.time_ns, steps.start_ns[mine], side="right")
     last = np.searchsorted(series.time_ns, steps.end_ns[mine], side="right")
@@ -234,8 +234,8 @@ def _steps(trace: Trace, rank: int, series: MemorySeries) -> tuple[StepMemory, .
         # The level at the step's beginning was set by the event before it.
         levels = series.allocated_bytes[max(0, low - 1) : high]
         if len(levels):
-            found.append(StepMemory(int(steps.number[mine[n]]), int(levels.max()), int(levels[-1])))
-    return tuple(found)
+            measured.append(StepMemory(int(steps.number[mine[n]]), int(levels.max()), int(levels[-1])))
+    return tuple(measured)
 
 
 def _peak(

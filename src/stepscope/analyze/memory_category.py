@@ -70,8 +70,10 @@ class Categories:
 
     def why(self, rows: Ints) -> tuple[str, ...]:
         """Return the missing data for the unknown categories of some rows, the most frequent first."""
-        found, count = np.unique(self.missing[rows][self.missing[rows] >= 0], return_counts=True)
-        return tuple(MISSING[Missing(number)] for number in found[np.argsort(-count, kind="stable")].tolist())
+        reasons, count = np.unique(self.missing[rows][self.missing[rows] >= 0], return_counts=True)
+        return tuple(
+            MISSING[Missing(number)] for number in reasons[np.argsort(-count, kind="stable")].tolist()
+        )
 
 
 _MAKING = -2
@@ -95,33 +97,33 @@ def categories(trace: Trace, rows: Ints) -> Categories | None:
     """
     table = trace.memory
     made = rows[table.action[rows] == MemoryAction.ALLOCATE]
-    found = Categories(np.full(len(table), -1, np.int8), np.full(len(table), -1, np.int8))
+    judged = Categories(np.full(len(table), -1, np.int8), np.full(len(table), -1, np.int8))
     if (table.category[made] >= 0).any():
-        found.category[made] = np.where(table.category[made] >= 0, table.category[made], Category.UNKNOWN)
-        found.missing[made[found.category[made] == Category.UNKNOWN]] = Missing.RECORDER
-        return found
+        judged.category[made] = np.where(table.category[made] >= 0, table.category[made], Category.UNKNOWN)
+        judged.missing[made[judged.category[made] == Category.UNKNOWN]] = Missing.RECORDER
+        return judged
     phase = made_in(trace, rows)
     if not np.isin(phase[rows], (Purpose.BACKWARD, Purpose.OPTIMIZER, _MAKING)).any():
         return None
-    _Judge(trace, rows, phase).judge(made, found)
-    return found
+    _Judge(trace, rows, phase).judge(made, judged)
+    return judged
 
 
 def made_in(trace: Trace, rows: Ints) -> npt.NDArray[np.int32]:
     """Return the part of the step of each row of the memory table; :data:`_MAKING` = made a module."""
     table = trace.memory
-    found = np.full(len(table), Purpose.UNKNOWN, np.int32)
+    part = np.full(len(table), Purpose.UNKNOWN, np.int32)
     inside = rows[table.row[rows] >= 0]
     if len(trace):
-        found[inside] = _PART[attribution(trace).purpose[table.row[inside]]]
+        part[inside] = _PART[attribution(trace).purpose[table.row[inside]]]
     stack = table.stack.copy()
     stack[inside] = np.where(stack[inside] < 0, trace.stack[table.row[inside]], stack[inside])
-    left = rows[(found[rows] == Purpose.UNKNOWN) & (stack[rows] >= 0)]
+    left = rows[(part[rows] == Purpose.UNKNOWN) & (stack[rows] >= 0)]
     for number in distinct(stack[left]).tolist():
-        found[left[stack[left] == number]] = _part_of(trace.stacks.parts(number))
+        part[left[stack[left] == number]] = _part_of(trace.stacks.parts(number))
     if len(left):
-        _carry_backward(found, rows, (table.row[rows] < 0) & (stack[rows] < 0))
-    return found
+        _carry_backward(part, rows, (table.row[rows] < 0) & (stack[rows] < 0))
+    return part
 
 
 def _part_of(stack: list[str]) -> int:
@@ -137,15 +139,15 @@ def _part_of(stack: list[str]) -> int:
     return Purpose.FORWARD if Purpose.FORWARD in purposes else Purpose.UNKNOWN
 
 
-def _carry_backward(found: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
+def _carry_backward(part: npt.NDArray[np.int32], rows: Ints, bare: npt.NDArray[np.bool_]) -> None:
     """Take events without any stack as the backward pass's, if the last stack was there.
 
     Snapshots of Python stacks alone have none for the threads of autograd's engine, which works while the
     thread that called ``backward`` waits in it.
     """
     place = np.maximum.accumulate(np.where(bare, -1, np.arange(len(rows))))
-    last = np.where(place >= 0, found[rows[np.maximum(place, 0)]], Purpose.UNKNOWN)
-    found[rows[bare & (last == Purpose.BACKWARD)]] = Purpose.BACKWARD
+    last = np.where(place >= 0, part[rows[np.maximum(place, 0)]], Purpose.UNKNOWN)
+    part[rows[bare & (last == Purpose.BACKWARD)]] = Purpose.BACKWARD
 
 
 class _Judge:
@@ -171,7 +173,7 @@ class _Judge:
         failed = rows[table.action[rows] == MemoryAction.OUT_OF_MEMORY]
         self._failed = int(table.time_ns[failed].max()) if len(failed) else -1
 
-    def judge(self, made: Ints, found: Categories) -> None:
+    def judge(self, made: Ints, judged: Categories) -> None:
         """Set the category of some allocations, or the missing data for it."""
         part, until, time = self._phase[made], self._freed[made], self._time[made]
         end = self._next(self._steps[1:], time + 1)
@@ -180,10 +182,10 @@ class _Judge:
         forward = self._next(self._starts[Purpose.FORWARD], time)
 
         def put(here: npt.NDArray[np.bool_], category: Category) -> None:
-            found.category[made[here]] = category
+            judged.category[made[here]] = category
 
         def lacks(here: npt.NDArray[np.bool_], what: Missing) -> None:
-            found.category[made[here]], found.missing[made[here]] = Category.UNKNOWN, what
+            judged.category[made[here]], judged.missing[made[here]] = Category.UNKNOWN, what
 
         lacks(np.ones(len(made), bool), Missing.PART)
         put(part == Purpose.LOADING, Category.INPUT)
@@ -209,7 +211,7 @@ class _Judge:
             (part == Purpose.UNKNOWN) & (until >= backward) & (freed_in == Purpose.BACKWARD),
             Category.ACTIVATION,
         )
-        found.missing[made[found.category[made] != Category.UNKNOWN]] = -1
+        judged.missing[made[judged.category[made] != Category.UNKNOWN]] = -1
 
     def _next(self, starts: Ints, time: Ints) -> npt.NDArray[np.int64]:
         """Return the first of some times that is not before each time, :data:`NEVER` if there is none."""

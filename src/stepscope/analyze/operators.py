@@ -147,11 +147,11 @@ def _table(
     host_steps = groups.per_step(trace, rows, duration)
     device_steps = groups.per_step(trace, rows, device_outer) if has_device else [None] * len(groups)
     flops, bytes_moved = (_recorded(groups, column[rows]) for column in (trace.flops, trace.bytes))
-    found = []
+    table = []
     for g in np.lexsort((-host_self, -device_self)).tolist():
         key = int(groups.key[g])
         name, shape = (key >> 32, (key & 0xFFFFFFFF) - 1) if by_shapes else (key, -1)
-        found.append(
+        table.append(
             OperatorStats(
                 name=trace.strings[name],
                 shapes=trace.strings[shape] if by_shapes else None,
@@ -166,7 +166,7 @@ def _table(
                 bytes=bytes_moved[g],
             )
         )
-    return tuple(found)
+    return tuple(table)
 
 
 def _recorded(groups: Groups, value: Ints) -> list[int | None]:

@@ -206,8 +206,8 @@ def near(word: str, valid: Sequence[str]) -> str:
     """Return ``did you mean …?`` if something valid has a similar spelling, otherwise nothing."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, valid, n=1)
-    return f"did you mean {found[0]!r}?" if found else ""
+    close = get_close_matches(word, valid, n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
 # --- expressions --------------------------------------------------------------------------------------

@@ -97,12 +97,12 @@ def overlap(trace: Trace) -> tuple[Overlap, ...]:
     Raises:
         EmptyTraceError: No work of a device was recorded.
     """
-    found = []
+    measured = []
     for device in _devices(trace):
         start = int(trace.start_ns[device.rows].min())
         end = int((trace.start_ns[device.rows] + trace.duration_ns[device.rows]).max())
-        found += _measure(trace, device, [(NO_STEP, start, end)])
-    return tuple(found)
+        measured += _measure(trace, device, [(NO_STEP, start, end)])
+    return tuple(measured)
 
 
 def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
@@ -115,15 +115,15 @@ def overlap_by_step(trace: Trace) -> tuple[Overlap, ...]:
         EmptyTraceError: No work of a device was recorded.
     """
     every = windows(trace)
-    found = []
+    measured = []
     for device in _devices(trace):
         mine = every.of_rank(device.rank)
         steps = zip(mine.number.tolist(), mine.start_ns.tolist(), mine.end_ns.tolist(), strict=True)
-        found += _measure(trace, device, list(steps))
-    return tuple(found)
+        measured += _measure(trace, device, list(steps))
+    return tuple(measured)
 
 
-def blocking(trace: Trace, found: Iterable[Overlap]) -> tuple[Overlap, ...]:
+def blocking(trace: Trace, overlaps: Iterable[Overlap]) -> tuple[Overlap, ...]:
     """Add to breakdowns how much of the exposed communication something waited for.
 
     A collective whose result is needed only later, or during which the step waits for the host or another
@@ -131,18 +131,18 @@ def blocking(trace: Trace, found: Iterable[Overlap]) -> tuple[Overlap, ...]:
 
     Args:
         trace: The trace that was broken down.
-        found: The breakdowns.
+        overlaps: The breakdowns.
     """
-    found = tuple(found)
+    overlaps = tuple(overlaps)
     try:
         paths = critical_paths(trace, top=0)
     except EmptyTraceError:
-        return found
+        return overlaps
     waited: dict[int, Spans] = {}
     for rank in {path.rank for path in paths}:
         pieces = [path.pieces for path in paths if path.rank == rank]
         start, length, bound, row = (
-            np.concatenate([getattr(each, name) for each in pieces])
+            np.concatenate([getattr(piece, name) for piece in pieces])
             for name in ("start_ns", "duration_ns", "bound", "row")
         )
         on_device = (row >= 0) & (trace.device[row] >= 0) if len(trace) else row >= 0
@@ -164,15 +164,15 @@ def blocking(trace: Trace, found: Iterable[Overlap]) -> tuple[Overlap, ...]:
         )
         if one.rank in waited
         else one
-        for one in found
+        for one in overlaps
     )
 
 
 def _devices(trace: Trace) -> list[DeviceRows]:
-    found = devices(trace)
-    if not found:
+    recorded = devices(trace)
+    if not recorded:
         raise no_device_work(trace, "how a device spent its time")
-    return found
+    return recorded
 
 
 def _measure(trace: Trace, device: DeviceRows, steps: list[tuple[int, int, int]]) -> list[Overlap]:

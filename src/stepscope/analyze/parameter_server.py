@@ -155,13 +155,13 @@ def parameter_server(trace: Trace) -> tuple[TaskTraffic, ...]:
     Raises:
         EmptyTraceError: The trace names no tasks, or records no receive.
     """
-    found = traffic(task_steps(trace))
-    if not found:
+    tasks = traffic(task_steps(trace))
+    if not tasks:
         raise EmptyTraceError(
             f"cannot tell what tasks receive: no RecvTensor of a named task in this {trace.format} profile",
             hint="a timeline of tf.train.ProfilerHook on a cluster with parameter servers holds them",
         )
-    return found
+    return tasks
 
 
 def task_steps(trace: Trace) -> list[TaskStep]:
@@ -176,8 +176,8 @@ def traffic(steps: Iterable[TaskStep]) -> tuple[TaskTraffic, ...]:
     of: dict[str, list[TaskStep]] = {}
     for step in steps:
         of.setdefault(step.task, []).append(step)
-    found = [TaskTraffic(task, _is_server(task), tuple(these)) for task, these in of.items()]
-    return tuple(sorted(found, key=lambda task: (task.server, task.task)))
+    tasks = [TaskTraffic(task, _is_server(task), tuple(these)) for task, these in of.items()]
+    return tuple(sorted(tasks, key=lambda task: (task.server, task.task)))
 
 
 def _task_of(process: str) -> str:
@@ -194,7 +194,7 @@ def _receiving(trace: Trace) -> Ints:
 
 
 def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
-    every, found = windows(trace), []
+    every, shares = windows(trace), []
     tasks = np.array(names)[trace.lane]
     is_receive = np.zeros(len(trace), bool)
     is_receive[receiving] = True
@@ -206,15 +206,15 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
             receives = rows[is_receive[rows]]
             workers = [s for name, s in spans.items() if not _is_server(name)] if _is_server(task) else []
             servers = [s for name, s in spans.items() if _is_server(name)] if not _is_server(task) else []
-            computed = [found.compute for found in workers]
-            serving = Spans.empty().union(*(found.compute for found in servers))
-            moving = receive.union(*(found.receive for found in servers))
+            computed = [task.compute for task in workers]
+            serving = Spans.empty().union(*(task.compute for task in servers))
+            moving = receive.union(*(task.receive for task in servers))
             holding = (
                 receive.union(compute).minus(Spans.empty().union(*computed)) if workers else Spans.empty()
             )
             measured = [
-                each.within(mine.start_ns, mine.end_ns)
-                for each in (
+                spans.within(mine.start_ns, mine.end_ns)
+                for spans in (
                     receive, receive.minus(compute), compute, moving.minus(compute.union(serving)), holding
                 )
             ]  # fmt: skip
@@ -224,7 +224,7 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
                 if not len(inside):
                     continue
                 moved, wall = trace.bytes[inside], int(mine.end_ns[n] - mine.start_ns[n])
-                found.append(
+                shares.append(
                     TaskStep(
                         rank=rank,
                         step=int(mine.number[n]),
@@ -240,7 +240,7 @@ def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:
                         holds_ns=int(measured[4][n]),
                     )
                 )
-    return found
+    return shares
 
 
 class _Task(NamedTuple):
@@ -255,9 +255,9 @@ def _spans_of(
     trace: Trace, tasks: npt.NDArray[np.str_], rank: int, counted: npt.NDArray[np.bool_],
     is_receive: npt.NDArray[np.bool_],
 ) -> dict[str, _Task]:  # fmt: skip
-    found = {}
+    by_task = {}
     for task in sorted(set(tasks[trace.rank == rank].tolist()) - {""}):
         rows = np.flatnonzero((tasks == task) & (trace.rank == rank))
         receive = rows_spans(trace, rows[is_receive[rows]])
-        found[task] = _Task(rows, receive, rows_spans(trace, rows[counted[rows] & ~is_receive[rows]]))
-    return found
+        by_task[task] = _Task(rows, receive, rows_spans(trace, rows[counted[rows] & ~is_receive[rows]]))
+    return by_task

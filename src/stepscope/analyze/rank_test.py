@@ -183,10 +183,10 @@ def _shifts(a: Floats, b: Floats) -> Floats:
     changed = len(b) - chosen[:, len(a) :].sum(1)
     lost = values[len(a) :].sum() - chosen @ values
     others = changed > 0
-    found = lost[others] / changed[others]
+    shifts = lost[others] / changed[others]
     # Sums that differ by rounding alone are equal.
-    found[np.abs(found) <= 1e-9 * (np.abs(values).sum() + abs(middle))] = 0.0
-    return np.sort(found)
+    shifts[np.abs(shifts) <= 1e-9 * (np.abs(values).sum() + abs(middle))] = 0.0
+    return np.sort(shifts)
 
 
 def _permutation_p_value(shifts: Floats, a: Floats, b: Floats) -> float:
@@ -206,9 +206,9 @@ def _between(shifts: Floats, tail: float) -> tuple[float, float] | None:
 @lru_cache(maxsize=16)
 def _choices(size: int, chosen: int) -> Floats:
     """Return f8[choices, size], 1 if a step is chosen."""
-    found = np.array(list(combinations(range(size), chosen)), np.intp)
-    table = np.zeros((len(found), size))
-    table[np.arange(len(found))[:, None], found] = 1
+    choices = np.array(list(combinations(range(size), chosen)), np.intp)
+    table = np.zeros((len(choices), size))
+    table[np.arange(len(choices))[:, None], choices] = 1
     return table
 
 

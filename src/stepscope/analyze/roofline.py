@@ -120,7 +120,7 @@ def require_work(trace: Trace, work: OperatorWork) -> OperatorWork:
 def used_peak(trace: Trace) -> tuple[PeakRates | None, list[str]]:
     """Return the peak rates of the devices that worked, None if unknown, and why."""
     used = {(int(trace.rank[row]), int(trace.device[row])) for row in trace.device_work()}
-    return common_peak(each for each in trace.devices if (each.rank, each.index) in used)
+    return common_peak(device for device in trace.devices if (device.rank, device.index) in used)
 
 
 def device_times(trace: Trace) -> npt.NDArray[np.int64]:
@@ -209,7 +209,7 @@ def _roof(
 def _steps(
     trace: Trace, work: OperatorWork, formats: list[str], peak: PeakRates | None
 ) -> tuple[StepRoof, ...]:
-    found, every = [], windows(trace)
+    roofs, every = [], windows(trace)
     kind = np.array(formats)
     for n in range(len(every)):
         mine = trace.rank[work.rows] == every.rank[n]
@@ -221,5 +221,5 @@ def _steps(
             by_kind = {one: int(work.flops[mine & (kind == one)].sum()) for one in set(formats)}
             most = peak.flops_per_second.get(max(by_kind, key=lambda one: by_kind[one]))
         ratio = flops / (wall * 1e-9 * most) if most and wall else None
-        found.append(StepRoof(int(every.rank[n]), int(every.number[n]), wall, flops, ratio))
-    return tuple(found)
+        roofs.append(StepRoof(int(every.rank[n]), int(every.number[n]), wall, flops, ratio))
+    return tuple(roofs)

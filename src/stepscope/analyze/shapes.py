@@ -220,16 +220,16 @@ def _names(trace: Trace, work: OperatorWork) -> Ints:
     """Return the name of each call: of an XLA instruction its program's and its own."""
     own: Ints = trace.name.copy()
     own[trace.instructions.row] = trace.instructions.label
-    found: Ints = own[work.rows]
-    return found
+    names: Ints = own[work.rows]
+    return names
 
 
 def _shapes(trace: Trace, work: OperatorWork) -> Ints:
     of_row = np.full(len(trace), -1, np.int32)
     of_row[trace.operators.row] = trace.operators.shapes
     of_row[trace.instructions.row] = trace.instructions.shapes
-    found: Ints = of_row[work.rows]
-    return found
+    shapes: Ints = of_row[work.rows]
+    return shapes
 
 
 def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
@@ -237,8 +237,8 @@ def _handed_over(trace: Trace, work: OperatorWork) -> npt.NDArray[np.int64]:
     times = operator_times(trace)
     host = np.zeros(len(trace), np.int64)
     host[times.rows] = trace.duration_ns[times.rows]
-    found: npt.NDArray[np.int64] = host[work.rows]
-    return found
+    handed: npt.NDArray[np.int64] = host[work.rows]
+    return handed
 
 
 def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
@@ -258,10 +258,10 @@ def _found_dry(trace: Trace, work: OperatorWork) -> npt.NDArray[np.bool_]:
     call = np.empty(len(trace), np.int32)
     tree.nearest(np.ascontiguousarray(trace.parent, np.int32), counted, call)
     owner = call[trace.launch[device]]
-    found = np.zeros(len(trace), bool)
+    is_dry = np.zeros(len(trace), bool)
     known = np.flatnonzero(owner >= 0)[::-1]  # the first one is written last
-    found[owner[known]] = dry[known]
-    return np.asarray(found[work.rows])
+    is_dry[owner[known]] = dry[known]
+    return np.asarray(is_dry[work.rows])
 
 
 def _readable(text: str) -> str:

@@ -48,11 +48,11 @@ def configurations(configs: Sequence[Mapping[str, Any]]) -> Grouping:
     Args:
         configs: Flat settings of each run.
     """
-    recorded = [each for each in configs if each]
+    recorded = [config for config in configs if config]
     keys = [
         key
-        for key in dict.fromkeys(key for each in recorded for key in each)
-        if len({_text(each, key) for each in recorded}) > 1
+        for key in dict.fromkeys(key for config in recorded for key in config)
+        if len({_text(config, key) for config in recorded}) > 1
     ]
     seeds = {key: "it is named as a seed" for key in keys if is_seed(key)}
     rest = [key for key in keys if key not in seeds]
@@ -71,7 +71,7 @@ def _text(config: Mapping[str, Any], key: str) -> str:
 
 def _numbers_runs(configs: Sequence[Mapping[str, Any]], key: str) -> bool:
     """Return whether every run has a value of its own, an integer or a text."""
-    values = [each.get(key) for each in configs]
+    values = [config.get(key) for config in configs]
     if any(value is None or isinstance(value, (float, bool)) for value in values):
         return False
     return len({repr(value) for value in values}) == len(values)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stepscope.text import number
 
 Floats = NDArray[np.float64]
-FEWEST = 200
+MIN_POINTS = 200
 """Points that a forecast needs."""
 SEEN = 0.2
 """Share of the steps that must be done."""
@@ -95,7 +95,7 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
     t, y = steps[good].astype(np.float64) + 1, values[good]
     begin = max(SKIPPED * until, 10.0)
     y, t = y[t > begin], t[t > begin]
-    if len(t) < FEWEST or t[-1] < SEEN * until or t[-1] >= until or not is_constant(rates):
+    if len(t) < MIN_POINTS or t[-1] < SEEN * until or t[-1] >= until or not is_constant(rates):
         return None
     times, means, errors = binned(t, y)
     if len(times) < 12 or not means[0] - means[-1] > FELL * abs(means[0]):
@@ -104,18 +104,18 @@ def forecast(steps: Floats, values: Floats, until: int, rates: Floats | None = N
     wider = misses(times, means, errors, (until + 1.0) / t[-1], least)
     if wider is None:
         return None
-    found = fit(times, means, errors, until + 1.0, least)
-    if found is None:
+    fitted = fit(times, means, errors, until + 1.0, least)
+    if fitted is None:
         return None
-    value, half, exponent = found
+    value, half, exponent = fitted
     places = np.linspace(t[-1], until + 1.0, PLACES)
     band = [(at - 1, fit(times, means, errors, at, least)) for at in places.tolist()]
     # What earlier forecasts missed by counts as far as the way is long.
     far = math.log((until + 1.0) / t[-1])
     curve = tuple(
-        (at, each[0], each[1] * (1 + (wider - 1) * math.log((at + 1) / t[-1]) / far))
-        for at, each in band
-        if each is not None
+        (at, bounds[0], bounds[1] * (1 + (wider - 1) * math.log((at + 1) / t[-1]) / far))
+        for at, bounds in band
+        if bounds is not None
     )
     half *= wider
     return Forecast(until, value, half, exponent, curve)
@@ -128,22 +128,22 @@ def misses(times: Floats, means: Floats, errors: Floats, far: float, least: floa
     the run was then, says by how much the law errs. At each of the places of ``TRIED`` the bins before it
     forecast those that came up to ``far`` times later, or as late as there are.
     """
-    worst, told = 0.0, 0
+    worst, count = 0.0, 0
     for share in TRIED:
         part = max(int((times <= times[-1] / far ** (1 - share)).sum()), FEWEST_BINS)
         if part > len(times) - 2:
             continue
         later = np.unique(np.linspace(part, len(times) - 1, AHEAD).astype(int)).tolist()
-        found = [fit(times[:part], means[:part], errors[:part], times[at], least) for at in later]
+        fits = [fit(times[:part], means[:part], errors[:part], times[at], least) for at in later]
         apart = [
             abs(one[0] - means[at]) / (one[1] + SIGMAS * errors[at])
-            for one, at in zip(found, later, strict=True)
+            for one, at in zip(fits, later, strict=True)
             if one is not None
         ]
         if 2 * len(apart) <= len(later):
             return None
-        told, worst = told + 1, max(worst, *apart)
-    return max(1.0, SAFE * float(worst)) if told and worst <= FAILS else None
+        count, worst = count + 1, max(worst, *apart)
+    return max(1.0, SAFE * float(worst)) if count and worst <= FAILS else None
 
 
 def is_constant(rates: Floats | None) -> bool:
@@ -160,13 +160,13 @@ def binned(times: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     edges = np.geomspace(times[0], times[-1] + 1, BINS + 1)
     place = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, BINS - 1)
     count = np.bincount(place, minlength=BINS).astype(np.float64)
-    kept = count >= 4
+    filled = count >= 4
     safe = np.maximum(count, 1)
     middle = np.bincount(place, times, BINS) / safe
     mean = np.bincount(place, values, BINS) / safe
     square = np.bincount(place, (values - mean[place]) ** 2, BINS) / np.maximum(count - 1, 1)
     error = np.sqrt(square / safe)
-    return middle[kept], mean[kept], np.maximum(error[kept], 1e-9 * np.abs(mean[kept]) + 1e-300)
+    return middle[filled], mean[filled], np.maximum(error[filled], 1e-9 * np.abs(mean[filled]) + 1e-300)
 
 
 def fit(
@@ -179,17 +179,17 @@ def fit(
     spread = (shape - middle[:, None]) * weight
     slope = (spread @ (means - level)) / (spread * (shape - middle[:, None])).sum(axis=1)
     offset = level - slope * middle
-    found = np.where(slope > 0, offset + slope, np.nan)
+    limit = np.where(slope > 0, offset + slope, np.nan)
     apart = (offset[:, None] + slope[:, None] * shape - means) / errors
-    found = np.where(offset >= least, found, np.nan)
-    misfit = np.where(np.isfinite(found), (apart * apart).sum(axis=1), np.inf)
+    limit = np.where(offset >= least, limit, np.nan)
+    misfit = np.where(np.isfinite(limit), (apart * apart).sum(axis=1), np.inf)
     best = int(np.argmin(misfit))
     free = len(times) - 3
     if not np.isfinite(misfit[best]) or free < 1:
         return None
     # Noise of the bins beyond their own standard errors, as of points that depend on each other, counts too.
     scale = max(misfit[best] / free, 1.0)
-    like = found[misfit <= misfit[best] + 4 * scale]
+    like = limit[misfit <= misfit[best] + 4 * scale]
     value = (float(like.min()) + float(like.max())) / 2
     half = (float(like.max()) - float(like.min())) / 2 + SIGMAS * float(np.sqrt(scale)) * float(errors[-1])
     return value, half, float(EXPONENTS[best])

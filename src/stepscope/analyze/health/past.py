@@ -15,7 +15,7 @@ from stepscope.text import number
 Floats = NDArray[np.float64]
 MAX_RUNS = 20
 """Earlier runs that it is compared with, the newest."""
-FEWEST = 8
+MIN_RUNS = 8
 """Earlier runs that it needs: one of n + 1 equal runs is outside the n others with chance 2 / (n + 1)."""
 PLACES = 8
 """Steps at which runs are compared, over the second half of what this one has done."""
@@ -60,11 +60,11 @@ def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Findin
     last = float(own.steps[good][-1])
     places = np.linspace(last / 2, last, PLACES)
     mine = levels(own, places)
-    others = [(each, levels(each, places)) for each in past[:MAX_RUNS]]
-    known = [(each, found) for each, found in others if np.isfinite(found).all()]
-    if len(known) < FEWEST or not np.isfinite(mine).all():
+    others = [(other, levels(other, places)) for other in past[:MAX_RUNS]]
+    known = [(other, values) for other, values in others if np.isfinite(values).all()]
+    if len(known) < MIN_RUNS or not np.isfinite(mine).all():
         return None
-    table = np.array([found for _, found in known])
+    table = np.array([values for _, values in known])
     low, high = table.min(axis=0), table.max(axis=0)
     apart = 0.5 * (high - low)
     above, below = bool((mine > high + apart).all()), bool((mine < low - apart).all())
@@ -75,7 +75,7 @@ def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Findin
         f"{tag} is {number(mine[-1])} at step {int(last):,}, {side} all of the last {len(known)} finished "
         f"runs: they had {number(low[-1])} to {number(high[-1])} there"
     )
-    causes = tuple(differing(own.config, [each.config for each, _ in known]))
+    causes = tuple(differing(own.config, [other.config for other, _ in known]))
     reached = arrival(own, known[0][0], float(mine[-1]))
     return Finding(
         rule=RULE,
@@ -102,14 +102,14 @@ def compare(own: Past, past: Sequence[Past], *, tag: str, wall: float) -> Findin
 
 def levels(run: Past, places: Floats) -> Floats:
     """Return the median near each place; NaN if the run has no point there."""
-    found = np.full(len(places), np.nan)
+    level = np.full(len(places), np.nan)
     for at, place in enumerate(places):
         width = max(NEAR * places[-1], 1.0)
         near = run.values[(run.steps >= place - width) & (run.steps <= place + width)]
         near = near[np.isfinite(near)]
         if len(near):
-            found[at] = np.median(near)
-    return found
+            level[at] = np.median(near)
+    return level
 
 
 def arrival(own: Past, other: Past, level: float) -> Iterable[str]:
@@ -144,25 +144,25 @@ def reached(run: Past, level: float) -> int | None:
 
 def differing(config: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Return the keys of the configuration whose values no other run has, in a sentence."""
-    own, rest = flat(config), [flat(each) for each in others]
-    found = []
+    own, rest = flat(config), [flat(other) for other in others]
+    lines = []
     for key, value in own.items():
-        had = {each[key] for each in rest if key in each}
+        had = {other[key] for other in rest if key in other}
         if had and value not in had:
             shown = sorted(had)
-            told = ", ".join(shown[:3]) + (", …" if len(shown) > 3 else "")
-            found.append(f"{key} {value} (they had {told})")
-    if found:
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        yield f"what differs: {'; '.join(found[:SHOWN])}{more}"
+            theirs = ", ".join(shown[:3]) + (", …" if len(shown) > 3 else "")
+            lines.append(f"{key} {value} (they had {theirs})")
+    if lines:
+        more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+        yield f"what differs: {'; '.join(lines[:SHOWN])}{more}"
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return nested configuration as text by dotted keys."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{key}."))
+            settings.update(flat(value, f"{prefix}{key}."))
         else:
-            found[f"{prefix}{key}"] = str(value)
-    return found
+            settings[f"{prefix}{key}"] = str(value)
+    return settings

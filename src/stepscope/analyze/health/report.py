@@ -42,13 +42,13 @@ def lines_of_lacking(
     yield f"could not tell: {len(abstained)} rules"
     left = list(abstained)
     for kind in KINDS:
-        rules = [each for each in left if each.missing.startswith(kind)]
-        left = [each for each in left if each not in rules]
+        rules = [one for one in left if one.missing.startswith(kind)]
+        left = [one for one in left if one not in rules]
         if rules and kind == "not judged":
             yield from (f"       {kind}: {'; '.join(dict.fromkeys(names_by_reason(rules)))}",)
         elif rules:
-            yield f"       {kind}: {', '.join(each.rule for each in rules)}"
-    yield from (f"       {each.rule}: {each.missing}" for each in left)
+            yield f"       {kind}: {', '.join(one.rule for one in rules)}"
+    yield from (f"       {one.rule}: {one.missing}" for one in left)
     wanted = list(dict.fromkeys(added(abstained, recorded, hooks)))
     if wanted:
         yield f"       to be judged more, record {', '.join(wanted)}; --json says what each rule needs"
@@ -60,14 +60,14 @@ def lines_of_lacking(
 
 def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:
     """Return each reason with the rules to which it applies."""
-    for reason in dict.fromkeys(each.missing for each in rules):
-        names = ", ".join(each.rule for each in rules if each.missing == reason)
+    for reason in dict.fromkeys(one.missing for one in rules):
+        names = ", ".join(one.rule for one in rules if one.missing == reason)
         yield f"{names} ({reason.removeprefix('not judged: ')})"
 
 
 def added(abstained: Sequence[Abstention], recorded: frozenset[str], hooks: Sequence[str]) -> Iterator[str]:
     """Return ways to record the missing data, in the order of the table, without those that the run has."""
-    lacking = {each.rule for each in abstained if each.missing.startswith("not recorded")}
+    lacking = {one.rule for one in abstained if one.missing.startswith("not recorded")}
     roles = {role for rule in lacking - EVALUATED if rule in RULES for role in RULES[rule].roles}
     for what, records in ADD.items():
         there = recorded.intersection(records) or what in {f"ss.{hook}()" for hook in hooks}
@@ -123,14 +123,15 @@ class HealthReport:
             "attempt": self.attempt,
             "source": self.source,
             "verdict": self.outcome,
-            "coverage": [asdict(each) for each in self.coverage],
+            "coverage": [asdict(answer) for answer in self.coverage],
             "findings": [finding.as_dict() for finding in verdict.findings],
             "abstained": [asdict(abstention) for abstention in verdict.abstained],
             "passed": verdict.passed,
             "more": verdict.more,
             "batch_size": asdict(self.batch_size) if self.batch_size else None,
             "forecast": {
-                tag: {"text": each.text(tag), **asdict(each)} for tag, each in self.forecast.items()
+                tag: {"text": prediction.text(tag), **asdict(prediction)}
+                for tag, prediction in self.forecast.items()
             },
         }
 
@@ -139,17 +140,17 @@ class HealthReport:
         """The findings by severity, or the verdict, and how much it rests on."""
         verdict = self.verdict
         counts = {
-            severity: len({each.rule for each in verdict.findings if each.severity == severity})
+            severity: len({finding.rule for finding in verdict.findings if finding.severity == severity})
             for severity in SEVERITIES
         }
-        told = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+        listing = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
         checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
-        return f"{told or self.outcome}; {checks}"
+        return f"{listing or self.outcome}; {checks}"
 
     @property
     def covered(self) -> str:
         """The answers to the questions on one line."""
-        return ", ".join(f"{each.question}: {each.answer}" for each in self.coverage)
+        return ", ".join(f"{answer.question}: {answer.answer}" for answer in self.coverage)
 
     def text(self, *, see: str = "") -> str:
         """Return the verdict for people: findings of one rule together.
@@ -160,12 +161,14 @@ class HealthReport:
         """
         verdict = self.verdict
         lines = [f"{self.run}, attempt {self.attempt}: {self.headline}", f"       {self.covered}"]
-        order = {rule: at for at, rule in enumerate(dict.fromkeys(each.rule for each in verdict.findings))}
-        findings = sorted(verdict.findings, key=lambda each: order[each.rule])
-        for rule, group in groupby(findings, key=lambda each: each.rule):
+        order = {
+            rule: at for at, rule in enumerate(dict.fromkeys(finding.rule for finding in verdict.findings))
+        }
+        findings = sorted(verdict.findings, key=lambda finding: order[finding.rule])
+        for rule, group in groupby(findings, key=lambda finding: finding.rule):
             places, more = list(group), verdict.more.get(rule, 0)
             lines += brief_lines(places, more, see) if see else lines_of(rule, places, more)
-        lines += [f"forecast: {each.text(tag)}" for tag, each in self.forecast.items()]
+        lines += [f"forecast: {prediction.text(tag)}" for tag, prediction in self.forecast.items()]
         lines += [self.batch_size.text] if self.batch_size else []
         lines += () if see else lines_of_lacking(verdict.abstained, self.recorded, self.hooks)
         return "\n".join(lines) + "\n"
@@ -194,7 +197,7 @@ def lines_of(rule: str, findings: list[Finding], more: int) -> list[str]:
     """Return the lines of all findings of one rule, the first in full."""
     first = findings[0]
     lines = [f"{first.severity:<7}{rule}: {first.summary}"]
-    lines += [f"       {place(each)}" for each in findings[:SHOWN]]
+    lines += [f"       {place(finding)}" for finding in findings[:SHOWN]]
     left = len(findings) - SHOWN + more
     if left > 0:
         lines.append(f"       and {left:,} more")

@@ -99,23 +99,26 @@ def _resumed(
     earlier: AttemptSeries, later: AttemptSeries, role: str, meanings: Meanings
 ) -> Iterator[Resumed]:
     """Return the series of a role that both attempts have and that go on rather than begin anew."""
-    known = {(each.tag, each.run, each.rank): each for each in earlier.series}
-    for each in later.series:
-        before, meaning = known.get((each.tag, each.run, each.rank)), meanings.role(each.tag)
-        if before is None or meaning is None or meaning.role != role or not len(each.step):
+    known = {(series.tag, series.run, series.rank): series for series in earlier.series}
+    for continued in later.series:
+        before, meaning = (
+            known.get((continued.tag, continued.run, continued.rank)),
+            meanings.role(continued.tag),
+        )
+        if before is None or meaning is None or meaning.role != role or not len(continued.step):
             continue
-        if role == "loss" and "eval" in (each.split, meaning.split):
+        if role == "loss" and "eval" in (continued.split, meaning.split):
             continue
-        step = int(each.step[0])
+        step = int(continued.step[0])
         values = _finite(before.value[np.asarray(before.step) < step])
         if len(values) <= FEW or step <= int(before.step[0]):
             continue
         few = FEW if role == "loss" else 1
-        after = _finite(each.value[:few])
+        after = _finite(continued.value[:few])
         if len(after):
             noise = point_noise(clipped(values[-NEAR:]))
             levels = float(np.median(values[:3])), float(np.median(values[-few:])), float(np.median(after))
-            yield Resumed(step, *levels, noise, each)
+            yield Resumed(step, *levels, noise, continued)
 
 
 def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:

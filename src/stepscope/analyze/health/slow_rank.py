@@ -68,21 +68,21 @@ RECURRING = (
 
 
 def slow_ranks(
-    found: Sequence[Account], *, hosts: Mapping[int, str | None], walls: Mapping[int, float]
+    accounts: Sequence[Account], *, hosts: Mapping[int, str | None], walls: Mapping[int, float]
 ) -> tuple[list[Finding], list[Abstention]]:
     """Return what holds up groups of ranks, and what is unknown about them.
 
     Args:
-        found: The account of each group of ranks whose work is alike.
+        accounts: The account of each group of ranks whose work is alike.
         hosts: Host of each rank.
         walls: When steps ended, seconds since the epoch, by number; of any rank.
     """
     findings: list[Finding] = []
     lacking: list[Abstention] = []
-    for account in found:
+    for account in accounts:
         if account.own is not None and len(account.steps) >= FEWEST_STEPS:
             findings += _alone(account, account.own, hosts, walls)
-            lacking += [each for each in _both(_without_waiting(account)) if each.rule != SLOW]
+            lacking += [one for one in _both(_without_waiting(account)) if one.rule != SLOW]
         elif account.own is None and account.apart > APART:
             lacking += _both(_without_waiting(account))
         elif len(account.steps) < FEWEST_STEPS:
@@ -93,7 +93,7 @@ def slow_ranks(
         elif named_loss(account.frontier) > 0:
             slow = _several(account, walls) or [_slow(account, hosts, walls)]
             pausing = _pausing(account, hosts, walls)
-            findings += slow + [each for each in pausing if each.rank not in [other.rank for other in slow]]
+            findings += slow + [one for one in pausing if one.rank not in [other.rank for other in slow]]
         else:
             findings += (
                 _pausing(account, hosts, walls)
@@ -112,13 +112,13 @@ def _finding(
     *,
     rank: int | None = None,
     title: str = "",
-    **said: Any,
+    **more: Any,
 ) -> Finding:
     """Return a finding of a group of ranks, noticed at a step; that of a rank has its line."""
     line = account.lines.get(-1 if rank is None else rank)
     if line is not None:
         place, text = line
-        said |= {"stack": (place,), "action": f"look there: {text}"}
+        more |= {"stack": (place,), "action": f"look there: {text}"}
     return Finding(
         rule=rule,
         title=title or TITLES[rule],
@@ -129,7 +129,7 @@ def _finding(
         first_step=int(account.steps[0]),
         step=step,
         wall=walls.get(step, 0.0),
-        **said,
+        **more,
     )
 
 
@@ -148,19 +148,21 @@ def _of(account: Account) -> str:
 def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]) -> Finding:
     seen = onset(account)
     assert seen is not None
-    found = account.frontier
-    stage = next(each for each in found.stages if (each.stage, each.leader) == (seen.stage, seen.rank))
+    frontier = account.frontier
+    stage = next(one for one in frontier.stages if (one.stage, one.leader) == (seen.stage, seen.rank))
     host = hosts.get(seen.rank)
     share = seen.delay_s / seen.after_s if seen.after_s > 0 else 0.0
     place = f"rank {seen.rank}" + (f" on {host}" if host else "")
     over = _over(account, seen.since, stage)
     when = f"since step {seen.since:,}" if over is None else f"from step {seen.since:,} to {over:,}"
     summary = (
-        f"{place} holds {len(found.ranks) - 1} other{'s' * (len(found.ranks) > 2)}{_of(account)} up in "
+        f"{place} holds {len(frontier.ranks) - 1} other{'s' * (len(frontier.ranks) > 2)}{_of(account)} up in "
         f"{seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
         f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
     )
-    leads = found.led[[each.stage for each in found.stages].index(seen.stage), found.ranks.index(seen.rank)]
+    leads = frontier.led[
+        [one.stage for one in frontier.stages].index(seen.stage), frontier.ranks.index(seen.rank)
+    ]
     return _finding(
         SLOW,
         account,
@@ -185,22 +187,24 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
     )
 
 
-def _costliest(found: Frontier, *labels: str) -> int | None:
+def _costliest(frontier: Frontier, *labels: str) -> int | None:
     """Return the row of the stage that takes most beyond the median rank, of those with one of the labels."""
-    rows = [row for row, stage in enumerate(found.stages) if stage.label in labels]
-    return max(rows, key=lambda row: found.stages[row].beyond_median_s, default=None)
+    rows = [row for row, stage in enumerate(frontier.stages) if stage.label in labels]
+    return max(rows, key=lambda row: frontier.stages[row].beyond_median_s, default=None)
 
 
 def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int, float]) -> list[Finding]:
     """Return the rank that holds the others up in single steps: how often, how long, and what it costs."""
-    found, pauses = account.frontier, account.frontier.pauses
+    frontier, pauses = account.frontier, account.frontier.pauses
     if pauses is None:
         return []
     count, host = len(pauses.steps), hosts.get(pauses.rank)
     often = (
-        f"in {count:,} of {found.steps:,} steps" if pauses.every is None else f"every {pauses.every:,} steps"
+        f"in {count:,} of {frontier.steps:,} steps"
+        if pauses.every is None
+        else f"every {pauses.every:,} steps"
     )
-    cost, each_step = pauses.cost_s * len(found.ranks), pauses.cost_s / found.steps
+    cost, each_step = pauses.cost_s * len(frontier.ranks), pauses.cost_s / frontier.steps
     return [
         _finding(
             SLOW,
@@ -209,8 +213,8 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
             walls,
             severity=_severity(pauses.share),
             summary=(
-                f"rank {pauses.rank}{f' on {host}' if host else ''} holds {len(found.ranks) - 1} "
-                f"other{'s' * (len(found.ranks) > 2)}{_of(account)} up in {pauses.stage} {often}, for "
+                f"rank {pauses.rank}{f' on {host}' if host else ''} holds {len(frontier.ranks) - 1} "
+                f"other{'s' * (len(frontier.ranks) > 2)}{_of(account)} up in {pauses.stage} {often}, for "
                 f"{number(1e3 * pauses.pause_s)} ms each time: {number(1e3 * each_step)} ms a step, "
                 f"{100 * pauses.share:.0f} % of the time, {number(cost)} s over all ranks"
             ),
@@ -230,37 +234,37 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
     ]
 
 
-def _few(found: Frontier) -> tuple[StageLoss, list[int]] | None:
+def _few(frontier: Frontier) -> tuple[StageLoss, list[int]] | None:
     """Return the stage in which a few ranks hold the rest up, and these, most first.
 
     They are the fewest that lead :data:`NEARLY_ALL` of what is lost, and no more than half of the ranks:
     among ranks that differ by noise alone the loss is spread over nearly all.
     """
-    row = _costliest(found, "unclear", "persistent")
+    row = _costliest(frontier, "unclear", "persistent")
     if row is None:
         return None
-    stage, lost = found.stages[row], found.led_s[row]
-    if not lost.sum() or stage.beyond_median_s < WORTH * found.group_s:
+    stage, lost = frontier.stages[row], frontier.led_s[row]
+    if not lost.sum() or stage.beyond_median_s < WORTH * frontier.group_s:
         return None  # nothing is lost of steps that took no time
     order = np.argsort(-lost, kind="stable")
     count = int(np.searchsorted(np.cumsum(lost[order]), NEARLY_ALL * lost.sum())) + 1
     second = float(lost[order[1]] / lost.sum())
-    if not 2 <= count <= len(found.ranks) // 2 or second < ANOTHER:
+    if not 2 <= count <= len(frontier.ranks) // 2 or second < ANOTHER:
         return None
-    return stage, [found.ranks[each] for each in order[:count].tolist()]
+    return stage, [frontier.ranks[at] for at in order[:count].tolist()]
 
 
 def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
     """Return the stage in which a few ranks hold the rest up: if one were fixed, another would."""
-    found = account.frontier
-    few = _few(found)
+    frontier = account.frontier
+    few = _few(frontier)
     if few is None:
         return []
     stage, some = few
     named, count = sorted(some), len(some)
     at = split(account.shares_s.sum(axis=1))
     since = int(account.steps[at or 0])
-    share, cost = stage.beyond_median_s / found.group_s, stage.beyond_median_s * len(found.ranks)
+    share, cost = stage.beyond_median_s / frontier.group_s, stage.beyond_median_s * len(frontier.ranks)
     return [
         _finding(
             SLOW,
@@ -269,7 +273,8 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             walls,
             severity=_severity(share),
             summary=(
-                f"{listed(named)} hold {len(found.ranks) - count} other{'s' * (len(found.ranks) - count > 1)}"
+                f"{listed(named)} hold {len(frontier.ranks) - count} "
+                f"other{'s' * (len(frontier.ranks) - count > 1)}"
                 f"{_of(account)} up in {stage.stage} by turns"
                 f"{f' since step {since:,}' if at is not None else ''}: {100 * share:.0f} % of the time, "
                 f"{number(cost)} s over all ranks"
@@ -334,13 +339,13 @@ def _alone(
 
 
 def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
-    found = account.frontier
-    row = _costliest(found, "wandering")
+    frontier = account.frontier
+    row = _costliest(frontier, "wandering")
     if row is None:
         return []
-    stage = found.stages[row]
-    share = stage.beyond_median_s / found.group_s
-    lost = stage.beyond_median_s * len(found.ranks)
+    stage = frontier.stages[row]
+    share = stage.beyond_median_s / frontier.group_s
+    lost = stage.beyond_median_s * len(frontier.ranks)
     return [
         _finding(
             WANDERING,
@@ -419,13 +424,13 @@ def _severity(share: float) -> Severity:
 
 def _noticed(account: Account, since: int) -> int:
     """Return the step by which it could be noticed, which stays the same as more steps come."""
-    told = since - since % FEWEST_STEPS + 2 * FEWEST_STEPS
-    return int(account.steps[min(int(np.searchsorted(account.steps, told)), len(account.steps) - 1)])
+    step = since - since % FEWEST_STEPS + 2 * FEWEST_STEPS
+    return int(account.steps[min(int(np.searchsorted(account.steps, step)), len(account.steps) - 1)])
 
 
 def _over(account: Account, since: int, stage: StageLoss) -> int | None:
     """Return the last step that the rank held up, where the newest steps are as those before it began."""
-    lost = account.shares_s[:, [each.stage for each in account.frontier.stages].index(stage.stage)]
+    lost = account.shares_s[:, [one.stage for one in account.frontier.stages].index(stage.stage)]
     before = account.steps < since
     if not before.any():
         return None
@@ -440,15 +445,15 @@ def _over(account: Account, since: int, stage: StageLoss) -> int | None:
 
 def _causes(account: Account, stage: str) -> tuple[str, ...]:
     """Return the limits of the account, as sentences."""
-    found = account.frontier
-    told = [_where(account)]
-    others = [each for each in found.stages if each.label == "persistent" and each.stage != stage]
-    told += [_also(each) for each in others]
+    frontier = account.frontier
+    sentences = [_where(account)]
+    others = [one for one in frontier.stages if one.label == "persistent" and one.stage != stage]
+    sentences += [_also(one) for one in others]
     if stage not in ("data", "optimizer"):
-        told.append(
+        sentences.append(
             "stages are the host's time: work that a device does later shows up where the host waits for it"
         )
-    return tuple(filter(None, told))
+    return tuple(filter(None, sentences))
 
 
 def _where(account: Account) -> str:

@@ -104,22 +104,22 @@ def accounts(
         EmptyTraceError: No group of two ranks or more has steps that all of them recorded.
     """
     names = [(groups or {}).get(rank, "") for rank in ranks]
-    found, why = [], None
+    made, why = [], None
     for group in sorted(set(names)):
         here = [at for at, name in enumerate(names) if name == group]
         part = durations_s if len(here) == len(names) else durations_s[:, here]
         try:
             numbers = [ranks[at] for at in here]
-            found.append(
+            made.append(
                 _own_account(group, part, numbers, stages, steps)
                 if own_steps
                 else _account(group, part, numbers, stages, steps)
             )
         except EmptyTraceError as error:
             why = why or error
-    if not found and why is not None:
+    if not made and why is not None:
         raise why
-    return tuple(found)
+    return tuple(made)
 
 
 class Durations(Protocol):
@@ -168,11 +168,11 @@ class Durations(Protocol):
 
 def accounts_of(table: Durations) -> tuple[Account, ...]:
     """Return the account of each group of ranks of a run; see :func:`accounts`."""
-    found = accounts(
+    made = accounts(
         table.durations_s, ranks=table.ranks, stages=table.stages, steps=table.steps, groups=table.groups,
         own_steps=table.own_steps,
     )  # fmt: skip
-    return tuple(replace(each, lines=table.lines) for each in found)
+    return tuple(replace(account, lines=table.lines) for account in made)
 
 
 def _account(
@@ -180,36 +180,36 @@ def _account(
 ) -> Account:
     likely = list(stages).index(EXCHANGES) if EXCHANGES in stages else None
     views = [_view(durations_s, ranks, stages, steps, at) for at in meetings(durations_s, steps, likely)]
-    found, shares, kept, numbers, meets = views[0]
+    frontier, shares, times, numbers, meets = views[0]
     for other in views[1:]:  # of two ranks either may be the one that waits: then the likely stage decides
-        more = _explained(other[0]) - _explained(found)
-        if is_worth(more, found.group_s, ratio=WORTH, steps=found.steps):
-            found, shares, kept, numbers, meets = other
+        more = _explained(other[0]) - _explained(frontier)
+        if is_worth(more, frontier.group_s, ratio=WORTH, steps=frontier.steps):
+            frontier, shares, times, numbers, meets = other
     if meets is not None:
         back = len(stages) - 1 - meets
         shares = np.roll(shares, -back, axis=1)
-        found = replace(
-            found,
-            stages=tuple(np.roll(np.array(found.stages, object), -back).tolist()),
-            led_s=np.roll(found.led_s, -back, axis=0),
-            led=np.roll(found.led, -back, axis=0),
+        frontier = replace(
+            frontier,
+            stages=tuple(np.roll(np.array(frontier.stages, object), -back).tolist()),
+            led_s=np.roll(frontier.led_s, -back, axis=0),
+            led=np.roll(frontier.led, -back, axis=0),
         )
-    totals = _totals(kept)
+    totals = _totals(times)
     longest = float(totals.sum(axis=0).max())
-    off = max(found.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
+    off = max(frontier.group_s / longest - 1.0, 0.0) if longest > 0 else 0.0
     meeting = None if meets is None else stages[meets]
-    return Account(group, found, meeting, numbers, shares, _apart(totals), off)
+    return Account(group, frontier, meeting, numbers, shares, _apart(totals), off)
 
 
 def _own_account(
     group: str, durations_s: Floats, ranks: list[int], stages: Sequence[str], steps: Steps
 ) -> Account:
     """Return the account of ranks that meet nowhere: the rule of a stage judges their whole steps."""
-    found, shares, kept, numbers, _ = _view(durations_s, ranks, stages, steps, None)
-    count, _, order = kept.shape
+    frontier, shares, times, numbers, _ = _view(durations_s, ranks, stages, steps, None)
+    count, _, order = times.shape
     took = np.zeros((count, len(ranks)))
     for at in range(order):
-        took += kept.stage(at)
+        took += times.stage(at)
     whole = StageTimes([took])
     own, _ = frontier_of(whole, np.ones(count, bool), ranks=ranks, stages=["step"], steps=numbers.tolist())
     since = own.stages[0].since
@@ -217,14 +217,14 @@ def _own_account(
         took if since is None else took[numbers >= since], (0.25, 0.5, 0.75), axis=0
     ).tolist()
     return Account(
-        group, found, None, numbers, shares, _apart(_totals(kept)),
+        group, frontier, None, numbers, shares, _apart(_totals(times)),
         own=OwnSteps(own, dict(zip(ranks, zip(low, middle, high, strict=True), strict=True))),
     )  # fmt: skip
 
 
-def _totals(kept: StageTimes) -> Floats:
+def _totals(times: StageTimes) -> Floats:
     """Return the time of each rank in each stretch of the window, shape ``(stretches, ranks)``, seconds."""
-    steps, ranks, stages = kept.shape
+    steps, ranks, stages = times.shape
     edges = [
         int(part[0])
         for part in np.array_split(np.arange(steps), max(1, min(MOST_STRETCHES, steps // FEWEST_IN_STRETCH)))
@@ -232,7 +232,7 @@ def _totals(kept: StageTimes) -> Floats:
     totals = np.zeros((len(edges), ranks))
     for row, (begin, end) in enumerate(pairwise([*edges, steps])):
         for at in range(stages):
-            totals[row] += kept.stage(at, slice(begin, end)).sum(axis=0, dtype=np.float64)
+            totals[row] += times.stage(at, slice(begin, end)).sum(axis=0, dtype=np.float64)
     return totals
 
 
@@ -261,22 +261,22 @@ def _view(
         times, steps = after_meeting(durations_s, steps, meets)
         order = [*order[meets + 1 :], *order[: meets + 1]]
     whole = times.whole()
-    found, lost = frontier_of(times, whole, ranks=ranks, stages=order, steps=steps.tolist())
-    return found, lost, times.of_steps(whole), steps[whole], meets
+    frontier, lost = frontier_of(times, whole, ranks=ranks, stages=order, steps=steps.tolist())
+    return frontier, lost, times.of_steps(whole), steps[whole], meets
 
 
-def named_loss(found: Frontier) -> float:
+def named_loss(frontier: Frontier) -> float:
     """Return the loss in stages for which one rank is named.
 
     Counted from the ranks' meeting, a delay comes before the waiting for it. Counted from elsewhere the
     waiting comes first, and as most ranks wait, nothing lies beyond the median.
     """
-    return sum(stage.beyond_median_s for stage in found.stages if stage.label == "persistent")
+    return sum(stage.beyond_median_s for stage in frontier.stages if stage.label == "persistent")
 
 
-def _explained(found: Frontier) -> float:
+def _explained(frontier: Frontier) -> float:
     """Return the loss for which one rank is named, its pauses included."""
-    return named_loss(found) + (0.0 if found.pauses is None else found.pauses.cost_s)
+    return named_loss(frontier) + (0.0 if frontier.pauses is None else frontier.pauses.cost_s)
 
 
 def meetings(durations_s: Floats, steps: Steps, likely: int | None = None) -> list[int | None]:
@@ -372,8 +372,8 @@ def onset(account: Account) -> Onset | None:
     """
     if account.own is not None:
         return None
-    found = account.frontier
-    slow = [stage for stage in found.stages if stage.label == "persistent"]
+    frontier = account.frontier
+    slow = [stage for stage in frontier.stages if stage.label == "persistent"]
     if not slow:
         return None
     worst = max(slow, key=lambda stage: stage.beyond_median_s)
@@ -381,10 +381,10 @@ def onset(account: Account) -> Onset | None:
     whole = account.shares_s.sum(axis=1)
     after = account.steps >= worst.since
     mean = float(whole[after].mean())
-    lost = min(float(found.led_s[:, found.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
+    lost = min(float(frontier.led_s[:, frontier.ranks.index(worst.leader)].sum()), float(whole[after].sum()))
     return Onset(
         worst.leader, worst.stage, worst.since, float(whole[~after].mean()) if (~after).any() else None,
-        mean, mean - lost / int(after.sum()), lost / int(after.sum()), lost * len(found.ranks),
+        mean, mean - lost / int(after.sum()), lost / int(after.sum()), lost * len(frontier.ranks),
     )  # fmt: skip
 
 
@@ -403,18 +403,19 @@ def notes_of_sizes(sizes: Mapping[int, Sequence[int]]) -> list[str]:
     last = max(sizes)
     notes = []
     if len(sizes[last]) > 1:
-        said = ", ".join(map(str, sizes[last][:-1])) + f" and {sizes[last][-1]}"
+        listing = ", ".join(map(str, sizes[last][:-1])) + f" and {sizes[last][-1]}"
         notes.append(
-            f"ranks of attempt {last} disagree on how many there are: {said}; the largest number is assumed"
+            f"ranks of attempt {last} disagree on how many there are: {listing}; "
+            "the largest number is assumed"
         )
-    others = {attempt: found for attempt, found in sizes.items() if found != sizes[last]}
+    others = {attempt: counts for attempt, counts in sizes.items() if counts != sizes[last]}
     if others:
-        said = ", ".join(
-            f"attempt {each} had {' or '.join(map(str, others[each]))}" for each in [*others][-SAID:]
+        listing = ", ".join(
+            f"attempt {attempt} had {' or '.join(map(str, others[attempt]))}" for attempt in [*others][-SAID:]
         )
         more = f" ({len(others) - SAID} earlier ones are not named)" if len(others) > SAID else ""
         notes.append(
-            f"the number of ranks changed: {said}{more}, attempt {last} has "
+            f"the number of ranks changed: {listing}{more}, attempt {last} has "
             f"{' or '.join(map(str, sizes[last]))}; everything here is about attempt {last} alone"
         )
     return notes
@@ -426,25 +427,25 @@ HOST_TIME = (
 )
 
 
-def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
+def notes_of(accounts: Sequence[Account], table: Durations) -> list[str]:
     """Return the limits of an account, in sentences.
 
     Args:
-        found: The accounts of one job.
+        accounts: The accounts of one job.
         table: The accounted times.
     """
     steps, doubled = len(table.steps), table.doubled
-    stages = [stage.stage for stage in found[0].frontier.stages]
+    stages = [stage.stage for stage in accounts[0].frontier.stages]
     notes = []
     if stages == ["data", "rest"]:
         notes.append("the stages are the wait for data and the rest of the step: no others were recorded")
-    used = min(account.frontier.steps for account in found)
+    used = min(account.frontier.steps for account in accounts)
     if table.own_steps:
         notes.append(
             "the ranks count their steps together, as workers with parameter servers do: each one's own "
             "steps are compared, in their order"
         )
-    short = 0 if table.own_steps else steps - used - any(account.meets is not None for account in found)
+    short = 0 if table.own_steps else steps - used - any(account.meets is not None for account in accounts)
     if table.clock == "device":
         notes.append("the stages are the devices' time, from events that nobody waited for")
     elif table.devices:
@@ -458,7 +459,7 @@ def notes_of(found: Sequence[Account], table: Durations) -> list[str]:
     notes += [
         f"the ranks{f' of {account.group}' if account.group else ''} do not wait for each other in each "
         f"step: their times differ by {100 * account.apart:.0f} %"
-        for account in found
+        for account in accounts
         if account.apart > APART
     ]
     return notes

@@ -154,12 +154,12 @@ class OwnStretches:
 def asked_of(waits: Waits, at: int, excess: Excess | None = None) -> Asked:
     """Return the questions about the rank in a column, in rows of the trace of the waits."""
     number = np.flatnonzero(waits.joint.row[:, at] >= 0)
-    kept = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
+    waited = np.where(waits.last[number] == at, waits.kept_ns[number], -1)
     unknown = np.full(len(number), np.nan)
     if excess is None:
-        return Asked(waits.joint.row[number, at], number, kept, unknown, unknown, unknown)
+        return Asked(waits.joint.row[number, at], number, waited, unknown, unknown, unknown)
     more = excess.own_ns[number], excess.computing_ns[number], excess.loading_ns[number]
-    return Asked(waits.joint.row[number, at], number, kept, *more)
+    return Asked(waits.joint.row[number, at], number, waited, *more)
 
 
 def told_by(
@@ -197,18 +197,18 @@ def answers_of(
     answers: Answers = {}
     doings: Doings = {}
     for at, rank in enumerate(waits.joint.ranks):
-        kept, did = told_by(trace, rank, asked_of(waits, at, excess), (stretches or {}).get(rank))
-        answers |= kept
+        exact, did = told_by(trace, rank, asked_of(waits, at, excess), (stretches or {}).get(rank))
+        answers |= exact
         doings |= did
     return answers, doings
 
 
 def chained(waits: Waits, answers: Answers) -> npt.NDArray[np.bool_]:
     """Return for each collective whether its last rank was delayed mostly by another collective."""
-    found = np.zeros(len(waits.joint), bool)
+    known = np.zeros(len(waits.joint), bool)
     for number, parts in answers.items():
-        found[number] = sum(part.share for part in parts if part.other >= 0) > 0.5
-    return found
+        known[number] = sum(part.share for part in parts if part.other >= 0) > 0.5
+    return known
 
 
 def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
@@ -219,12 +219,12 @@ def blame_of(waits: Waits, answers: Answers) -> tuple[Blame, ...]:
         sums[rank, part.cause] += caused
         names[rank, part.cause][part.name, part.line, part.scope] += caused
     total = waits.total_ns
-    found = []
+    rows = []
     for ((rank, cause), exact), caused in zip(sums.items(), whole(sums.values()), strict=True):
         of = names[rank, cause]
         name, line, scope = max(of, key=of.__getitem__)
-        found.append(Blame(rank, caused, exact / total, cause, name, line, scope))
-    return tuple(sorted(found, key=lambda row: (-row.wait_caused_ns, row.rank, row.cause)))
+        rows.append(Blame(rank, caused, exact / total, cause, name, line, scope))
+    return tuple(sorted(rows, key=lambda row: (-row.wait_caused_ns, row.rank, row.cause)))
 
 
 def laid(waits: Waits, answers: Answers) -> Iterator[tuple[int, Doing, float]]:
@@ -240,9 +240,9 @@ def whole(values: Iterable[float]) -> Iterator[int]:
     so_far, given = 0.0, 0
     for value in values:
         so_far += value
-        each = round(so_far) - given
-        given += each
-        yield each
+        part = round(so_far) - given
+        given += part
+        yield part
 
 
 BY = ("host", "scope", "line", "cause")
@@ -261,17 +261,17 @@ def costs_of(waits: Waits, answers: Answers, hosts: Mapping[int, str]) -> dict[s
             of = sums[by].setdefault(key, {})
             of[rank] = of.get(rank, 0.0) + caused
     total = waits.total_ns
-    found = {}
+    tables = {}
     for by, rows in sums.items():
         if not any(rows):
             continue
-        each = [sum(of.values()) for of in rows.values()]
+        exact_ns = [sum(of.values()) for of in rows.values()]
         costs = [
             WaitCost(what, caused, exact / total, tuple(sorted(of)))
-            for (what, of), caused, exact in zip(rows.items(), whole(each), each, strict=True)
+            for (what, of), caused, exact in zip(rows.items(), whole(exact_ns), exact_ns, strict=True)
         ]
-        found[by] = tuple(sorted(costs, key=lambda cost: (-cost.wait_caused_ns, cost.what)))
-    return found
+        tables[by] = tuple(sorted(costs, key=lambda cost: (-cost.wait_caused_ns, cost.what)))
+    return tables
 
 
 def _resolved(
@@ -336,18 +336,18 @@ class _Causes:
             [other for other in standing.tolist() if self._number_of.get(other, number) != number], np.int64
         )
         in_others = self._spans(standing, start, end).minus(busy)
-        found: list[Doing] = []
+        doings: list[Doing] = []
         if busy.measure_ns:
-            found.append(self._computed(row, near, start, end, busy.measure_ns / length))
+            doings.append(self._computed(row, near, start, end, busy.measure_ns / length))
         if in_others.measure_ns:
             name, other = self._longest(standing, start, end)
-            found.append(
+            doings.append(
                 Doing(ANOTHER, name, "", in_others.measure_ns / length, self._number_of.get(other, -1))
             )
         idle = busy.union(in_others).gaps(start, end)
         if idle.measure_ns:
-            found += self._host(row, near, idle, length)
-        return found
+            doings += self._host(row, near, idle, length)
+        return doings
 
     def _compared(self, at: int, row: int, start: int, end: int) -> list[Doing]:
         """Return the rank's work beyond the others'; its last activity may only have begun late.
@@ -355,29 +355,29 @@ class _Causes:
         If it left the previous collective too late, that one is the cause.
         """
         length, begin = end - start, end - int(self.asked.own_ns[at])
-        found, rest = [], 1.0
+        doings, rest = [], 1.0
         if begin > start and (before := self._before(begin)) >= 0:
             share = (begin - start) / length
-            found.append(Doing(ANOTHER, self.trace.name_of(before), "", share, self._number_of[before]))
+            doings.append(Doing(ANOTHER, self.trace.name_of(before), "", share, self._number_of[before]))
             rest -= share
         near = self._near(row, begin, end)
         computing, loading = float(self.asked.computing_ns[at]), float(self.asked.loading_ns[at])
         scale = min(1.0, rest * length / (computing + loading)) / length if computing + loading else 0.0
         if computing > 0:
-            found.append(self._computed(row, near, begin, end, computing * scale))
+            doings.append(self._computed(row, near, begin, end, computing * scale))
         idle = self._computing(row, near, begin, end).gaps(begin, end)
         if self.trace.device[row] < 0 and begin < start:
             idle = idle.clip(start, end)  # its host's work is all that it does
         host = self._host(row, near, idle, end - begin) if idle.measure_ns else []
         if loading > 0:
             seen = next((part for part in host if part.cause == LOADING), Doing(LOADING))
-            found.append(seen._replace(share=loading * scale))
+            doings.append(seen._replace(share=loading * scale))
         others, left = [part for part in host if part.cause != LOADING], rest - (computing + loading) * scale
         together = sum(part.share for part in others)
         if left > 1e-9:
-            found += [part._replace(share=left * part.share / together) for part in others]
-            found += [] if together else [Doing(UNKNOWN, share=left)]
-        return found
+            doings += [part._replace(share=left * part.share / together) for part in others]
+            doings += [] if together else [Doing(UNKNOWN, share=left)]
+        return doings
 
     def _before(self, time: int) -> int:
         """Return the row of the joint collective that the rank left last before a time, -1 without one."""
@@ -423,7 +423,7 @@ class _Causes:
         known = int(own.sum())
         # Events of one thread may overlap without being nested: together they had no more than the time.
         scale = min(1.0, idle.measure_ns / known) / length if known else 0.0
-        found: list[Doing] = []
+        doings: list[Doing] = []
         cause, name, line = (
             self._causes_of(rows),
             np.asarray(trace.name[rows], np.int64),
@@ -431,18 +431,18 @@ class _Causes:
         )
         which, first = _groups(cause, name, line)
         took = np.bincount(which, weights=own)
-        for each in dict.fromkeys(cause[first].tolist()):
-            same = np.flatnonzero(cause[first] == each)
+        for number in dict.fromkeys(cause[first].tolist()):
+            same = np.flatnonzero(cause[first] == number)
             most = int(same[took[same].argmax()])
             members = which == most
             spent = idle.intersect(Spans.of(trace.start_ns[rows[members]], ends_of(trace, rows[members])))
             longest = int(rows[members][own[members].argmax()])
-            found.append(
+            doings.append(
                 Doing(
-                    _CAUSES[each],
+                    _CAUSES[number],
                     trace.name_of(longest),
                     self._line_of(longest) or self._sampled(spent),
-                    float(own[cause == each].sum()) * scale,
+                    float(own[cause == number].sum()) * scale,
                     -1,
                     self._scope_of(longest),
                 )
@@ -450,8 +450,8 @@ class _Causes:
         rest = idle.measure_ns - known
         if rest > 0:
             others = idle.minus(Spans.of(trace.start_ns[host], ends_of(trace, host)))
-            found.append(Doing(UNKNOWN, "", self._sampled(others), rest / length))
-        return found
+            doings.append(Doing(UNKNOWN, "", self._sampled(others), rest / length))
+        return doings
 
     def _sampled(self, spans: Spans) -> str:
         """Return the line of the user's own code in which most samples beside the profile were taken."""
@@ -488,8 +488,8 @@ class _Causes:
     def _causes_of(self, rows: Ints) -> Ints:
         """Return which of the causes each event of the host is."""
         trace = self.trace
-        told = _CAUSE_OF_PURPOSE[attribution(trace).purpose[rows]]
-        cause = np.where(told >= 0, told, _CAUSE_OF_KIND[trace.kind[rows]])
+        by_purpose = _CAUSE_OF_PURPOSE[attribution(trace).purpose[rows]]
+        cause = np.where(by_purpose >= 0, by_purpose, _CAUSE_OF_KIND[trace.kind[rows]])
         if self._has_device:
             cause[named(trace, READING)[trace.name[rows]]] = _CAUSES.index(_WAITS_FOR_DEVICE)
         return np.asarray(cause)

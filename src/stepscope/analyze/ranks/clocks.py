@@ -18,7 +18,7 @@ from stepscope.trace.model import Trace
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
-FEWEST = 5
+MIN_JOINT = 5
 """Least number of joint collectives of a rank for its offset to be trusted."""
 FEWEST_FOR_DRIFT = 20
 ERROR_QUANTILE = 0.9
@@ -89,7 +89,7 @@ class Clocks:
 def align_clocks(trace: Trace, joint: Joint) -> Clocks:
     """Fit each rank's clock to the lowest rank's; processes of one host share one, and nothing is fitted.
 
-    Refused if the ranks are not all joined by collectives, a rank has fewer than :data:`FEWEST`, a clock
+    Refused if the ranks are not all joined by collectives, a rank has fewer than :data:`MIN_JOINT`, a clock
     was set while it ran, or the ends differ by more than the collectives last, so that they cannot be ends of
     the same ones.
     """
@@ -114,9 +114,11 @@ def align_clocks(trace: Trace, joint: Joint) -> Clocks:
     ends = np.where(present, trace.end_ns[rows], 0).astype(np.float64)
     if apart := _apart(present, joint.ranks):
         return refuse(f"no collective joins {apart[0]} with {apart[1]}")
-    few = [rank for rank, count in zip(joint.ranks, present.sum(0).tolist(), strict=True) if count < FEWEST]
+    few = [
+        rank for rank, count in zip(joint.ranks, present.sum(0).tolist(), strict=True) if count < MIN_JOINT
+    ]
     if few:
-        return refuse(f"fewer than {FEWEST} joint collectives on rank {few[0]}")
+        return refuse(f"fewer than {MIN_JOINT} joint collectives on rank {few[0]}")
     middle = float(np.median(ends[present]))
     times = ends - middle
     drift = np.zeros(len(joint.ranks))
@@ -200,12 +202,12 @@ def _slopes(times: Floats, residual: Floats, present: npt.NDArray[np.bool_]) -> 
         at = at[np.argsort(times[at, number], kind="stable")]
         half = len(at) // 2
         gaps = np.unique(np.linspace(half, len(at) - 1, max(1, min(half, _PAIRS // len(at)))).astype(int))
-        found = [
+        pairs = [
             (residual[at[gap:], number] - residual[at[:-gap], number])
             / (times[at[gap:], number] - times[at[:-gap], number])
             for gap in gaps.tolist()
         ]
-        all_slopes = np.concatenate(found)
+        all_slopes = np.concatenate(pairs)
         slopes[number] = np.median(all_slopes[np.isfinite(all_slopes)]) if len(all_slopes) else 0.0
     return slopes
 
@@ -218,9 +220,9 @@ def _stepped(
         at = np.flatnonzero(present[:, number])
         at = at[np.argsort(times[at, number], kind="stable")]
         left, time = residual[at, number], times[at, number]
-        if len(left) < 2 * FEWEST or np.ptp(left) <= SMALLEST_JUMP_NS:  # no two levels are further apart
+        if len(left) < 2 * MIN_JOINT or np.ptp(left) <= SMALLEST_JUMP_NS:  # no two levels are further apart
             continue
-        splits = range(FEWEST, len(left) - FEWEST + 1, max(1, len(left) // 200))
+        splits = range(MIN_JOINT, len(left) - MIN_JOINT + 1, max(1, len(left) // 200))
         best = min(
             splits, key=lambda cut: _spread(left[:cut]) * cut + _spread(left[cut:]) * (len(left) - cut)
         )

@@ -113,12 +113,12 @@ class StageTimes:
 
     def whole(self) -> npt.NDArray[np.bool_]:
         """Return which steps all ranks recorded with all stages."""
-        found = np.ones(self.shape[0], bool)
+        known = np.ones(self.shape[0], bool)
         for rows in blocks(self.shape[0]):
             for at in range(len(self._parts)):
                 part = self.stage(at, rows)
-                found[rows] &= ((part >= 0) & (part < np.inf)).all(axis=1)
-        return found
+                known[rows] &= ((part >= 0) & (part < np.inf)).all(axis=1)
+        return known
 
     def of_steps(self, chosen: npt.NDArray[np.bool_]) -> StageTimes:
         """Return some steps."""
@@ -174,21 +174,21 @@ def frontier_of(
     steps: Sequence[int],
 ) -> tuple[Frontier, Floats]:
     """Return the frontier of the steps that are whole, and the group's loss by step and stage."""
-    kept = times.of_steps(whole)
-    count = kept.shape[0]
-    if kept.shape[1] < 2 or not count:
+    used = times.of_steps(whole)
+    count = used.shape[0]
+    if used.shape[1] < 2 or not count:
         raise EmptyTraceError(
             f"cannot tell who waits for whom: expected steps that several ranks recorded, found {count} "
-            f"of {kept.shape[1]} ranks",
+            f"of {used.shape[1]} ranks",
             hint="let all ranks record: create the run in every process",
         )
     numbers = np.asarray(steps)[whole]
-    columns = _Columns(kept)
-    found = []
+    columns = _Columns(used)
+    losses = []
     for at, stage in enumerate(stages):
-        found.append(
+        losses.append(
             _judge(
-                stage, partial(kept.stage, at), columns.lost[:, at], columns.beyond[:, at],
+                stage, partial(used.stage, at), columns.lost[:, at], columns.beyond[:, at],
                 columns.typical[:, at], columns.leader[:, at], columns.margin[:, at], columns.whole_s,
                 list(ranks), numbers, len(stages),
             )
@@ -200,16 +200,16 @@ def frontier_of(
             steps=numbers, group_s=columns.group_s,
         )  # fmt: skip
     if pauses is not None:
-        found = [
-            replace(each, label="recurring", leader=pauses.rank)
-            if each.stage == pauses.stage and each.label != "persistent"
-            else each
-            for each in found
+        losses = [
+            replace(loss, label="recurring", leader=pauses.rank)
+            if loss.stage == pauses.stage and loss.label != "persistent"
+            else loss
+            for loss in losses
         ]
     led_s, led = columns.by_rank()
     caused = dict(zip(ranks, led_s.sum(axis=0).tolist(), strict=True))
     account = Frontier(
-        tuple(ranks), count, int((~whole).sum()), columns.group_s, tuple(found), caused,
+        tuple(ranks), count, int((~whole).sum()), columns.group_s, tuple(losses), caused,
         led_s, led, columns.noise_s, pauses,
     )  # fmt: skip
     return account, columns.lost
@@ -218,8 +218,8 @@ def frontier_of(
 class _Columns:
     """Times of each stage of each step, some steps at a time: matrices of a thousand ranks are never made."""
 
-    def __init__(self, kept: StageTimes) -> None:
-        steps, self._ranks, stages = kept.shape
+    def __init__(self, times: StageTimes) -> None:
+        steps, self._ranks, stages = times.shape
         self.lost, self.margin, self.beyond = (np.empty((steps, stages)) for _ in range(3))
         self.typical, self.excess = np.empty((steps, stages)), np.empty((steps, stages))
         self.leader = np.empty((steps, stages), np.int64)
@@ -230,7 +230,7 @@ class _Columns:
             at = np.arange(rows.stop - rows.start)
             reached, before = np.zeros((len(at), self._ranks)), np.zeros(len(at))
             for stage in range(stages):
-                taken = np.ascontiguousarray(kept.stage(stage, rows))
+                taken = np.ascontiguousarray(times.stage(stage, rows))
                 reached += taken
                 leader = self.leader[rows, stage] = reached.argmax(axis=1)
                 front = reached[at, leader]
@@ -260,8 +260,8 @@ def median_of(taken: Floats) -> Floats:
     """Return the median over ranks of each step; four times as fast as numpy's over many rows."""
     middle = taken.shape[1] // 2
     if taken.shape[1] % 2:
-        found: Floats = np.partition(taken, middle, axis=1)[:, middle]
-        return found
+        medians: Floats = np.partition(taken, middle, axis=1)[:, middle]
+        return medians
     pair = np.partition(taken, (middle - 1, middle), axis=1)[:, middle - 1 : middle + 1]
     mean: Floats = pair.mean(axis=1)
     return mean

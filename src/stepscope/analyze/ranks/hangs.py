@@ -190,9 +190,9 @@ def sentence(hang: Hang) -> str:
     for suspect in hang.suspects:
         by_reason.setdefault(suspect.reason, []).append(suspect.rank)
     waiting = {wait.rank for wait in hang.waits} - {suspect.rank for suspect in hang.suspects}
-    said = "; ".join(f"{listed(ranks)}: {reason}" for reason, ranks in by_reason.items())
+    causes = "; ".join(f"{listed(ranks)}: {reason}" for reason, ranks in by_reason.items())
     verb = "waits" if len(waiting) == 1 else "wait"
-    return f"the job waits for {said}" + (f" ({listed(waiting)} {verb})" if waiting else "")
+    return f"the job waits for {causes}" + (f" ({listed(waiting)} {verb})" if waiting else "")
 
 
 def _read(trace: Trace) -> _Groups:
@@ -251,7 +251,7 @@ def _calls(trace: Trace, groups: _Groups) -> set[str]:
 
 
 def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> tuple[BlockedRank, ...]:
-    found: list[BlockedRank] = []
+    blocked: list[BlockedRank] = []
     for name, progress in sorted(groups.progress.items()):
         for rank, member in sorted(progress.items()):
             first = member.first
@@ -272,18 +272,18 @@ def _waits(groups: _Groups, ranks: Iterable[int], missing: tuple[int, ...]) -> t
             if absent or behind:
                 operation = member.calls.get(first, ("a collective", "", -1))[0]
                 label = groups.labels.get(name, name)
-                found.append(
+                blocked.append(
                     BlockedRank(rank, label, operation, first, tuple(sorted((*absent, *behind))), absent)
                 )
-    held = {wait.rank for wait in found}
+    held = {wait.rank for wait in blocked}
     for rank in ranks:
         if rank not in held and groups.pairs.get(rank):
             pair = min(groups.pairs[rank], key=lambda pair: pair.created_ns)
             known = pair.peer not in groups.silent
             if known and pair.created_ns <= groups.oldest_ns[rank]:  # else what came before it holds it up
                 label = groups.labels.get(pair.group, pair.group)
-                found.append(BlockedRank(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
-    return tuple(found)
+                blocked.append(BlockedRank(rank, label, pair.name, _UNKNOWN, (pair.peer,), ()))
+    return tuple(blocked)
 
 
 def _short_of(member: _Member, first: int) -> bool:
@@ -297,7 +297,7 @@ def _behind(member: _Member, first: int) -> bool:
 
 
 def _mismatches(groups: _Groups) -> tuple[Mismatch, ...]:
-    found = []
+    mismatches = []
     for name, progress in sorted(groups.progress.items()):
         sequences = Counter(sequence for member in progress.values() for sequence in member.calls)
         for sequence in sorted(number for number, count in sequences.items() if count > 1):
@@ -310,12 +310,12 @@ def _mismatches(groups: _Groups) -> tuple[Mismatch, ...]:
                 most = max(calls.values(), key=len)
                 odd = [rank for members in calls.values() if members is not most for rank in members]
                 label = groups.labels.get(name, name)
-                kept = {call: tuple(members) for call, members in calls.items()}
-                found.append(
-                    Mismatch(label, sequence, kept, tuple(sorted(odd)) if sizes[0] > sizes[1] else ())
+                members_of = {call: tuple(members) for call, members in calls.items()}
+                mismatches.append(
+                    Mismatch(label, sequence, members_of, tuple(sorted(odd)) if sizes[0] > sizes[1] else ())
                 )
                 break  # what follows a first difference differs because of it
-    return tuple(found)
+    return tuple(mismatches)
 
 
 def _described(operation: str, dtype: str, elements: int) -> str:
@@ -336,18 +336,18 @@ def _suspects(
         edges[wait.rank].update(wait.blockers)
         for blocker in wait.blockers:
             by_blocker[blocker].append(wait)
-    found = [_odd(mismatch, rank) for mismatch in mismatches for rank in _accused(mismatch)]
-    accused = {suspect.rank for suspect in found}
+    suspects = [_odd(mismatch, rank) for mismatch in mismatches for rank in _accused(mismatch)]
+    accused = {suspect.rank for suspect in suspects}
     reach = {rank: _reachable(rank, edges) for rank in {*edges, *by_blocker}}
     ends = [rank for rank in sorted(by_blocker) if not edges.get(rank) and rank not in accused]
-    found += [_end(rank, by_blocker[rank], groups, missing) for rank in ends]
+    suspects += [_end(rank, by_blocker[rank], groups, missing) for rank in ends]
     circles = {
         rank
         for rank in reach
         if rank in reach[rank] and not any(end in reach[rank] for end in (*ends, *accused))
     }
-    found += [_in_circle(rank, edges, by_blocker, circles) for rank in sorted(circles - accused)]
-    return tuple(sorted(found, key=lambda suspect: (-suspect.confidence, suspect.rank)))
+    suspects += [_in_circle(rank, edges, by_blocker, circles) for rank in sorted(circles - accused)]
+    return tuple(sorted(suspects, key=lambda suspect: (-suspect.confidence, suspect.rank)))
 
 
 def _accused(mismatch: Mismatch) -> tuple[int, ...]:
@@ -355,9 +355,9 @@ def _accused(mismatch: Mismatch) -> tuple[int, ...]:
 
 
 def _odd(mismatch: Mismatch, rank: int) -> Suspect:
-    said = "; ".join(f"{listed(ranks)} called {call}" for call, ranks in mismatch.calls.items())
+    calls = "; ".join(f"{listed(ranks)} called {call}" for call, ranks in mismatch.calls.items())
     sure = 0.95 if mismatch.odd else 1 / len(_accused(mismatch))
-    sentence = f"in group {mismatch.group}, collective {mismatch.sequence}: {said}"
+    sentence = f"in group {mismatch.group}, collective {mismatch.sequence}: {calls}"
     return Suspect(rank, "called another collective", round(sure, 3), (sentence,))
 
 

@@ -263,12 +263,12 @@ def _own_clocks() -> dict[str, Any]:
 def _account_blame(accounts: Sequence[Account]) -> list[dict[str, Any]]:
     """Return the ranks to which the waiting of others is attributed, and the stage; most first."""
     rows = [
-        (rank, stage.stage, (len(found.ranks) - 1) * lost)
+        (rank, stage.stage, (len(frontier.ranks) - 1) * lost)
         for account in accounts
         if account.own is None
-        for found in [account.frontier]
-        for stage, by_rank in zip(found.stages, found.led_s.tolist(), strict=True)
-        for rank, lost in zip(found.ranks, by_rank, strict=True)
+        for frontier in [account.frontier]
+        for stage, by_rank in zip(frontier.stages, frontier.led_s.tolist(), strict=True)
+        for rank, lost in zip(frontier.ranks, by_rank, strict=True)
         if lost > 0
     ]
     total = sum(waited for *_, waited in rows)
@@ -300,18 +300,18 @@ def _account_what_if(accounts: Sequence[Account]) -> list[dict[str, Any]]:
     from stepscope.analyze.ranks.account import onset
     from stepscope.analyze.ranks.what_if import TOLERANCE
 
-    found = []
+    effects = []
     for account in accounts:
         seen = onset(account)
         if seen is not None and account.off <= TOLERANCE:
-            found.append(
+            effects.append(
                 {
                     "change": f"rank {seen.rank} like the median rank", "rank": seen.rank,
                     "recorded_ns": 1e9 * seen.after_s, "predicted_ns": 1e9 * seen.without_s,
                     "gain_ns": 1e9 * seen.delay_s,
                 }
             )  # fmt: skip
-    return found
+    return effects
 
 
 def _path_data(path: RanksPath | None) -> dict[str, Any] | None:
@@ -327,34 +327,34 @@ def _path_data(path: RanksPath | None) -> dict[str, Any] | None:
     }
 
 
-def _stage_data(found: Frontier | None) -> list[dict[str, Any]]:
-    return [_fields(stage) for stage in found.stages] if found else []
+def _stage_data(frontier: Frontier | None) -> list[dict[str, Any]]:
+    return [_fields(stage) for stage in frontier.stages] if frontier else []
 
 
 def _group_data(account: Account) -> dict[str, Any]:
-    found = account.frontier
+    frontier = account.frontier
     return {
         "group": account.group,
-        "ranks": list(found.ranks),
-        "steps": found.steps,
-        "group_s": found.group_s,
+        "ranks": list(frontier.ranks),
+        "steps": frontier.steps,
+        "group_s": frontier.group_s,
         "meets": account.meets,
-        "stages": _stage_data(found),
+        "stages": _stage_data(frontier),
     }
 
 
-def _leaders(found: Frontier) -> list[dict[str, Any]]:
+def _leaders(frontier: Frontier) -> list[dict[str, Any]]:
     """Return the ranks that persist in a stage of a run's telemetry, as stragglers."""
-    total = sum(found.caused_s.values()) or 1.0
+    total = sum(frontier.caused_s.values()) or 1.0
     return [
         {
             "rank": stage.leader,
-            "score": min(1.0, found.caused_s[stage.leader] / total),
+            "score": min(1.0, frontier.caused_s[stage.leader] / total),
             "confidence": round(stage.led, 4),
             "since": stage.since,
             "stage": stage.stage,
         }
-        for stage in found.stages
+        for stage in frontier.stages
         if stage.label == "persistent"
     ]
 

@@ -81,11 +81,11 @@ def joint_collectives(trace: Trace) -> Joint:
     members = _sizes(trace)
     at = {rank: number for number, rank in enumerate(ranks)}
     rows, operations, groups, expected = [], [], [], []
-    for (group, operation, _), found in keyed.items():
-        if len(found) < 2:
+    for (group, operation, _), numbers in keyed.items():
+        if len(numbers) < 2:
             continue
         row = np.full(len(ranks), -1, np.int64)
-        for rank, number in found.items():
+        for rank, number in numbers.items():
             row[at[rank]] = number
         rows.append(row)
         operations.append(operation)
@@ -145,9 +145,11 @@ def _of_common_steps(
     usual = {place for place, ranks in tally.items() if 2 * ranks > len(every)}
     sharing = [set(places) for places in every.values() if usual & set(places)]
     common = set.intersection(*(sharing or map(set, every.values())))
-    kept = {rank: {at: rows for at, rows in places.items() if at in common} for rank, places in every.items()}
-    left = sum(len(rows) for places in kept.values() for rows in places.values())
-    return kept, sum(map(len, of_rank.values())) - left
+    common_rows = {
+        rank: {at: rows for at, rows in places.items() if at in common} for rank, places in every.items()
+    }
+    left = sum(len(rows) for places in common_rows.values() for rows in places.values())
+    return common_rows, sum(map(len, of_rank.values())) - left
 
 
 def _by_step(trace: Trace, rank: int, rows: list[int]) -> dict[Place, list[int]]:
@@ -155,12 +157,12 @@ def _by_step(trace: Trace, rank: int, rows: list[int]) -> dict[Place, list[int]]
     mine = steps.rank == rank
     begun, number = steps.start_ns[mine], steps.number[mine]
     last = np.searchsorted(begun, trace.start_ns[rows], side="right") - 1
-    found: dict[Place, list[int]] = defaultdict(list)
+    rows_at: dict[Place, list[int]] = defaultdict(list)
     for row, at in zip(rows, last.tolist(), strict=True):
         step = int(trace.step[row])
         place = (step, 1) if step >= 0 else (int(number[at]), 1) if at >= 0 else (int(number[0]), 0)
-        found[place].append(row)
-    return found
+        rows_at[place].append(row)
+    return rows_at
 
 
 def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], list[str]]:
@@ -209,7 +211,7 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
             continue
         notes += _differing(f"{operation}{where}", others, counts)
         for rank, places in of_rank.items():
-            rows = [row for _, each in sorted(places.items()) for row in each]
+            rows = [row for _, own in sorted(places.items()) for row in own]
             for number, row in enumerate(rows if rank not in others else ()):
                 keyed[group, operation, number][rank] = row
     return keyed, notes
@@ -217,12 +219,12 @@ def _by_key(trace: Trace) -> tuple[dict[tuple[str, str, int], dict[int, int]], l
 
 def _differing(what: str, others: list[int], counts: Mapping[int, tuple[object, ...]]) -> list[str]:
     """Return which ranks were left out because they recorded other steps, or different numbers in them."""
-    said = {
+    answers = {
         "none of the steps of the rest": [rank for rank in others if not counts[rank]],
         "a different number than the rest": [rank for rank in others if counts[rank]],
     }
     return [
         f"{what}: {listed(ranks)} recorded {how}, and no sequence numbers: matched on the others alone"
-        for how, ranks in said.items()
+        for how, ranks in answers.items()
         if ranks
     ]

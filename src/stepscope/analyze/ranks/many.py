@@ -82,9 +82,9 @@ def job_of_files(place: Path, where: HowRead, *, url: str = "") -> tuple[Job, Tr
     """
     read = _Files(place, where, url)
     trace = load_directory(place, read.digests)
-    parts = JobParts(read.tasks, lambda: read.own(trace), lambda *found: read.causes(trace, *found))
-    found = job_of(trace, parts, network_bytes_per_s=where.network_bytes_per_s)
-    return replace(found, notes=(*found.notes, *read.notes)), trace
+    parts = JobParts(read.tasks, lambda: read.own(trace), lambda *args: read.causes(trace, *args))
+    job = job_of(trace, parts, network_bytes_per_s=where.network_bytes_per_s)
+    return replace(job, notes=(*job.notes, *read.notes)), trace
 
 
 class _Files:
@@ -103,22 +103,22 @@ class _Files:
             _RankFile(number, str(path.resolve()), self._url_of(path), self._where.cache)
             for number, path in enumerate(paths)
         ]
-        found: dict[int, Trace | TraceError] = {}
+        waiting: dict[int, Trace | TraceError] = {}
         for digest in self._spread("read", digest_of, self._files, _undigested):
             path = paths[digest.number]
             if digest.trace is None:
                 message, hint, empty = digest.error
-                found[digest.number] = (EmptyTraceError if empty else TraceError)(
+                waiting[digest.number] = (EmptyTraceError if empty else TraceError)(
                     message, hint=hint, path=path
                 )
                 continue
             sources = tuple(replace(source, path=str(path)) for source in digest.trace.sources)
-            found[digest.number] = replace(digest.trace, sources=sources)
+            waiting[digest.number] = replace(digest.trace, sources=sources)
             self.tasks += digest.tasks
             if digest.own is not None:
                 self._own[digest.number] = digest.own
         for number in range(len(paths)):
-            yield found.pop(number)
+            yield waiting.pop(number)
 
     def own(self, trace: Trace) -> dict[int, OwnWork]:
         """Return the own work of each rank, in rows of the kept parts of all files together."""
@@ -159,10 +159,10 @@ class _Files:
         where, begun = self._where, time.monotonic()
         processes = where.processes or pool.processors()
         done = spread(call, tasks, processes=processes, ray=where.ray, failed=failed)
-        for count, each in enumerate(done, 1):
+        for count, digest in enumerate(done, 1):
             if where.progress is not None:
                 where.progress(what, count, len(tasks), time.monotonic() - begun)
-            yield each
+            yield digest
 
     def _url_of(self, path: Path) -> str:
         return join(self._url, path.relative_to(self._place).as_posix()) if self._url else ""
@@ -256,5 +256,5 @@ def _used(trace: Trace, name: Any, collectives: Any) -> tuple[Strings, Any, Any]
     used = used[used >= 0]
     number = np.full(len(trace.strings) + 1, -1, np.int32)
     number[used] = np.arange(len(used))
-    strings = Strings.of([str(trace.strings[each]) for each in used.tolist()])
+    strings = Strings.of([str(trace.strings[string]) for string in used.tolist()])
     return strings, number[name], replace(collectives, **{field: number[of] for field, of in fields.items()})

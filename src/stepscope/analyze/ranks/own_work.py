@@ -89,9 +89,9 @@ def own_work(trace: Trace, rank: int) -> OwnWork:
     busy = working.union(_spans(trace, mine.of(_COMMUNICATES, on_device=True)))
     loading = rows_spans(trace, loading_rows(trace, mine.rows))
     exposed = loading.minus(busy)
-    found = [(LOADER, _sooner(loading, exposed, start, end))]
-    found += _operators(trace, mine, row, start, end, after)
-    saved = [each for each in found if each[1].any()]
+    savings = [(LOADER, _sooner(loading, exposed, start, end))]
+    savings += _operators(trace, mine, row, start, end, after)
+    saved = [saving for saving in savings if saving[1].any()]
     table = np.array([times for _, times in saved], np.float32).reshape(len(saved), len(start)).T
     spent = [end - since, working.within(since, end), exposed.within(since, end)]
     return OwnWork(
@@ -128,16 +128,16 @@ def excess_of(row: Ints, last: Ints, own: Iterable[OwnWork], rows: int) -> Exces
     for part in own:
         columns[:, part.row] = part.own_ns, part.computing_ns, part.loading_ns
     mine = columns[:, np.take_along_axis(row, last[:, None], axis=1)[:, 0]]
-    found = []
+    excess = []
     rest = row.copy()
     np.put_along_axis(rest, last[:, None], -1, axis=1)
     for values, of_last in zip(columns[1:], mine[1:], strict=True):
         usual = np.full(len(row), np.nan)
         known = np.isfinite(values[rest]).any(axis=1)
         usual[known] = np.nanmedian(values[rest[known]], axis=1)
-        found.append(np.maximum(of_last - usual, 0.0))
-    known = np.isfinite(found[0]) & (mine[0] > 0)  # else it stood in another when it came to this one
-    return Excess(np.where(known, mine[0], np.nan), *found)
+        excess.append(np.maximum(of_last - usual, 0.0))
+    known = np.isfinite(excess[0]) & (mine[0] > 0)  # else it stood in another when it came to this one
+    return Excess(np.where(known, mine[0], np.nan), *excess)
 
 
 def _stretches(
@@ -152,20 +152,20 @@ def _stretches(
     rows = rows[trace.duration_ns[rows] > 0]
     rows = rows[np.lexsort((trace.start_ns[rows], trace.step[rows]))]
     table = trace.steps
-    kept, stretches, before, free = [], [], None, None
+    used, stretches, before, free = [], [], None, None
     for at in np.flatnonzero(table.rank == rank).tolist():
         number, clock, last = int(table.number[at]), int(table.start_ns[at]), int(table.end_ns[at])
         low, high = np.searchsorted(trace.step[rows], [number, number + 1])
         since = clock if free is None or before != number - 1 else min(free, clock)
-        for each in rows[low:high].tolist():
-            begin = int(trace.start_ns[each])
+        for event in rows[low:high].tolist():
+            begin = int(trace.start_ns[event])
             stretches.append((number, clock, max(clock, begin), 0, since))
-            since = clock = max(clock, begin + int(trace.duration_ns[each]))
-        kept.append(rows[low:high])
+            since = clock = max(clock, begin + int(trace.duration_ns[event]))
+        used.append(rows[low:high])
         stretches.append((number, clock, max(clock, last), 1, clock))
         before, free = number, since
     columns = np.array(stretches, np.int64).reshape(-1, 5)
-    row = np.concatenate(kept) if kept else np.zeros(0, np.int64)
+    row = np.concatenate(used) if used else np.zeros(0, np.int64)
     return row, columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] == 1, columns[:, 4]
 
 
@@ -202,7 +202,7 @@ def _operators(
     bound = np.full(len(start), np.iinfo(np.int64).max)
     if on_device:
         bound[~after] = _slack(trace, row)
-    found = []
+    savings = []
     work = mine.of(_COMPUTES, on_device=True, in_step=True)
     every = _spans(trace, work)
     end = np.maximum(start, end)
@@ -212,8 +212,8 @@ def _operators(
             saved = every.within(start, end) - others.within(start, end)
         else:
             saved = _spans(trace, rows[trace.name[rows] == number]).within(start, end)
-        found.append((f"{trace.strings[number]} free", np.minimum(saved, bound)))
-    return found
+        savings.append((f"{trace.strings[number]} free", np.minimum(saved, bound)))
+    return savings
 
 
 def _slack(trace: Trace, row: Ints) -> Ints:

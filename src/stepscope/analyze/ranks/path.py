@@ -109,15 +109,15 @@ class Walks:
             for (rank, cause, name), ns in walk.others.items():
                 pieces[rank, cause, name, "", ""] += ns
         total = sum(walk.length_ns for walk in self._walks)
-        found = [
-            RankPiece(*key, each, exact / total)
-            for (key, exact), each in zip(pieces.items(), whole(pieces.values()), strict=True)
+        joined = [
+            RankPiece(*key, time_ns, exact / total)
+            for (key, exact), time_ns in zip(pieces.items(), whole(pieces.values()), strict=True)
             if exact > 0
         ]
         return RanksPath(
             sum(walk.steps for walk in self._walks),
             total,
-            tuple(sorted(found, key=lambda piece: (-piece.time_ns, piece.rank, piece.cause))),
+            tuple(sorted(joined, key=lambda piece: (-piece.time_ns, piece.rank, piece.cause))),
             dict(sorted(ranks.items(), key=lambda item: -item[1])),
             sum(walk.switches for walk in self._walks),
         )
@@ -198,7 +198,7 @@ class _Walk:
 
 def _asked(trace: Trace, works: list[_Work], clocks: Clocks) -> dict[int, OwnStretches]:
     """Return the stretches of each rank, on its own clock; without those of steps without collectives."""
-    found = {}
+    by_rank = {}
     for rank in sorted({work.rank for work in works}):
         mine = [number for number, work in enumerate(works) if work.rank == rank and work.row >= 0]
         rows = np.array([works[number].row for number in mine], np.int64)
@@ -209,5 +209,5 @@ def _asked(trace: Trace, works: list[_Work], clocks: Clocks) -> dict[int, OwnStr
                 [works[number].end_ns for number in mine],
             )
         )
-        found[rank] = OwnStretches(np.array(mine, np.int64), start, end, rows)
-    return found
+        by_rank[rank] = OwnStretches(np.array(mine, np.int64), start, end, rows)
+    return by_rank

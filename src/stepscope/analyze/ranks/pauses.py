@@ -40,7 +40,7 @@ SHARED = 0.5
 """Part of a pause by which the median rank is late in the same step, too, that makes it everybody's."""
 MOST_PAUSED = 0.4
 """Share of the steps from which on they are not single ones but a time in which a rank was slow."""
-FEWEST = 2
+MIN_PAUSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def pauses_of(
     held, extra_s = held[alike], extra_s[alike]
     mine = last[held] == column
     own, cost_s = held[mine], float(extra_s[mine].sum())
-    if len(own) < FEWEST or len(own) > MOST_PAUSED * len(steps):
+    if len(own) < MIN_PAUSES or len(own) > MOST_PAUSED * len(steps):
         return None
     if cost_s < WORTH * group_s or cost_s < ONE_RANKS * float(extra_s.sum()):
         return None

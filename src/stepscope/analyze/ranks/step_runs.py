@@ -38,15 +38,15 @@ def runs_of_steps(trace: Trace, waits: Waits, clocks: Clocks) -> list[StepRun]:
     ranks, table = waits.joint.ranks, trace.steps
     begin = clocks.aligned(table.start_ns, table.rank)
     end = clocks.aligned(table.end_ns, table.rank)
-    found: list[StepRun] = []
+    runs: list[StepRun] = []
     for number in distinct(table.number).tolist():
         mine = np.flatnonzero((table.number == number) & np.isin(table.rank, ranks))
         if len(mine) != len(ranks) or len(distinct(table.rank[mine])) != len(ranks):
             continue
         mine = mine[np.argsort(table.rank[mine])]
-        if found and found[-1].numbers[-1] == number - 1:
-            before = found.pop()
-            found.append(StepRun((*before.numbers, number), before.begin_ns, end[mine]))
+        if runs and runs[-1].numbers[-1] == number - 1:
+            before = runs.pop()
+            runs.append(StepRun((*before.numbers, number), before.begin_ns, end[mine]))
         else:
-            found.append(StepRun((number,), begin[mine], end[mine]))
-    return found
+            runs.append(StepRun((number,), begin[mine], end[mine]))
+    return runs

@@ -59,7 +59,7 @@ def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) 
     if answers:
         for row in blame_of(waits, answers):
             caused[row.rank] += row.wait_caused_ns
-    found = []
+    stragglers = []
     for at, rank in enumerate(joint.ranks):
         mine = used & (waits.last == at)
         cost = caused[rank] if answers else int(waits.wait_ns[mine].sum())
@@ -70,10 +70,10 @@ def find_stragglers(trace: Trace, waits: Waits, answers: Answers | None = None) 
         steps = trace.step[joint.row[mine, at]]
         known = steps[steps >= 0]
         since = int(known.min()) if len(known) else None
-        found.append(
+        stragglers.append(
             Straggler(rank, cost / total, round(1 - chance, 4), since, int(mine.sum()), int(used.sum()))
         )
-    return tuple(sorted(found, key=lambda straggler: -straggler.score))
+    return tuple(sorted(stragglers, key=lambda straggler: -straggler.score))
 
 
 def _recorded_ns(trace: Trace) -> int:

@@ -30,16 +30,16 @@ class StuckRank:
     threads: list[dict[str, Any]]
 
 
-def stuck_ranks(told: Iterable[Mapping[str, Any]]) -> tuple[StuckRank, ...]:
+def stuck_ranks(documents: Iterable[Mapping[str, Any]]) -> tuple[StuckRank, ...]:
     """Return the stalled ranks in order, ignoring other files.
 
     A rank is elsewhere if more than half of the ranks are in one place and it is not.
     """
-    known = [facts for facts in told if _whole(facts)]
+    known = [facts for facts in documents if _whole(facts)]
     places = [_place(facts["threads"]) for facts in known]
     common = Counter(place for place, _ in places).most_common(1)
     most = common[0][0] if common and 2 * common[0][1] > len(known) and len(known) > 2 else None
-    found = [
+    stuck = [
         StuckRank(
             facts["rank"], str(facts.get("host", "")), facts.get("step"), facts.get("stage"),
             float(facts.get("stalled_s", 0.0)), place, line, most is not None and place != most,
@@ -47,7 +47,7 @@ def stuck_ranks(told: Iterable[Mapping[str, Any]]) -> tuple[StuckRank, ...]:
         )
         for facts, (place, line) in zip(known, places, strict=True)
     ]  # fmt: skip
-    return tuple(sorted(found, key=lambda each: each.rank))
+    return tuple(sorted(stuck, key=lambda rank: rank.rank))
 
 
 def _whole(facts: Mapping[str, Any]) -> bool:
@@ -56,8 +56,8 @@ def _whole(facts: Mapping[str, Any]) -> bool:
         isinstance(facts.get("rank"), int)
         and isinstance(threads, list)
         and bool(threads)
-        and all(isinstance(each, dict) and isinstance(each.get("frames"), list) for each in threads)
-        and all(isinstance(frame, dict) for each in threads for frame in each["frames"])
+        and all(isinstance(thread, dict) and isinstance(thread.get("frames"), list) for thread in threads)
+        and all(isinstance(frame, dict) for thread in threads for frame in thread["frames"])
     )
 
 

@@ -44,8 +44,8 @@ def together(trace: Trace) -> Trace:
     if clocks.refused is not None:
         return _noted(trace, *joint.notes, f"{AS_RECORDED}: {clocks.refused}")
     waits = measure_waits(trace, joint, clocks)
-    found = _moved(_linked(trace, waits, clocks.error_ns), clocks)
-    told = (
+    moved = _moved(_linked(trace, waits, clocks.error_ns), clocks)
+    note = (
         f"{ONE_HOST} and share its clock"
         if clocks.one_host
         else f"{ALIGNED} to rank {clocks.reference}'s within {clocks.error_ns / 1e3:.1f} µs"
@@ -53,7 +53,7 @@ def together(trace: Trace) -> Trace:
     lower = (
         [] if joint.whole.all() else ["not all members of the groups were recorded: waits are lower bounds"]
     )
-    return _noted(found, *joint.notes, told, *lower)
+    return _noted(moved, *joint.notes, note, *lower)
 
 
 def _noted(trace: Trace, *notes: str) -> Trace:

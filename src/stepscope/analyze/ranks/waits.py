@@ -73,8 +73,8 @@ def measure_waits(trace: Trace, joint: Joint, clocks: Clocks) -> Waits:
     wait = np.where(present, np.clip(latest[:, None] - start, 0, length), 0)
     second = np.sort(start, axis=1)[:, -2]
     margin = np.where(second > np.iinfo(np.int64).min, latest - second, 0)
-    kept = _kept(np.where(present, latest[:, None] - start, 0))
-    return Waits(joint, start, wait, np.where(present, length - wait, 0), last, margin, kept)
+    longest_ns = _kept(np.where(present, latest[:, None] - start, 0))
+    return Waits(joint, start, wait, np.where(present, length - wait, 0), last, margin, longest_ns)
 
 
 def _kept(lag: Ints) -> Ints:
@@ -132,7 +132,7 @@ def bandwidths(
     sizes[trace.collectives.row] = trace.collectives.bytes
     message = np.where(joint.row >= 0, sizes[joint.row], -1).max(1)
     longest = waits.transfer_ns.max(1)
-    found = []
+    rows = []
     for key in dict.fromkeys(zip(joint.operation, joint.group, strict=True)):
         at = np.array([pair == key for pair in zip(joint.operation, joint.group, strict=True)])
         known = message[at][message[at] > 0]
@@ -148,7 +148,7 @@ def bandwidths(
         taking = np.flatnonzero((joint.row[at] >= 0).any(axis=0)).tolist()
         whole = len(taking) >= ranks
         link = links.of([joint.ranks[column] for column in taking]) if whole else None
-        found.append(
+        rows.append(
             Bandwidth(
                 key[0], key[1], ranks, int(at.sum()), size, int(np.median(longest[at])),
                 int(waits.wait_ns[at].sum()), algorithm, bus, link.name if link else "",
@@ -156,7 +156,7 @@ def bandwidths(
                 bus / link.bytes_per_second if link and bus is not None else None,
             )
         )  # fmt: skip
-    return tuple(sorted(found, key=lambda row: -row.wait_ns))
+    return tuple(sorted(rows, key=lambda row: -row.wait_ns))
 
 
 class RankLinks:
@@ -237,7 +237,7 @@ def slow_groups(trace: Trace, waits: Waits) -> tuple[SlowGroup, ...]:
     for number in np.flatnonzero(joint.whole).tolist():
         key = (joint.operation[number], int(present[number].sum()), message[number])
         alike.setdefault(key, {}).setdefault(joint.group[number], []).append(number)
-    found = []
+    slow = []
     for (operation, _, _), groups in alike.items():
         usable = {group: at for group, at in groups.items() if len(at) >= FEWEST_TRANSFERS}
         if len(usable) < FEWEST_GROUPS:
@@ -249,5 +249,5 @@ def slow_groups(trace: Trace, waits: Waits) -> tuple[SlowGroup, ...]:
             if own > SLOWER * usual and np.quantile(longest[at], 0.1) > np.quantile(others, 0.9):
                 taking = np.flatnonzero(present[at].any(axis=0))
                 members = tuple(joint.ranks[column] for column in taking.tolist())
-                found.append(SlowGroup(operation, group, members, int(own), int(usual), len(rest)))
-    return tuple(sorted(found, key=lambda row: row.usual_ns - row.transfer_ns))
+                slow.append(SlowGroup(operation, group, members, int(own), int(usual), len(rest)))
+    return tuple(sorted(slow, key=lambda row: row.usual_ns - row.transfer_ns))

@@ -83,10 +83,10 @@ class _Chain:
 
     def without(self, rank: int) -> _Chain:
         """Return the steps of all ranks but one."""
-        kept = np.arange(len(self.begin)) != rank
+        others = np.arange(len(self.begin)) != rank
         return replace(
-            self, begin=self.begin[kept], own=self.own[:, kept], transfer=self.transfer[:, kept],
-            present=self.present[:, kept], tail=self.tail[kept], rows=self.rows[:, kept],
+            self, begin=self.begin[others], own=self.own[:, others], transfer=self.transfer[:, others],
+            present=self.present[:, others], tail=self.tail[others], rows=self.rows[:, others],
         )  # fmt: skip
 
     def play(self, own: Floats, tail: Floats) -> float:

@@ -63,16 +63,16 @@ def scope_tree(trace: Trace, measures: Measures, keep: Bools | None) -> Tree:
 def _loaders(trace: Trace) -> Ints:
     """Return for each event the outermost loading at or above it on its thread, -1 for none."""
     loading = (trace.kind == Kind.DATA_LOADING) & (trace.device < 0)
-    found = np.full(len(trace), -1, np.int32)
+    owner = np.full(len(trace), -1, np.int32)
     if not loading.any():
-        return found
+        return owner
     outer = np.empty(len(trace), np.uint8)
     parent = np.ascontiguousarray(trace.parent, np.int32)
     tree.outermost(parent, np.where(loading, 0, -1).astype(np.int32), outer)
     rows = np.flatnonzero(outer)
-    found[rows] = rows
-    tree.inherit(parent, found)
-    return found
+    owner[rows] = rows
+    tree.inherit(parent, owner)
+    return owner
 
 
 def _leaves(

@@ -154,9 +154,9 @@ def _trimmed(tree: Tree, depth: Ints, options: ViewOptions, *, matches_too: bool
 
 def _nearest(tree: Tree, wanted: Bools | Ints) -> Ints:
     """Return the nearest wanted node among each one and its ancestors, -1 if there is none."""
-    found = np.empty(len(tree), np.int32)
-    forest.nearest(np.ascontiguousarray(tree.parent, np.int32), wanted.astype(np.uint8), found)
-    return found
+    nearest = np.empty(len(tree), np.int32)
+    forest.nearest(np.ascontiguousarray(tree.parent, np.int32), wanted.astype(np.uint8), nearest)
+    return nearest
 
 
 def _matched(names: Sequence[str], patterns: Sequence[str]) -> Bools:

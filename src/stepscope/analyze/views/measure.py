@@ -191,10 +191,10 @@ class _Counted:
         if self.turn_of is not None:
             wanted = wanted * self.turns + self.turn_of(every.rank, every.number, every.start_ns)
         place = np.minimum(np.searchsorted(self.used, wanted), len(self.used) - 1)
-        found = (self.numbers[step] == every.number) & (self.used[place] == wanted)
+        same = (self.numbers[step] == every.number) & (self.used[place] == wanted)
         if len(self.ranks) > 1:
-            found &= self.ranks[rank] == every.rank
-        return np.where(found, place, -1)
+            same &= self.ranks[rank] == every.rank
+        return np.where(same, place, -1)
 
 
 def _counted(trace: Trace, step: int) -> _Counted:
@@ -210,21 +210,21 @@ def _counted(trace: Trace, step: int) -> _Counted:
     used: Ints = np.arange(len(numbers))
     inside, ranks = place, np.zeros(1, np.int64)
     if len(trace.ranks) > 1:
-        found, rank = numbered(trace.rank[marked])
-        ranks = found.astype(np.int64)
+        recorded, rank = numbered(trace.rank[marked])
+        ranks = recorded.astype(np.int64)
         used, inside = numbered(place * len(ranks) + rank)
     turns, turn_of = _turns(trace)
     if turn_of is not None:
         turn = turn_of(trace.rank[marked], trace.step[marked], trace.start_ns[marked])
         used, inside = numbered(used[inside] * turns + turn)
-    each = len(ranks) * turns
+    size = len(ranks) * turns
     if step >= 0:
-        wanted = numbers[used // each] == step
+        wanted = numbers[used // size] == step
         inside = np.where(wanted, np.cumsum(wanted) - 1, -1)[inside]
         used = used[wanted]
     window = np.full(len(trace), -1, np.int32)
     window[marked] = inside
-    steps = len(distinct(used // each * turns + used % turns))
+    steps = len(distinct(used // size * turns + used % turns))
     count = f"{steps} profiled step{'s' * (steps != 1)}"
     what = f"mean per step over {count}" if step < 0 else f"step {step}"
     label = what + (f" on {len(ranks)} ranks" if len(ranks) > 1 else "")
@@ -234,7 +234,9 @@ def _counted(trace: Trace, step: int) -> _Counted:
 def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None]:
     """Return how many steps of one rank have one number at most, and the key that tells them apart."""
     steps = trace.steps
-    rank, number, start = (np.asarray(each, np.int64) for each in (steps.rank, steps.number, steps.start_ns))
+    rank, number, start = (
+        np.asarray(column, np.int64) for column in (steps.rank, steps.number, steps.start_ns)
+    )
     _, count = np.unique(np.stack((rank, number)), axis=1, return_counts=True)
     turns = int(count.max(initial=1))
     if turns == 1:
@@ -242,7 +244,7 @@ def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None
 
     def turn_of(ranks: Ints, numbers: Ints, times: Ints) -> Ints:
         """Return the number of steps with this rank and number that had begun by a time, less one."""
-        every = [np.concatenate(each) for each in ((rank, ranks), (number, numbers), (start, times))]
+        every = [np.concatenate(columns) for columns in ((rank, ranks), (number, numbers), (start, times))]
         asked = np.arange(len(every[0])) >= len(rank)
         order = np.lexsort((asked, every[2], every[1], every[0]))
         begun = np.cumsum(~asked[order])
@@ -251,8 +253,8 @@ def _turns(trace: Trace) -> tuple[int, Callable[[Ints, Ints, Ints], Ints] | None
         before: Ints = begun[first] - ~asked[order][first]
         turn = np.empty(len(order), np.int64)
         turn[order] = begun - before[np.cumsum(first) - 1] - 1
-        found: Ints = np.maximum(turn[len(rank) :], 0)
-        return found
+        turns: Ints = np.maximum(turn[len(rank) :], 0)
+        return turns
 
     return turns, turn_of
 
@@ -293,8 +295,8 @@ def names_of(trace: Trace, owner: Ints, *, label: bool = True) -> Ints:
     own[table.row] = table.label if label else table.instruction
     rows, names = _collectives(trace)
     own[rows] = names
-    found: Ints = own[owner]
-    return found
+    own_names: Ints = own[owner]
+    return own_names
 
 
 _WRAPPER = "record_param_comms"

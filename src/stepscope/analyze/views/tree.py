@@ -182,12 +182,12 @@ def _by_part(
             break
     inner = keys % size
     above = np.where(inner > 0, 1 + np.searchsorted(keys, keys - inner + parent[inner]), 0)
-    told = [PARTS[key // size] if key % size == 0 else names[key % size] for key in keys.tolist()]
+    labels = [PARTS[key // size] if key % size == 0 else names[key % size] for key in keys.tolist()]
     return (
         np.where(counted, 1 + np.searchsorted(keys, of_event), -1),
         1 + np.minimum(np.searchsorted(keys, of_stretch), len(keys) - 1),
         np.concatenate([[-1], above]).astype(np.int32),
-        ["step" if measures.marked else names[0], *told],
+        ["step" if measures.marked else names[0], *labels],
         np.concatenate([[-1], keys // size]),
     )
 

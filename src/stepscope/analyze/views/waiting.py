@@ -28,7 +28,7 @@ def waiting(trace: Trace) -> npt.NDArray[np.bool_]:
     steps[trace.lane[(trace.kind == Kind.STEP) & host]] = True
     busy = np.zeros(lanes, bool)
     busy[trace.lane[~frames]] = True
-    found = frames & ~busy[trace.lane] if not frames.all() else np.zeros(len(trace), bool)
+    mask = frames & ~busy[trace.lane] if not frames.all() else np.zeros(len(trace), bool)
     if len(trace.instructions):
-        found |= (trace.kind == Kind.OTHER) & host & ~steps[trace.lane]
-    return np.asarray(found & named(trace, WAITS)[trace.name])
+        mask |= (trace.kind == Kind.OTHER) & host & ~steps[trace.lane]
+    return np.asarray(mask & named(trace, WAITS)[trace.name])
