@@ -37,8 +37,9 @@ def test_lines_have_the_time_that_they_took(tmp_path):
     assert sum(window.steps for window in windows) == pytest.approx(60, abs=2)
     first, second, *_ = spent_s(windows).items()
     assert {line.line: line.function for line, _ in (first, second)} == {13: "<module>", 7: "fetch"}
-    line, seconds = first
-    assert line.line == 13
+    line, seconds = next(
+        row for row in (first, second) if row[0].line == 13
+    )  # the other is longer on a busy machine
     assert 2.4 <= seconds <= sum(window.seconds for window in windows)
     assert line.text.startswith("time.sleep(0.02 if step < 30 else 0.06)")
     assert "hf_abc" not in line.text
