@@ -16,6 +16,7 @@ from stepscope.cli.budget import within
 from stepscope.cli.output import Output, aligned, complain, not_readable, put, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
+from stepscope.events.status import counted
 from stepscope.health.finding import plain
 from stepscope.text import number
 from stepscope.urls import is_url, shown
@@ -28,7 +29,11 @@ MEANING = ("KIND", "ROLE", "SPLIT", "BECAUSE OF")
 SHOWN_VALUES = 3
 """Number of last values in the table; ``--tags`` and ``--json`` give all."""
 JUDGED = 1_000_000
-"""Points of the runs whose health is judged unasked, which takes about a second; ``--health`` judges all."""
+"""Points of the runs whose health is judged unasked; ``--health`` judges all."""
+JUDGED_S = 1.0
+"""Seconds after which no further run is judged unasked: many short runs take longer than a long one."""
+FEWEST = 8
+"""Runs that are judged however long that takes, so that a small list is complete on a busy machine."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +107,7 @@ def table(log: Log, arguments: argparse.Namespace, *, now: float) -> str:
     reports = judged(log, every=arguments.health)
     text = table_of_runs(log, reports, now=now, newest=bool(arguments.budget))
     left = len(log.runs()) - len(reports)
-    return f"{text}\nhealth not judged for size: {left:,}; ls --health judges all runs\n" if left else text
+    return f"{text}\nhealth not judged: {counted(left, 'run')}; ls --health judges all\n" if left else text
 
 
 def judged(log: Log, *, every: bool) -> dict[str, HealthReport]:
@@ -110,14 +115,17 @@ def judged(log: Log, *, every: bool) -> dict[str, HealthReport]:
 
     Args:
         log: With the runs.
-        every: Whether to judge all of them; else those written last, up to ``JUDGED`` points.
+        every: Whether to judge all of them; else those written last, up to ``JUDGED`` points and as far as
+            ``JUDGED_S`` reaches.
     """
     from stepscope.serve.health import report_of
 
-    reports, points = {}, 0
+    reports: dict[str, HealthReport] = {}
+    points, began = 0, time.monotonic()
     for run in runs_of(log, newest=True):
         points += run.num_points()
-        if every or points <= JUDGED:
+        in_time = len(reports) < FEWEST or time.monotonic() - began < JUDGED_S
+        if every or (points <= JUDGED and in_time):
             reports[run.name] = report_of(log, run)
     return reports
 

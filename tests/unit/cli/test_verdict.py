@@ -92,8 +92,22 @@ def test_large_runs_are_judged_when_asked(recorded, capsys, monkeypatch):
     cli.main(["ls", directory])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("  -")
-    assert lines[2] == "health not judged for size: 1; ls --health judges all runs"
+    assert lines[2] == "health not judged: 1 run; ls --health judges all"
     cli.main(["ls", directory, "--json"])
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] is None
     cli.main(["ls", directory, "--health"])
     assert capsys.readouterr().out.splitlines()[1].endswith("  healthy")
+
+
+def test_many_runs_are_judged_for_a_second_unless_asked(tmp_path, capsys, monkeypatch):
+    for number in range(ls.FEWEST + 2):
+        with ss.Run(tmp_path / f"run-{number}") as run:
+            run.scalar("train/loss", 1.0, 0)
+    monkeypatch.setattr(ls, "JUDGED_S", 0.0)
+    cli.main(["ls", str(tmp_path), "--json"])
+    verdicts = [each["verdict"] for each in json.loads(capsys.readouterr().out)["runs"]]
+    assert verdicts.count(None) == 2
+    cli.main(["ls", str(tmp_path)])
+    assert capsys.readouterr().out.splitlines()[-1] == "health not judged: 2 runs; ls --health judges all"
+    cli.main(["ls", str(tmp_path), "--health"])
+    assert "health not judged" not in capsys.readouterr().out
