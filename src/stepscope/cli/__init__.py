@@ -54,7 +54,7 @@ READS_PROFILES = ("profile", "advise", "glance", "ranks", "timeline", "diff", "a
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser(only=next((word for word in words if word in COMMANDS), None))
+    parser = build_parser(only=next((word for word in words if word in COMMANDS), None), words=words)
     meant = _meant(words)
     if meant:
         parser.error(meant)
@@ -152,8 +152,13 @@ def _done(arguments: argparse.Namespace) -> int:
         return 70
 
 
-def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser; with ``only``, just that command's arguments are filled in, for a short start."""
+def build_parser(*, only: str | None = None, words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of all commands.
+
+    Args:
+        only: The command whose arguments are filled in, for a short start; ``*`` for all.
+        words: Of the command line, from which ``ask`` takes the question whose options it needs.
+    """
     parser = argparse.ArgumentParser(
         prog="stepscope", description="See every step of your training.", allow_abbrev=False
     )
@@ -164,5 +169,6 @@ def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
             name, help=line, description=line[0].upper() + line[1:] + ".", allow_abbrev=False
         )
         if only in (name, "*"):
-            import_module(f"stepscope.cli.{name}").add_arguments(command)
+            add_arguments = import_module(f"stepscope.cli.{name}").add_arguments
+            add_arguments(command, words) if name == "ask" else add_arguments(command)
     return parser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,25 @@ from stepscope.errors import UsageError
 from stepscope.files import writing
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a command for each question, with an option for each of its parameters."""
-    from stepscope.serve.questions.answer import BUDGET
-    from stepscope.serve.questions.declare import all_questions
+def add_arguments(parser: argparse.ArgumentParser, words: Sequence[str] = ()) -> None:
+    """Declare a command for each question, with an option for each of its parameters.
 
+    Args:
+        parser: Of the command.
+        words: Of the command line. If they name questions, only those get their options: the modules of the
+            others need not be imported.
+    """
+    from stepscope.serve.questions.answer import BUDGET
+    from stepscope.serve.questions.declare import HOMES, question_of
+
+    named = HOMES.keys() & set(words) or HOMES.keys()
     parser.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="question", metavar="QUESTION", title="questions", required=True)
-    for name, asked in all_questions().items():
+    for name in HOMES:
+        if name not in named:
+            commands.add_parser(name)
+            continue
+        asked = question_of(name)
         command = commands.add_parser(name, help=asked.about, description=asked.about, allow_abbrev=False)
         command.add_argument(
             "place",

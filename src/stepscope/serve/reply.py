@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from stepscope.errors import (
     EmptyTraceError,
     LogDirectoryError,
@@ -23,6 +20,9 @@ from stepscope.serve.encode import encoded
 from stepscope.serve.types import Failure
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
     from stepscope.store import Log
     from stepscope.store.run import StoredRun
 
@@ -94,6 +94,8 @@ def run_of(log: Log | None, name: str) -> tuple[Log, StoredRun]:
 
 def json_response(body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Encode a message."""
+    from starlette.responses import Response
+
     return Response(
         encoded(body),
         status_code=status,
@@ -148,6 +150,8 @@ def packed_body(data: bytes, *, pack: bool) -> Body:
 
 def response_of(body: Body, *, media_type: str) -> Response:
     """Answer with bytes that may have been compressed."""
+    from starlette.responses import Response
+
     headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if body.packed else {})}
     return Response(body.data, media_type=media_type, headers=headers)
 

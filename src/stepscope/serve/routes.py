@@ -32,12 +32,12 @@ from typing import (
 
 import msgspec
 from msgspec import Meta
-from starlette.requests import Request
 
 from stepscope.serve.reply import DESCRIBED, Refusal, refusing
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams
+    from starlette.requests import Request
 
     from stepscope.serve.follow import LogFollower
     from stepscope.serve.threads import ThreadPool
@@ -274,7 +274,7 @@ class Route:
         """The parameters that the query may have."""
         every = []
         for name, argument in inspect.signature(self.handler).parameters.items():
-            if name in ("self", "log", "backend", "body", "options") or self.hints[name] is Request:
+            if name in ("self", "log", "backend", "body", "options") or is_request(self.hints[name]):
                 continue
             kind, about = without_none(self.hints[name])
             provider = Provider.made_by.get(bare_of(kind))
@@ -329,7 +329,7 @@ class Route:
             Refusal: The request cannot be answered.
         """
         values = self.arguments(query, backend, body)
-        values |= {name: request for name, kind in self.hints.items() if kind is Request}
+        values |= {name: request for name, kind in self.hints.items() if is_request(kind)}
         with refusing():
             return self.handler(**values)
 
@@ -405,6 +405,13 @@ def message_of(body: bytes, kind: Any) -> Any:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Refusal(400, f"not a {kind.__name__}: {error}", DESCRIBED) from None
+
+
+def is_request(kind: Any) -> bool:
+    """Return whether a type is that of a request."""
+    from starlette.requests import Request
+
+    return kind is Request
 
 
 def is_message(kind: Any) -> bool:

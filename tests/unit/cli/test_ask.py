@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,19 @@ def test_a_server_answers_with_a_proof_of_the_token(logs: Path) -> None:
         link = server.url
     with pytest.raises(ServeError, match="no server answers at 127"):
         ss.ask("runs", link)
+
+
+def test_a_question_loads_neither_a_server_nor_other_questions() -> None:
+    others = ["starlette", "asyncio", "http.client", "stepscope.serve.questions.groups"]
+    code = f"""
+import sys
+from stepscope.cli import build_parser
+from stepscope.serve.questions.asked import answer_at
+build_parser(only="ask", words=["ask", "sql", "logs"]).parse_args(["ask", "sql", "--query", "x"])
+print([name for name in {others} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_server_that_is_none_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from stepscope.errors import ServeError, StepscopeError
-from stepscope.serve.client import post
 from stepscope.serve.questions.answer import BUDGET, Answer
 from stepscope.serve.questions.declare import answered, question_of
 from stepscope.serve.questions.desk import Desk
@@ -128,6 +127,8 @@ def asked_of_server(address: str, question: str, parameters: dict[str, Any], bud
     Raises:
         ServeError: It does not answer, or refuses.
     """
+    from stepscope.serve.client import post
+
     given = question_of(question).read(parameters)
     message = {"question": question, "parameters": given, "budget": budget}
     try:

@@ -19,8 +19,22 @@ from stepscope.serve.questions.answer import BUDGET, Answer, fitted
 from stepscope.serve.questions.desk import Desk, translated
 from stepscope.store.nearest import hint_nearest
 
-MODULES = ("runs", "changed", "curves", "steps", "groups", "job", "sql")
-"""One is imported only when a question is not in those before it."""
+HOMES = {
+    "runs": "runs",
+    "run": "runs",
+    "findings": "runs",
+    "text": "runs",
+    "changes": "changed",
+    "series": "curves",
+    "image": "curves",
+    "explain_step": "steps",
+    "operations": "steps",
+    "profile": "steps",
+    "compare": "groups",
+    "ranks": "job",
+    "sql": "sql",
+}
+"""The module of each question; it is imported when its question is asked."""
 QUESTIONS: dict[str, Question] = {}
 """By name, of the modules imported so far."""
 Handler = TypeVar("Handler", bound=Callable[..., Answer])
@@ -115,9 +129,7 @@ def question(handler: Handler) -> Handler:
 
 def all_questions() -> dict[str, Question]:
     """Return every question by its name."""
-    for name in MODULES:
-        import_module(f"stepscope.serve.questions.{name}")
-    return QUESTIONS
+    return {name: question_of(name) for name in HOMES}
 
 
 def question_of(name: str) -> Question:
@@ -126,11 +138,10 @@ def question_of(name: str) -> Question:
     Raises:
         UsageError: There is none.
     """
-    for module in MODULES:
-        import_module(f"stepscope.serve.questions.{module}")
-        if name in QUESTIONS:
-            return QUESTIONS[name]
-    raise UsageError(f"no question {name!r:.60}", hint=hint_nearest(name, list(QUESTIONS), "the questions"))
+    if name not in HOMES:
+        raise UsageError(f"no question {name!r:.60}", hint=hint_nearest(name, list(HOMES), "the questions"))
+    import_module(f"stepscope.serve.questions.{HOMES[name]}")
+    return QUESTIONS[name]
 
 
 def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDGET) -> Answer:
