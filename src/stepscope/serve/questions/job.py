@@ -7,8 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from stepscope.errors import NoEventFilesError, UsageError
+from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.events.rank_file import unrecorded_text
+from stepscope.events.status import counted
 from stepscope.serve.job_report import text_of, verdict
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
@@ -62,6 +63,7 @@ def _place(desk: Desk, run: str, folder: str) -> Path:
 
     Raises:
         UsageError: It lies outside the log directory.
+        EmptyTraceError: Neither several ranks nor a profile was recorded there.
     """
     root = desk.log.path.resolve()
     if folder:
@@ -69,10 +71,15 @@ def _place(desk: Desk, run: str, folder: str) -> Path:
         if not place.is_relative_to(root):
             raise UsageError(f"{folder!r:.80} is not in the directory", hint="name a folder below it")
         return place
-    if run:
-        return desk.directory(desk.run(run))
-    try:
-        several = [each for each in desk.runs() if each.ranks.count() > 1]
-    except NoEventFilesError:
-        several = []
-    return desk.directory(max(several, key=lambda each: each.written)) if several else root
+    runs = [desk.run(run)] if run else desk.runs()
+    several = [each for each in runs if each.ranks.several]
+    if several:
+        return desk.directory(max(several, key=lambda each: each.written))
+    # Without this look every event file below would be read, in search of a profile.
+    if runs and not desk.profiles(runs[0].name if run else ""):
+        whose = f"run {runs[0].name!r}" if run else f"none of {counted(len(runs), 'run')}"
+        raise EmptyTraceError(
+            f"{whose} recorded {'no other rank' if run else 'several ranks'}, and there is no profile",
+            hint="create the run in every process; `stepscope whoami` says which rank each believes it is",
+        )
+    return desk.directory(runs[0]) if run else root

@@ -133,6 +133,8 @@ def test_times_are_told_in_their_units(served) -> None:
         ("operations", {"profile": "../secret.json"}, "under the log directory"),
         ("operations", {"profile": "/etc/passwd"}, "under the log directory"),
         ("ranks", {"folder": "../.."}, "not in the directory"),
+        ("ranks", {}, "none of 1 run recorded several ranks, and there is no profile"),
+        ("ranks", {"run": "a"}, "run 'a' recorded no other rank, and there is no profile"),
         ("compare", {"a": "a"}, "compare needs two sides"),
         ("runs", {"sort": "train/los"}, "did you mean 'train/loss'?"),
         ("series", {"runs": "nobody"}, "no run 'nobody'"),
