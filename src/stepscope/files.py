@@ -317,6 +317,12 @@ class Blob:
         self._read: dict[int, NDArray[Any]] = {}
         self._map: mmap.mmap | None = None
 
+    def read_ahead(self) -> None:
+        """Read a small file at once, for a caller that needs most columns: opening it for each is slow."""
+        with suppress(OSError):  # the columns say what is wrong with it
+            if self._content is None and self.path.stat().st_size < MAPPED_BYTES:
+                self._content = self.path.read_bytes()
+
     def column(self, place: Place) -> NDArray[Any]:
         """Return a column, read-only.
 

@@ -63,6 +63,9 @@ class module:  # noqa: N801  stands for one
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
+        self._loaded: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        if self._loaded is None:
+            self._loaded = import_module(self.__name__)
+        return getattr(self._loaded, name)

@@ -196,6 +196,11 @@ class FollowedFile:
 
         return Records(About(*stored.about), stored.count, load)
 
+    def read_ahead(self) -> None:
+        """Prepare for a caller that needs the columns of most series."""
+        if self._blob is not None:
+            self._blob.read_ahead()
+
     def reader_state(self) -> dict[str, Any] | None:
         """Return the state from which a reader of the file can go on; None before it was read."""
         return self._file.state() if self._file else self._state

@@ -251,6 +251,8 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
     steps, walls, values, numbers = [], [], [], []
     total = 0
     for run in desk.runs():
+        for source in [source for part in (run, *run.parts) for source in part.files.sources.values()]:
+            source.read_ahead()
         for name, part, tag in named_tags(run):
             for each in part.columns(tag):
                 step, wall, value = each.points.columns

@@ -147,3 +147,22 @@ def test_the_command_prints_columns_or_objects(logs, capsys) -> None:
     assert main(["sql", "", str(logs)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 7
     assert main(["sql", "SELECT nope FROM runs", str(logs)]) == 1
+
+
+def test_points_come_from_the_cache_file_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stepscope.files import Blob
+
+    with ss.Run(tmp_path / "logs" / "a") as run:
+        for step in range(50):
+            for tag in range(20):
+                run.scalar(f"tag-{tag}", step + tag, step)
+    query = "SELECT count(*), count(DISTINCT tag), sum(value) FROM series WHERE tag LIKE 'tag-%'"
+    first = ss.sql(query, tmp_path / "logs").tables[0].rows
+    assert first == ((1000, 20, 34000.0),)
+
+    def piecewise(blob: Blob, at: int, size: int) -> memoryview:
+        assert blob._content is not None, "a column was read by itself"
+        return memoryview(blob._content)[at : at + size]
+
+    monkeypatch.setattr(Blob, "_bytes", piecewise)
+    assert ss.sql(query, tmp_path / "logs").tables[0].rows == first
