@@ -170,7 +170,7 @@ _ATTACK = re.compile(r"(?:.*[/_])?(?:attack|adv|pgd|fgsm|perturbation)[/_]eps(?:
 _LOSS = re.compile(
     r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|lm_|ce_|nll_|global_avg_|cross_entropy_|running_|reduced_)*loss"
     r"(?:es)?(?:_step|_epoch|_iter|_total|_avg)?|(?:.*/)?(?:nll|cross_?entropy|objective)|loss_metrics/global_avg_loss"
-    r"|losses?/(?:total|loss|all)|(?:.*/)?(?:bce|xent|log_?loss|cost)"
+    r"|losses?/(?:total|loss|all)|(?:.*/)?(?:bce|xent|log_?loss|cost|bp[cbd]|bits_per_[^\W_]+|neg(?:ative)?_log_?likelihood)"
     # German, French, Spanish, Portuguese, Italian, Dutch, Polish, Turkish, Russian, Chinese, Japanese, Korean
     r"|(?:.*/)?(?:verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실)",
     re.IGNORECASE,
