@@ -157,6 +157,8 @@ class Context:
         self._held: dict[Stream, tuple[list[float], list[float]]] = {}
         self._parts: dict[Stream, History] = {}
         self._begun = inf
+        self._recorded: dict[tuple[str, str], float] = {}
+        """When the first series of each run and role began."""
         self._waits: dict[tuple[str, int | None], tuple[list[float], list[float]]] = {}
 
     def hear(self, tag: str, wall: float) -> None:
@@ -178,6 +180,8 @@ class Context:
         self.restarts.take(batch)
         for chunk in batch.chunks:
             stream = chunk.stream
+            place = stream.run, stream.role
+            self._recorded[place] = min(float(chunk.walls[0]), self._recorded.get(place, inf))
             rarely = BLOCK if stream.split == "train" else RARELY
             if stream.role == "loss":
                 self._losses.setdefault(stream, History(block=rarely)).take(chunk)
@@ -215,6 +219,10 @@ class Context:
     def beginnings(self, stream: Stream, wall: float) -> int:
         """Return how often a series has started over by a time."""
         return self.restarts.beginnings(stream, wall)
+
+    def records(self, role: str, run: str, wall: float) -> bool:
+        """Return whether the run had recorded a series of a role by a time."""
+        return self._recorded.get((run, role), inf) <= wall
 
     def rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate of the run at a time, None if none is recorded."""

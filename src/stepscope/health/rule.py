@@ -22,6 +22,8 @@ from stepscope.names.roles import ROLES
 Detail = TypeVar("Detail")
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
+CLIPPED = ("clipped_norm", "clipped")
+"""Roles of series that only a training which clips its gradients records."""
 MOST_LAYERS = 20
 """Further layers that a finding names."""
 
@@ -82,6 +84,8 @@ class Rule(ABC):
     """How soon it fires."""
     action: ClassVar[str]
     """The recommended action."""
+    applied: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """By role, the part of the action that a run which records such a series does already."""
     roles: ClassVar[tuple[str, ...]]
     """The roles of the series that it looks at."""
     needs: ClassVar[tuple[str, ...]] = ()
@@ -217,6 +221,10 @@ class Rule(ABC):
         action: str | None,
     ) -> None:
         stream = at.stream
+        action = self.action if action is None else action
+        for role, part in self.applied.items():
+            if self.context.records(role, stream.run, at.wall):
+                action = action.replace(part, "")
         finding = Finding(
             rule=self.id,
             severity=severity or self.severity,
@@ -232,7 +240,7 @@ class Rule(ABC):
             since_step=since_step,
             values={name: float(value) for name, value in values.items()},
             threshold=dict(self.limits),
-            action=self.action if action is None else action,
+            action=action,
             number=len(self.found),
         )
         if (stream, about) in self._open:

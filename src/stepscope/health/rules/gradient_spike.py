@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.health.gate import AlarmGate
-from stepscope.health.rule import PerStream, StreamWatch, thresholds
+from stepscope.health.rule import CLIPPED, PerStream, StreamWatch, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 
@@ -30,6 +30,7 @@ class GradientSpike(PerStream):
     anew = True
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=10, window=128, calm=64)
+    applied = dict.fromkeys(CLIPPED, "clip by the 90th percentile of the unclipped norm; ")
     action = (
         "clip by the 90th percentile of the unclipped norm; look at the batch of this step; with Adam lower "
         "beta2 or the learning rate"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepscope.health.layers import expert_of, is_dense_matrix, is_vector
 from stepscope.health.looks import AcrossLayers, InARow, Known, Row, RunFacts, Seen, at_steps, since_index
 from stepscope.health.ring import Floats
-from stepscope.health.rule import thresholds
+from stepscope.health.rule import CLIPPED, thresholds
 from stepscope.health.series import Stream
 from stepscope.text import number
 
@@ -102,6 +102,7 @@ class ExplodingGradient(Row):
     roles = ("gradient_norm", "loss")
     leads = needs = ("gradient_norm",)
     defaults = thresholds(ratio=100)
+    applied = dict.fromkeys(CLIPPED, "clip gradients by norm, ")
     action = (
         "clip gradients by norm, lower the learning rate, lengthen the warm-up; in recurrent models "
         "truncate the sequence; look at gradients/LAYER/norm for the layer where it begins"

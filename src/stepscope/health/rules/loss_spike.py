@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope.health.gate import AlarmGate
-from stepscope.health.rule import PerStream, StreamWatch, thresholds
+from stepscope.health.rule import CLIPPED, PerStream, StreamWatch, thresholds
 from stepscope.health.series import Stream
 from stepscope.health.spikes import Spikes
 
@@ -34,6 +34,7 @@ class LossSpike(PerStream):
     splits = ("train",)
     unfit = ("adversarial", "reinforcement")
     defaults = thresholds(ratio=1.2, level_ratio=0.05, window=128, opens=2, within=8, calm=64)
+    applied = dict.fromkeys(CLIPPED, "clip gradients, ")
     action = (
         "look at the batches of these steps and at the gradient norm before them; clip gradients, lower the "
         "learning rate or lengthen the warm-up; if the loss does not come back, restart from a checkpoint "

@@ -11,7 +11,7 @@ import numpy as np
 from stepscope.health.batch import Chunk, Point, StreamBatch
 from stepscope.health.finding import Finding, Severity
 from stepscope.health.gate import AlarmGate
-from stepscope.health.rule import At, Rule, thresholds, with_also
+from stepscope.health.rule import CLIPPED, At, Rule, thresholds, with_also
 from stepscope.health.series import Stream
 from stepscope.names.roles import MODEL_INPUT, ROLES
 from stepscope.text import number
@@ -198,6 +198,7 @@ class NonFiniteLoss(NonFinite):
         "recorded training loss"
     )
     roles = ("loss", "part_loss", "rank_loss")
+    applied = dict.fromkeys(CLIPPED, "clip gradients, ")
     action = (
         "load a checkpoint from before this step; lower the learning rate, clip gradients, look for log(0), "
         "division by 0 and bad inputs (PyTorch: torch.autograd.set_detect_anomaly; JAX: jax_debug_nans; "
@@ -272,6 +273,7 @@ class NonFiniteGradient(NonFinite):
     )
     window = "at the first such value; with a loss scale, at the sixth in a row"
     defaults = thresholds(opens=1, opens_amp=6, calm=100)
+    applied = dict.fromkeys(CLIPPED, "clip gradients, ")
     action = (
         "look at gradients/LAYER/nonfinite_count, which says in which layer it begins; clip gradients, "
         "lower the learning rate, keep softmax, norms and reductions in float32"
