@@ -19,7 +19,8 @@ DECIDING: dict[Question, tuple[str, ...]] = {
     "finite": ("nonfinite-loss",),
     "learns": ("loss-not-decreasing",),
     "generalises": ("overfitting", "evaluation-collapsed", "overtraining"),
-    "steady": ("slower-steps", "step-outliers"),
+    # Where step-outliers has judged, this lacks nothing but a way to tell whose work made steps longer.
+    "steady": ("slower-steps",),
     "cost": ("data-wait", "gpu-underused"),
 }
 """For each question the rules of which one has to judge it, and find nothing, so that its answer is yes; the

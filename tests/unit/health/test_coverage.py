@@ -33,6 +33,11 @@ CASES = {
         "nothing wrong found; not judged: whether it generalises, whether its steps stay as fast",
     ),
     "nothing known": ({"a": SERIES["train/loss"]}, "", "not judged"),
+    "steps that became longer, by whose work is not known": (
+        {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
+        "",
+        "nothing wrong found; not judged: whether its steps stay as fast",
+    ),
     "a loss of NaN": (
         {**SERIES, "train/loss": (STEPS[:720], BROKEN[:720])},
         "failed",
@@ -60,3 +65,19 @@ def test_each_rule_belongs_to_one_question():
     assert set(RULES) <= set(rules)
     assert all(set(DECIDING[each]) <= set(QUESTIONS[each]) for each in QUESTIONS)
     assert set(NEEDED) < set(QUESTIONS)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.applied], ids=lambda rule: rule.id)
+def test_a_remedy_that_the_run_applies_is_part_of_the_action(rule):
+    assert all(part in rule.action for part in rule.applied.values())
+
+
+@pytest.mark.parametrize("clips", [False, True])
+def test_a_run_that_clips_its_gradients_is_not_told_to(clips):
+    monitor = Monitor()
+    series = {"train/loss": BROKEN, **({"gradients/clipped_norm": np.ones(1200)} if clips else {})}
+    for tag, values in series.items():
+        monitor.take(tag, STEPS, values, 1e9 + 0.1 * STEPS)
+    monitor.finish()
+    found = next(each for each in monitor.verdict.findings if each.rule == "nonfinite-loss")
+    assert ("clip gradients" in found.action) == (not clips)
