@@ -55,6 +55,9 @@ STEEPEST = 1.6
 the largest two are seldom so far apart."""
 BOUND = 3.0
 """Standard deviations at which a single point counts no more: a change is shown by many points."""
+NEAREST, CLEAR = 4, 5.0
+"""Points next to a jump of a short series, and times their range that the jump is: a series that came to its
+level before it has a large range only further away. Four points of noise have a range of 2 deviations."""
 SIDES = (8, 16, 32, 64, 128, 256)
 """Points to either side of a jump in which it has to show: few if the series has a trend, many if it has a
 memory."""
@@ -652,8 +655,9 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
         low, high = _median(before), _median(after)
         gap = high - low
         size = abs(gap) / width
-        spread = max(np.ptp(before), np.ptp(after))
-        if size > limit and step * gap > 0 and abs(step) >= 0.6 * abs(gap) and abs(gap) > 1.5 * spread:
+        whole = 1.5 * max(np.ptp(before), np.ptp(after))
+        near = CLEAR * max(np.ptp(before[-NEAREST:]), np.ptp(after[:NEAREST]))
+        if size > limit and step * gap > 0 and abs(step) >= 0.6 * abs(gap) and abs(gap) > min(whole, near):
             found.append((size, SIDES[0], at, at, at))
             begin = at
     return _borne_out(values, found, np.ones(count), counted)
@@ -694,6 +698,8 @@ def drift(values: Floats, chance: float) -> Drift | None:
     Two lines that meet are fitted to the medians of blocks, for blocks of several sizes. The rise of the
     second one counts against what the blocks leave of the fit, which neighbours that err alike make larger:
     a random walk leaves much. The signs of the differences of successive blocks must also go one way.
+    Positive values are also asked for their logarithms: what grows by a share of itself, as gradients do that
+    explode, bends everywhere in values and at one place in logarithms.
 
     Args:
         values: Finite ones, in recorded order.
@@ -705,10 +711,15 @@ def drift(values: Floats, chance: float) -> Drift | None:
             break
         edges = np.linspace(0, len(values), blocks + 1).astype(int)
         level = np.array([_median(values[a:b]) for a, b in pairwise(edges.tolist())])
+        logarithms = np.log(level) if level.min() > 0 else None
         for sign in (1.0, -1.0):
-            found = _bend(level * sign, edges, chance / 6)
+            found = _bend(level * sign, edges, chance / 12)
             if found is not None and (best is None or found.size > best.size):
                 best = found._replace(before=found.before * sign, after=found.after * sign)
+            found = None if logarithms is None else _bend(logarithms * sign, edges, chance / 12)
+            if found is not None and (best is None or found.size > best.size):
+                before, after = math.exp(found.before * sign), math.exp(found.after * sign)
+                best = found._replace(before=before, after=after)
     return best
 
 

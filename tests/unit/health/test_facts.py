@@ -117,6 +117,16 @@ def facts_of(values, portions=1, steps=None):
     return facts
 
 
+@pytest.mark.parametrize("count", [300, 3000])
+def test_what_grows_by_a_share_of_itself_drifts_from_where_it_begins(count):
+    at = np.arange(count) / count
+    noise = 0.1 * np.random.default_rng(0).normal(size=count)
+    found = drift(np.exp(7 * np.maximum(at - 0.5, 0) + noise), SERIES)
+    assert found is not None
+    assert abs(found.at - count / 2) < 0.1 * count
+    assert 0.8 < found.before < 1.3 < 15 < found.after
+
+
 def test_facts_do_not_depend_on_the_portions():
     values = null("white", 5000, 1)
     values[1234:1300] = math.nan
