@@ -1,17 +1,10 @@
-"""Rules that compare the layers of a model at one step."""
+"""Names of layers tell vectors, dense matrices and experts apart."""
 
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from collections.abc import Mapping
 from functools import lru_cache
 
-from stepscope.health.batch import StreamBatch
-from stepscope.health.rows import StepRows, StepValues
-from stepscope.health.rule import Rule
-
-Place = tuple[str, "int | None"]
 _VECTOR = re.compile(r"bias|beta|gamma|norm|(?:^|[./_])(?:b|ln|bn)_?\d*(?:$|[./_])", re.IGNORECASE)
 
 
@@ -41,33 +34,3 @@ def is_vector(layer: str | None) -> bool:
 def is_dense_matrix(layer: str | None) -> bool:
     """Return whether a name is that of a matrix that every example uses: of no bias, norm or expert."""
     return not is_vector(layer) and expert_of(layer) is None
-
-
-class AcrossLayers(Rule):
-    """A rule that looks at all layers of one sampled step, separately for each run and rank."""
-
-    def __init__(self, limits: Mapping[str, float] | None = None) -> None:
-        super().__init__(limits)
-        self._rows: dict[Place, StepRows] = {}
-
-    @abstractmethod
-    def row(self, place: Place, row: StepValues) -> None:
-        """Judge the layers of one step."""
-
-    def look(self, batch: StreamBatch) -> None:
-        """Gather steps."""
-        for point in batch.points(self.roles):
-            place = point[0].run, point[0].rank
-            rows = self._rows.get(place)
-            if rows is None:
-                rows = self._rows[place] = StepRows()
-            done = rows.add(point)
-            if done is not None:
-                self.row(place, done)
-
-    def finish(self) -> None:
-        """Judge the last step."""
-        for place, rows in self._rows.items():
-            last = rows.rest()
-            if last is not None:
-                self.row(place, last)

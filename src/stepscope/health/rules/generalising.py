@@ -16,7 +16,7 @@ from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
 from stepscope.names.splits import split_tag
-from stepscope.text import number
+from stepscope.text import number, share
 
 FEWEST = 8
 """Evaluations from which on their noise is known."""
@@ -104,13 +104,13 @@ class EvaluationUnlike(Row):
     title = "Evaluation unlike training"
     severity = "medium"
     formula = (
-        "the median of evaluation losses 2 to 4 is above the training's first loss, when that had fallen by "
-        "half, and none gained more than gained of it; or a score was perfect at once, and never in "
+        "evaluation losses gained less than gained of what the training's did, which fell by half, and the "
+        "second to fourth are no better than its first by as much; or a score was perfect at once, unlike in "
         "training"
     )
     source = "ours"
     window = "at the fifth evaluation"
-    chance = "none from noise: a median of three is worse than an untrained model"
+    chance = "none from noise: a median of three is hardly better than an untrained model"
     fewest = "5 evaluations and a training loss that fell by half"
     explains = ("overfitting", "overtraining", "worse-than-best")
     roles = ("loss", "metric")
@@ -141,7 +141,8 @@ class EvaluationUnlike(Row):
         steps, means = facts.curve
         few = min(max(training.facts.count // facts.count, 1), 3)
         own, there = float(np.median(means[1:4])), float(np.median(at_steps(training.facts, steps[1:4], few)))
-        if own <= first or there > first / 2 or facts.first - facts.least[0] > self.limits["gained"] * gain:
+        little = self.limits["gained"] * gain
+        if own <= first - little or there > first / 2 or facts.first - facts.least[0] > little:
             return None
         text = (
             f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while the "
@@ -293,7 +294,8 @@ class WorseThanBest(Row):
         tail = sign * means[-int(self.limits["share"] * len(means)) :]
         if not smooth[at] < sign * facts.first or not (tail > limit).all():
             return None
-        best = float(sign * smooth[at])
+        at = middle_of_three(means, at)
+        best = float(means[at])
         since = since_when(facts, lambda values: sign * values > limit)
         text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
         return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
@@ -381,8 +383,8 @@ class Overfitting(Row):
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
-        self._told: dict[Facts, tuple[int, float, float]] = {}
-        """Stages of which it was told, once of each: step, value and training loss at the best."""
+        self._told: dict[Facts, tuple[int, int, float, float]] = {}
+        """Stages of which it was told, once of each: step of the best, its value and that one's step."""
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.stage, run.training_loss(known.stream.run)
@@ -401,21 +403,22 @@ class Overfitting(Row):
         now, after = float(np.median(values[-SINCE:])), float(np.median(trains[-3:]))
         if not holds:
             before = float(np.median(trains[best - 1 : best + 2]))
-            told = int(steps[best]), float(middles[best - 1]), before
+            middle = middle_of_three(values, best)
+            told = int(steps[best]), int(steps[middle]), float(values[middle]), before
             enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
             if not (enough and self._rose(values, middles, best, before, after)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
-                told = int(steps[best]), float(values[best]), float(trains[best])
-                if not self._in_a_row(values, best, told[2], after):
+                told = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
+                if not self._in_a_row(values, best, told[3], after):
                     return None
             self._told[facts] = told
-        step, least, before = self._told[facts]
+        since, step, least, before = self._told[facts]
         text = (
             f"the evaluation loss rose from {number(least)} at step {step} to {number(now)}, "
             f"while the training loss fell from {number(before)} to {number(after)}"
         )
         evidence = {"eval": float(values[-1]), "best_eval": least, "best_step": float(step)}
-        return Seen(text, {**evidence, "train": float(trains[-1])}, step)
+        return Seen(text, {**evidence, "train": float(trains[-1])}, since)
 
     def _in_a_row(self, values: Floats, best: int, before: float, now: float) -> bool:
         """Return whether a large rise without a fall in between is clear, which few evaluations show.
@@ -489,8 +492,9 @@ class Overtraining(Row):
         elif not since:
             return None
         text = (
-            f"{since} evaluations without an improvement: the best, {number(values[best])}, was at "
-            f"step {int(steps[best])}, and the training loss stands at {number(trains[-1])}"
+            f"none of the last {since} evaluations is better than the {number(values[best])} of step "
+            f"{int(steps[best])} by more than {share(delta)}, and the training loss stands at "
+            f"{number(trains[-1])}"
         )
         evidence = {"best_eval": values[best], "best_step": float(steps[best])}
         evidence |= {"eval": values[-1], "train": trains[-1]}
@@ -570,6 +574,13 @@ def with_training(training: Known, evaluated: Facts) -> Evaluations:
     begin = int(trained[0]) if len(trained) else len(ends)
     trains = means[np.searchsorted(trained, np.arange(begin, len(ends)), side="right") - 1]
     return Evaluations(steps[begin:], evaluated.walls[begin:], values[begin:], trains)
+
+
+def middle_of_three(values: Floats, at: int) -> int:
+    """Return the index of the median of a value and its neighbours: the step at which that was recorded."""
+    near = range(max(at - 1, 0), min(at + 2, len(values)))
+    middle = sorted(float(values[each]) for each in near)[len(near) // 2]
+    return min(near, key=lambda each: (values[each] != middle, abs(each - at)))
 
 
 def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:

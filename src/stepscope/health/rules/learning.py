@@ -15,7 +15,7 @@ from stepscope.health.noise import Floats, last_better, standard_error
 from stepscope.health.rule import thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
 from stepscope.health.series import Stream
-from stepscope.text import number
+from stepscope.text import number, share
 
 WARM_UP = 10
 """First points, in which a warm-up may begin from next to nothing."""
@@ -388,8 +388,8 @@ class Plateau(Row):
             return None
         points = len(rest) * facts.finite // blocks
         text = (
-            f"no improvement for {points:,} points: the loss is {number(means[-1])}, its best was "
-            f"{number(means[best])} at step {int(steps[place])}"
+            f"no mean of {points:,} points is below the {number(means[best])} of step {int(steps[place])} by "
+            f"more than {share(limits['ratio'])}: the loss is {number(means[-1])}"
         )
         return Seen(text, {"mean": means[-1], "best": means[best]}, int(steps[place]))
 

@@ -260,8 +260,9 @@ class _Start(StreamWatch):
         if not (chunk.values > limit).any() and not self._above:
             return
         for index, value in enumerate(chunk.values.tolist()):
-            # One that is not finite after such a point goes on with it.
-            self._above = self._above + 1 if value > limit or (self._above and value != value) else 0
+            if value != value:  # neither above nor below
+                continue
+            self._above = self._above + 1 if value > limit else 0
             if self._above == 1:
                 self._above_from, self._above_wall = int(chunk.steps[index]), float(chunk.walls[index])
             if self._above == BLOWN and not self._gate.is_open:

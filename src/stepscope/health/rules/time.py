@@ -342,6 +342,10 @@ class GpuUnderused(Row):
 class Bottleneck(Row):
     """Counts the samples in which the GPUs idle while something else is at its limit."""
 
+    formula = (
+        "of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and the host's series "
+        "> busy"
+    )
     source = "SageMaker Debugger CPUBottleneck and IOBottleneck (50 % of the samples)"
     window = "at the 60th sample, at 5 s a sample after 5 minutes, or a quarter of the samples later"
     chance = "none from noise: it takes half of 60 samples"
@@ -374,11 +378,7 @@ class CpuBottleneck(Bottleneck):
 
     id = "cpu-bottleneck"
     title = "CPU bottleneck"
-    formula = (
-        "share of samples with GPU < gpu and CPU > busy, of the last 60, or of a quarter of them all, > share"
-    )
-    roles = ("gpu", "cpu")
-    needs = ("gpu", "cpu")
+    roles = needs = ("gpu", "cpu")
     leads = ("cpu",)
     words = "the processors are busy"
     defaults = thresholds(gpu=0.1, busy=0.9, share=0.5)
@@ -392,11 +392,7 @@ class IoBottleneck(Bottleneck):
 
     id = "io-bottleneck"
     title = "I/O bottleneck"
-    formula = (
-        "of the last 60 samples, or of a quarter of all, more than share had GPU < gpu and I/O wait > busy"
-    )
-    roles = ("gpu", "io_wait")
-    needs = ("gpu", "io_wait")
+    roles = needs = ("gpu", "io_wait")
     leads = ("io_wait",)
     words = "the processors wait for disks"
     defaults = thresholds(gpu=0.1, busy=0.5, share=0.5)
