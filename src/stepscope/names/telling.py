@@ -82,6 +82,8 @@ class Chart:
         id: Its first tag, that of training if there is one; the same when a tag joins later.
         short: The shortest end of its title that no other chart has and that still says what it is.
         section: The metric's path up to the first slash.
+        section_place: Place of its section: what a run is about comes first, its own cost last.
+        own_cost: Whether it shows what Stepscope itself costs.
         unit: ``ms µs s bytes ratio`` or ``per second``, None if the tag does not say.
         kind: Kind of the metric, which decides how it is drawn.
         lower_is_better: None: neither end is.
@@ -103,6 +105,8 @@ class Chart:
     role: ChartRole | None
     tier: ChartTier
     place: int
+    section_place: int
+    own_cost: bool
 
 
 class Telling(NamedTuple):

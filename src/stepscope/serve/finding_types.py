@@ -8,6 +8,7 @@ from stepscope.health import Abstention
 from stepscope.health.coverage import Covered
 from stepscope.health.finding import Finding, Severity
 from stepscope.serve.encode import projected
+from stepscope.serve.rank_types import RankFact
 
 __all__ = ["RunFinding", "RunFindings", "RunForecast", "Severity"]
 
@@ -20,6 +21,8 @@ class RunFinding:
     """The part of the run that the series belongs to, empty if there is only one."""
     since_step: int
     """Step since which it holds, as far as the rule can tell; otherwise ``step``."""
+    fact: RankFact | None
+    """The quantity of the ranks that shows it; null if a chart does."""
     values: dict[str, float | str]
     """The evidence; a number that is not finite is text."""
     threshold: dict[str, float | str]

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from stepscope.analyze.health.forecast import rounded
+from stepscope.analyze.health.slow_rank import TAG as RANKS_STAGES
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.lru import Lru
+from stepscope.names.roles import RANKS_LOSS
 from stepscope.serve.encode import encoded, projection
 from stepscope.serve.finding_types import RunFinding, RunFindings, RunForecast
 from stepscope.serve.health import report_of
+from stepscope.serve.rank_types import RankFact
 from stepscope.serve.reply import run_of
 from stepscope.serve.routes import get
 from stepscope.store import Log
@@ -115,6 +118,13 @@ def forecast_of(tag: str, forecast: Forecast) -> RunForecast:
     )
 
 
+def rank_fact(tag: str) -> RankFact | None:
+    """Return the quantity of the ranks that a finding is about; None if it is about a series."""
+    if tag == RANKS_LOSS:
+        return "loss"
+    return "step_time_s" if tag == RANKS_STAGES else None
+
+
 def finding_of(finding: Finding) -> RunFinding:
     """Return a finding as it travels."""
     return projection(
@@ -122,6 +132,7 @@ def finding_of(finding: Finding) -> RunFinding:
         finding,
         part=finding.run,
         since_step=finding.since,
+        fact=rank_fact(finding.tag),
         values=plain(finding.values),
         threshold=plain(finding.threshold),
         batches=list(map(batch_line, finding.batches)),

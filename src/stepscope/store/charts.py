@@ -23,6 +23,8 @@ TOP, OWN = "metrics", "stepscope"
 """The section of metrics without a path, which comes first, and that of Stepscope's cost, which comes
 last.
 """
+_FIRST, _LATER = (TOP, "train", "eval", "loss", "health"), ("speed", "system", OWN)
+"""Sections that people look at first, and those that they look at after all others."""
 
 
 def charts(log: Log) -> list[Chart]:
@@ -123,12 +125,13 @@ def chart(
     kinds = (meanings.kind(tag, named) for tag in tags)
     kind = next((kind for kind in kinds if kind != named), named)
     evaluated = any(split in ("eval", "test") for _, split in group.lines)
+    section = group.metric.split("/")[0] if "/" in group.metric else TOP
     subject = telling(title, tags, kind, evaluated=evaluated, meanings=meanings)
     made = Chart(
         id=tags[0],
         title=title,
         short=short,
-        section=group.metric.split("/")[0] if "/" in group.metric else TOP,
+        section=section,
         unit=unit,
         lines=tuple(ChartLine(*line) for line in group.lines),
         kind=kind,
@@ -137,15 +140,24 @@ def chart(
         role=subject.role,
         tier=subject.tier,
         place=0,
+        section_place=section_place(section),
+        own_cost=section == OWN,
     )
     return made, subject.place
+
+
+def section_place(section: str) -> int:
+    """Return the place of a section; those that nobody knows share one."""
+    if section in _LATER:
+        return len(_FIRST) + 1 + _LATER.index(section)
+    return _FIRST.index(section) if section in _FIRST else len(_FIRST)
 
 
 def order(chart: Chart) -> tuple[bool, bool, list[str | int], bool, list[str | int], str]:
     """Return the sort key of a chart."""
     return (
         chart.section != TOP,
-        chart.section == OWN,
+        chart.own_cost,
         natural(chart.section),
         len(chart.lines) == 1,
         natural(chart.title),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stepscope.events import Event, EventFile, Metadata, RecordColumns
 from stepscope.events.kinds import histogram
+from stepscope.names.tensors import Tensor
 from stepscope.store.kinds import Kind, decode, kind_of
 
 
@@ -103,6 +104,7 @@ class RecordTag:
         count: Number of its values.
         last_step: Step of the newest value.
         last_wall: Its wall time in seconds since the epoch.
+        tensor: The tensor of a histogram; None of other kinds.
     """
 
     tag: str
@@ -113,6 +115,7 @@ class RecordTag:
     count: int
     last_step: int
     last_wall: float
+    tensor: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from stepscope.errors import UnknownTagError
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import WORDS, Split, split_run
 from stepscope.names.telling import telling
+from stepscope.names.tensors import tensor_of
 from stepscope.reading import Problem
 from stepscope.store import findings
 from stepscope.store.files import RunFiles
@@ -225,7 +226,12 @@ class StoredRun:
                 for part in source.parts:
                     for tag, records in part.records.items():
                         tags[tag] = joined(tag, records, tags.get(tag))
-        return [tags[tag] for tag in sorted(tags)]
+        return [
+            replace(tags[tag], tensor=tensor_of(tag, self.files.tags))
+            if tags[tag].kind == "histogram"
+            else tags[tag]
+            for tag in sorted(tags)
+        ]
 
     def record(self, tag: str) -> list[RecordSeries]:
         """Return the values of a tag that is not a scalar: a series per writer and attempt, oldest first.

@@ -29,6 +29,8 @@ LOSS = Chart(
     role="loss",
     tier="learning",
     place=0,
+    section_place=5,
+    own_cost=False,
 )
 
 

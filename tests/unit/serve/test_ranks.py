@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from stepscope.events.framing import frame
 from stepscope.events.telemetry import ROWS, Name, TelemetryRow, encoded
 from stepscope.serve.access import Access
 from stepscope.serve.app import Application
+from stepscope.serve.findings import finding_of
 from stepscope.serve.frame import array_of, unpack_as
 from stepscope.serve.health import report_of
 from stepscope.serve.rank_types import MAX_RANK_COLUMNS, RankSteps
@@ -175,6 +177,9 @@ def test_the_slow_rank_is_a_finding_of_the_runs_health(slow_log):
     report = report_of(slow_log, slow_log.run("job"))
     [found] = [each for each in report.verdict.findings if each.tag == "ranks/stages"]
     assert (found.rule, found.rank, found.since_step, found.severity) == ("slow-rank", 2, 40, "high")
+    assert finding_of(found).fact == "step_time_s"
+    assert finding_of(replace(found, tag="ranks/loss")).fact == "loss"
+    assert finding_of(replace(found, tag="train/loss")).fact is None
     assert "rank 2 on node holds 3 others up in data since step 40: 49.98 ms" in found.summary
     assert found.action in report.text()
     off = report_of(slow_log, slow_log.run("job"), rules={"slow-rank": False}).verdict

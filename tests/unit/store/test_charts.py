@@ -28,6 +28,8 @@ def test_an_overlay_goes_to_the_section_of_its_metric():
             role=None,
             tier="recorded",
             place=0,
+            section_place=5,
+            own_cost=False,
         ),
     )
 
@@ -190,3 +192,13 @@ def test_an_experiment_that_is_none_is_passed_over(make):
     log = make.open()
     assert log.experiment == {}
     assert [chart.title for chart in store.charts(log)] == ["loss"]
+
+
+def test_sections_have_places_what_a_run_is_about_first_and_its_own_cost_last():
+    tags = ["stepscope/overhead_ratio", "system/gpu0/utilization_ratio", "speed/steps_per_second"]
+    made = charts_of(frozenset([*tags, "gradients/norm", "train/loss", "accuracy", "a/b/c"]))
+    ordered = sorted({(chart.section_place, chart.section, chart.own_cost) for chart in made})
+    assert [section for _, section, _ in ordered] == [
+        "metrics", "train", "a", "gradients", "speed", "system", "stepscope",
+    ]  # fmt: skip
+    assert [own for *_, own in ordered] == [False] * 6 + [True]

@@ -14,6 +14,8 @@ const chart = (tag: string, unit: string | null, kind: MetricKind): Chart => ({
   role: null,
   tier: "recorded",
   place: 0,
+  section_place: 5,
+  own_cost: false,
   lower_is_better: null,
   unit,
   lines: [{ tag, split: null }],

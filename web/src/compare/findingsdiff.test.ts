@@ -9,6 +9,7 @@ const finding = (rule: string, severity: Severity, layer = ""): RunFinding => ({
   summary: "",
   tag: "",
   part: "",
+  fact: null,
   layer,
   rank: null,
   first_step: 0,

@@ -14,6 +14,8 @@ const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   role: null,
   tier: "recorded",
   place: 0,
+  section_place: 5,
+  own_cost: false,
   lower_is_better: true,
   unit: "ms",
   lines: [],

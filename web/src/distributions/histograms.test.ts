@@ -5,7 +5,6 @@ import {
   density,
   endingAtOne,
   factorText,
-  isBounded,
   ofMagnitudes,
   percentile,
   rangeOf,
@@ -53,9 +52,9 @@ describe("bounded functions", () => {
   ]);
 
   it("are drawn linearly, from end to end", () => {
-    expect(boundsOf([saturated], "dnn/hiddenlayer_0_activation")).toEqual([0, 1]);
-    expect(boundsOf([histogram([[-1, -0.2, 3]]), histogram([[0.1, 0.9, 3]])], "a/tanh")).toEqual([-1, 1]);
-    expect(wantsLog([saturated], "dnn/hiddenlayer_0_activation")).toBe(false);
+    expect(boundsOf([saturated], true)).toEqual([0, 1]);
+    expect(boundsOf([histogram([[-1, -0.2, 3]]), histogram([[0.1, 0.9, 3]])], true)).toEqual([-1, 1]);
+    expect(wantsLog([saturated], true)).toBe(false);
   });
 
   it("end at 1 where fixed buckets reach further", () => {
@@ -67,7 +66,7 @@ describe("bounded functions", () => {
     const [drawn] = endingAtOne([fixed]);
     expect(drawn!.total).toBe(100);
     expect(Math.max(...drawn!.rows.map((row) => row[1]!))).toBe(1);
-    expect(boundsOf([drawn!], "activations/fc/histogram")).toEqual([0, 1]);
+    expect(boundsOf([drawn!], true)).toEqual([0, 1]);
     expect([...density([drawn!], [0, 1], 4)].map((share) => Math.round(share * 100))).toEqual([40, 0, 0, 60]);
     const [both] = endingAtOne([
       histogram([
@@ -75,7 +74,7 @@ describe("bounded functions", () => {
         [1, 1.25, 5],
       ]),
     ]);
-    expect(boundsOf([both!], "activations/fc/histogram")).toEqual([-1, 1]);
+    expect(boundsOf([both!], true)).toEqual([-1, 1]);
     expect([...density([both!], [-1, 1], 2)].map((share) => Math.round(share * 10))).toEqual([5, 5]);
   });
 
@@ -93,19 +92,11 @@ describe("bounded functions", () => {
     expect(endingAtOne([beyond])).toEqual([beyond]);
   });
 
-  it("are known by their name, or by the saturation that their run measured", () => {
-    const tags = new Set(["activations/fc/saturation_ratio"]);
-    const has = (tag: string): boolean => tags.has(tag);
-    expect(isBounded("activations/fc/histogram", has)).toBe(true);
-    expect(isBounded("hidden/Sigmoid", has)).toBe(true);
-    expect(isBounded("activations/relu/histogram", has)).toBe(false);
-  });
-
   it("are not what only lies within the same range", () => {
-    expect(boundsOf([histogram([[1e-9, 1e-3, 5]])], "gradients/a")).toBeNull();
-    expect(boundsOf([histogram([[-1, 1, 5]])], "gradients/a")).toBeNull();
-    expect(boundsOf([histogram([[0, 7, 5]])], "activations/a")).toBeNull();
-    expect(boundsOf([], "activations/a")).toBeNull();
+    expect(boundsOf([histogram([[1e-9, 1e-3, 5]])], false)).toBeNull();
+    expect(boundsOf([histogram([[-1, 1, 5]])], false)).toBeNull();
+    expect(boundsOf([histogram([[0, 7, 5]])], true)).toBeNull();
+    expect(boundsOf([], true)).toBeNull();
   });
 });
 

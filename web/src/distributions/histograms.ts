@@ -1,6 +1,6 @@
 /** Histograms over steps: what is drawn of rows of left edge, right edge and count. */
 import { fixed, GAP, power } from "../format/number";
-import type { RecordValue } from "../server/api";
+import type { RecordValue, Tensor, TensorKind } from "../server/api";
 
 export interface Histogram {
   step: number;
@@ -62,13 +62,8 @@ function magnitude(rows: [number, number, number][], low: number, high: number, 
   rows.push([low > 1e-38 ? Math.log10(low) : top - 3, top, number]);
 }
 
-const BOUNDED = /sigmoid|tanh/i;
 /** The largest number below 1 that float32 has: a bucket from there to 1 holds what is 1. */
 const BELOW_ONE = 1 - 2 ** -24;
-
-/** Whether a tag holds outputs of a function that ends at 1: by its name, or since its run measured their saturation. */
-export const isBounded = (tag: string, has: (tag: string) => boolean): boolean =>
-  BOUNDED.test(tag) || has(`${tag.replace(/\/histogram$/, "")}/saturation_ratio`);
 
 /** Histograms of a function that ends at 1, without what fixed buckets reach beyond it.
  *
@@ -90,29 +85,29 @@ export function endingAtOne(histograms: readonly Histogram[]): Histogram[] {
   });
 }
 
-const ACTIVATIONS = /(^|[/_.-])(activations?|sigmoid|tanh|softmax|outputs?)([/_.-]|$)/i;
-
 /** The range of a bounded function whose values these are: 0 to 1 of a sigmoid, -1 to 1 of a tanh; null: of none.
  *
- * Activations are known by their name; other values in 0 to 1 must reach far into it, as shares do.
+ * Values in -1 to 1 must be outputs of a layer; those in 0 to 1 must reach far into it, as shares do.
  */
-export function boundsOf(histograms: readonly Histogram[], tag: string): readonly [number, number] | null {
+export function boundsOf(
+  histograms: readonly Histogram[],
+  outputs: boolean,
+): readonly [number, number] | null {
   const rows = histograms.flatMap((one) => one.rows.filter((row) => row[2]! > 0));
   if (!rows.length) return null;
   const low = Math.min(...rows.map((row) => row[0]!));
   const high = Math.max(...rows.map((row) => row[1]!));
-  const named = ACTIVATIONS.test(tag);
   if (low >= -1e-6 && high <= 1 + 1e-6) return high > 0.5 ? [0, 1] : null;
-  return named && low >= -1 - 1e-6 && high <= 1 + 1e-6 && high - low > 1 ? [-1, 1] : null;
+  return outputs && low >= -1 - 1e-6 && high <= 1 + 1e-6 && high - low > 1 ? [-1, 1] : null;
 }
 
 /** Whether magnitudes say more than values: they differ by more than three powers of ten.
  *
  * Not of bounded functions: whether a sigmoid is saturated is seen on a linear axis.
  */
-export function wantsLog(histograms: readonly Histogram[], tag = ""): boolean {
+export function wantsLog(histograms: readonly Histogram[], outputs = false): boolean {
   const last = histograms.at(-1);
-  if (!last || boundsOf(histograms, tag)) return false;
+  if (!last || boundsOf(histograms, outputs)) return false;
   const magnitudes = ofMagnitudes(last);
   return (
     percentile(magnitudes, 0.95) - percentile(magnitudes, 0.25) > 2 ||
@@ -213,25 +208,24 @@ export function change(histograms: readonly Histogram[]): number | null {
   return calm > 0 ? last / calm : null;
 }
 
-export const KINDS = ["gradients", "updates", "weights", "activations"] as const;
-export type HistogramKind = (typeof KINDS)[number];
+/** In the order in which they are shown. */
+export const KINDS = ["gradients", "updates", "weights", "activations"] as const satisfies TensorKind[];
 
 export interface LayerRow<T> {
   layer: string;
-  cells: Record<HistogramKind, T | null>;
+  cells: Record<TensorKind, T | null>;
 }
 
 /** Tensors of a layer beside each other: gradients, updates and weights of a parameter, activations of its module.
  *
- * What is under no such prefix is left out.
+ * Other histograms are left out.
  */
-export function byLayer<T extends { tag: string }>(tags: readonly T[]): LayerRow<T>[] {
+export function byLayer<T extends { tensor: Tensor | null }>(tags: readonly T[]): LayerRow<T>[] {
   const rows = new Map<string, LayerRow<T>>();
   const modules = new Map<string, T>();
   for (const one of tags) {
-    const [, kind, layer] =
-      /^(gradients|updates|weights|activations)\/(.+?)(?:\/histogram)?$/s.exec(one.tag) ?? [];
-    if (!kind || !layer) continue;
+    const { kind = null, layer = "" } = one.tensor ?? {};
+    if (kind === null) continue;
     if (kind === "activations") {
       modules.set(layer, one);
       continue;
@@ -240,7 +234,7 @@ export function byLayer<T extends { tag: string }>(tags: readonly T[]): LayerRow
       layer,
       cells: { gradients: null, updates: null, weights: null, activations: null },
     };
-    row.cells[kind as HistogramKind] = one;
+    row.cells[kind] = one;
     rows.set(layer, row);
   }
   const used = new Set<string>();

@@ -8,13 +8,11 @@ import {
   boundsOf,
   endingAtOne,
   histogramsOf,
-  isBounded,
   ofMagnitudes,
   rangeOf,
   wantsLog,
   type Histogram,
 } from "./histograms";
-import { hasTag } from "../runs/catalog";
 import { stepsOf } from "./steps";
 
 /** What is known of a tensor beside its histograms. */
@@ -28,18 +26,15 @@ export interface Known {
 export class Tensor {
   readonly #known: () => Known;
   #recorded = $state.raw<readonly Histogram[]>([]);
-  #bounded = $derived.by(() => {
-    const { run, tag } = this.#known().entry;
-    const summary = app.catalog.runs.get(run);
-    return isBounded(tag, (other) => summary !== undefined && hasTag(summary, other));
-  });
-  histograms = $derived.by(() => (this.#bounded ? endingAtOne(this.#recorded) : this.#recorded));
+  #tensor = $derived.by(() => this.#known().entry.tensor);
+  #outputs = $derived.by(() => this.#tensor?.outputs ?? false);
+  histograms = $derived.by(() => (this.#tensor?.bounded ? endingAtOne(this.#recorded) : this.#recorded));
   /** How many were recorded. */
   total = $state(0);
   problem = $state<string | null>(null);
   /** Whether the server has answered. */
   read = $state(false);
-  wantsLog = $derived.by(() => wantsLog(this.histograms, this.#known().entry.tag));
+  wantsLog = $derived.by(() => wantsLog(this.histograms, this.#outputs));
   log = $derived.by(
     () =>
       app.view.distributions.scale === "log" ||
@@ -47,7 +42,7 @@ export class Tensor {
   );
   drawn = $derived(this.log ? this.histograms.map(ofMagnitudes) : this.histograms);
   ownRange = $derived.by((): readonly [number, number] => {
-    const bounds = this.log ? null : boundsOf(this.histograms, this.#known().entry.tag);
+    const bounds = this.log ? null : boundsOf(this.histograms, this.#outputs);
     return bounds ?? rangeOf(this.drawn);
   });
   range = $derived.by((): readonly [number, number] => this.#axis?.range ?? this.ownRange);

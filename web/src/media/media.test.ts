@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RecordTag } from "../server/api";
+import type { RecordTag, Tensor } from "../server/api";
 import { curvePath, f1, thresholdAt } from "./curves";
 import { colouring, found, pointName, tagAndStep } from "./labels";
 import { byLayer, chosenEvenly } from "../distributions/histograms";
@@ -15,6 +15,7 @@ const tag = (name: string): RecordTag => ({
   count: 1,
   last_step: 0,
   last_wall: 0,
+  tensor: null,
 });
 
 describe("curves", () => {
@@ -131,22 +132,24 @@ describe("sounds", () => {
 
 describe("distributions", () => {
   it("puts the tensors of a layer beside each other, activations by their module", () => {
-    const tags = [
-      "gradients/net.0.weight/histogram",
-      "weights/net.0.weight/histogram",
-      "activations/net.0/histogram",
-      "activations/net.1/histogram",
-      "other",
+    const known = { outputs: false, bounded: false };
+    const tensors: Tensor[] = [
+      { kind: "gradients", layer: "net.0.weight", ...known },
+      { kind: "weights", layer: "net.0.weight", ...known },
+      { kind: "activations", layer: "net.0", ...known },
+      { kind: "activations", layer: "net.1", ...known },
+      { kind: null, layer: "other", ...known },
     ];
-    const [first, second] = byLayer(tags.map((name) => ({ tag: name })));
+    const [first, second, ...more] = byLayer(tensors.map((tensor) => ({ tensor })));
     expect(first!.layer).toBe("net.0.weight");
-    expect(Object.values(first!.cells).map((cell) => cell?.tag ?? null)).toEqual([
-      tags[0],
+    expect(Object.values(first!.cells).map((cell) => cell?.tensor ?? null)).toEqual([
+      tensors[0],
       null,
-      tags[1],
-      tags[2],
+      tensors[1],
+      tensors[2],
     ]);
-    expect([second!.layer, second!.cells.activations?.tag]).toEqual(["net.1", tags[3]]);
+    expect([second!.layer, second!.cells.activations?.tensor]).toEqual(["net.1", tensors[3]]);
+    expect(more).toEqual([]);
   });
   it("chooses steps evenly", () => expect(chosenEvenly([0, 1, 2, 3, 4], 3)).toEqual([0, 2, 4]));
 });

@@ -59,6 +59,7 @@ describe("the blame", () => {
     const slow = {
       rule: "slow-rank",
       tag: "ranks/stages",
+      fact: "step_time_s" as const,
       rank: 2,
       summary: "rank 2 on a holds 3 others up in data since step 660: 400 ms of each step",
     };

@@ -16,6 +16,8 @@ const charts: Chart[] = ["train/loss", "gradients/0.weight/norm", "eval/loss"].m
   role: null,
   tier: "recorded",
   place: 0,
+  section_place: 5,
+  own_cost: false,
   lower_is_better: null,
   unit: null,
   lines: [{ tag, split: null }],
@@ -36,15 +38,19 @@ test("the window holds steps before and after, none below 0", () => {
 
 test("what the run has no chart of is not a link, and what sets a rank apart is seen among the ranks", () => {
   expect(linkOf(findingOf({ tag: "eval/loss" }), family, charts)).toBeNull();
-  expect(linkOf(findingOf({ tag: "ranks/loss", rank: 3 }), family, charts)).toMatchObject({
+  expect(linkOf(findingOf({ tag: "ranks/loss", fact: "loss", rank: 3 }), family, charts)).toMatchObject({
     page: "ranks",
     ranks: { fact: "loss", rank: "rank 3" },
   });
-  expect(linkOf(findingOf({ tag: "ranks/stages", rank: 2, since_step: 60 }), family, charts)).toMatchObject({
+  expect(
+    linkOf(findingOf({ tag: "ranks/stages", fact: "step_time_s", rank: 2, since_step: 60 }), family, charts),
+  ).toMatchObject({
     page: "ranks",
     ranks: { fact: "step_time_s", rank: "rank 2", step: 60 },
   });
-  expect(linkOf(findingOf({ tag: "ranks/stages", rank: null }), family, charts)).toMatchObject({
+  expect(
+    linkOf(findingOf({ tag: "ranks/stages", fact: "step_time_s", rank: null }), family, charts),
+  ).toMatchObject({
     ranks: { rank: null, step: null },
   });
 });

@@ -3,18 +3,15 @@ import type { Chart, RunFinding } from "../server/api";
 import { hasTag, type Family } from "../runs/catalog";
 import type { Change } from "../view/view";
 
-/** What is told of ranks by comparing them; no chart has it. */
-const RANKS = "ranks/";
 /** Steps that are shown before and after, at least. */
 const MARGIN = 20;
 
 /** What to change of the view to look at a finding; null where no chart has its series. */
 export function linkOf(finding: RunFinding, family: Family, charts: readonly Chart[]): Change | null {
-  if (finding.tag.startsWith(RANKS)) {
+  if (finding.fact !== null) {
     const rank = finding.rank === null ? null : `rank ${finding.rank}`;
-    const fact = finding.tag === "ranks/loss" ? "loss" : "step_time_s";
     const step = rank === null ? null : finding.since_step;
-    return { page: "ranks", ranks: { fact, sort: "outlier", rank, step } };
+    return { page: "ranks", ranks: { fact: finding.fact, sort: "outlier", rank, step } };
   }
   const recorded = family.runs.some((run) => hasTag(run, finding.tag));
   const chart = recorded && charts.find((chart) => chart.lines.some((line) => line.tag === finding.tag));

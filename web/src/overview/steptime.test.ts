@@ -1,8 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import type { Trend } from "../runs/trend";
-import { partsOf, stepTimeBefore, stepTimeOf } from "./steptime";
+import { partsOf, stepCharts, stepTimeBefore, stepTimeOf } from "./steptime";
 
 const chart = (id: string): Chart => ({ id, unit: "ms" }) as unknown as Chart;
 const charts = { time: chart("time"), wait: chart("wait") };
@@ -30,6 +30,14 @@ describe("what a step took before", () => {
   });
   it("is not said where hardly anything was recorded before", () =>
     expect(stepTimeBefore(charts, slow, 15, { step: 0.036, wait: 0.026 })).toBeNull());
+});
+
+test("the charts are found by their role, in a unit of time", () => {
+  const of = (id: string, role: Chart["role"], unit: string | null): Chart =>
+    ({ id, role, unit }) as unknown as Chart;
+  const [time, wait] = [of("b", "step_time", "s"), of("c", "data_wait", "ms")];
+  expect(stepCharts([of("a", "step_time", null), time, of("d", "loss", null), wait])).toEqual({ time, wait });
+  expect(stepCharts([of("d", "loss", null)])).toEqual({});
 });
 
 describe("what a step takes now", () => {

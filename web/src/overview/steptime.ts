@@ -1,4 +1,4 @@
-/** The time of a step and how much of it waits for data, as `run.steps()` records them. */
+/** The time of a step and how much of it waits for data, as `run.steps()` and others record them. */
 import type { Chart, StageMeans } from "../server/api";
 import type { Trend } from "../runs/trend";
 import type { DrawLine } from "../series/shape";
@@ -11,11 +11,12 @@ export interface StepCharts {
   wait?: Chart;
 }
 
+/** The charts of a time of a step, in a unit that their tag names. */
 export function stepCharts(charts: readonly Chart[]): StepCharts {
-  const find = (tag: string): Chart | undefined =>
-    charts.find((chart) => chart.lines.some((line) => line.tag === tag));
+  const find = (role: Chart["role"]): Chart | undefined =>
+    charts.find((chart) => chart.role === role && chart.unit !== null && chart.unit in SECONDS);
   const found: StepCharts = {};
-  const [time, wait] = [find("speed/step_time_ms"), find("speed/data_wait_ms")];
+  const [time, wait] = [find("step_time"), find("data_wait")];
   if (time) found.time = time;
   if (wait) found.wait = wait;
   return found;
@@ -69,7 +70,7 @@ function medianOf(
 ): number | null {
   const line = chart && trend(chart.id)?.line;
   const values = line ? choose(line).sort((a, b) => a - b) : [];
-  return values.length ? values[values.length >> 1]! * (SECONDS[chart!.unit ?? "ms"] ?? 1e-3) : null;
+  return values.length ? values[values.length >> 1]! * SECONDS[chart!.unit!]! : null;
 }
 
 export interface StagePart {

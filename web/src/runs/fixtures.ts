@@ -75,6 +75,7 @@ export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
     summary: "",
     tag: "train/loss",
     part: "",
+    fact: null,
     layer: null,
     rank: null,
     first_step: 0,

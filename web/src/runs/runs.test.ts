@@ -20,6 +20,8 @@ const chart = (id: string, ...tags: string[]): Chart => ({
   role: null,
   tier: "recorded",
   place: 0,
+  section_place: 5,
+  own_cost: id.startsWith("stepscope/"),
   lower_is_better: null,
   unit: null,
   lines: (tags.length ? tags : [id]).map((tag) => ({ tag, split: tag.startsWith("eval") ? "eval" : null })),
@@ -176,9 +178,10 @@ describe("charts", () => {
   });
   it("leave out what says nothing", () =>
     expect(ids(keyCharts(learning, 2, ({ id }) => id === "a_loss"))).toEqual(["b_loss", "accuracy"]));
-  it("go into sections, own cost last", () => {
+  it("go into sections, in their places", () => {
+    const placed = (id: string, section_place: number): Chart => ({ ...chart(id), section_place });
     const sections = sectionsOf(
-      [chart("stepscope/x"), chart("speed/y"), chart("train/a"), chart("train/b")],
+      [placed("stepscope/x", 8), placed("speed/y", 6), placed("train/a", 1), placed("train/b", 1)],
       parseFilter("/[xya]$"),
     );
     expect(sections.map(({ name, filtered }) => [name, filtered])).toEqual([

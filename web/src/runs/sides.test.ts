@@ -42,6 +42,8 @@ describe("tracks", () => {
     role: null,
     tier: "recorded",
     place: 0,
+    section_place: 5,
+    own_cost: false,
     lower_is_better: null,
     unit: null,
     lines,

@@ -42,18 +42,21 @@ export function sectionsOf(
   filter: Filter,
   { deep = false, moved = [] }: Arranged = {},
 ): Section[] {
-  const sections = new Map<string, Section>();
+  const sections = new Map<string, Section & { place: number }>();
   for (const chart of charts) {
     const name = deep ? deepSection(chart) : chart.section;
     let section = sections.get(name);
-    if (!section) sections.set(name, (section = { name, charts: [], filtered: 0 }));
+    if (!section) {
+      section = { name, charts: [], filtered: 0, place: chart.section_place };
+      sections.set(name, section);
+    }
     if (filter.test(chart)) section.charts.push(chart);
     else section.filtered += 1;
   }
   return [...sections.values()]
     .filter((section) => section.charts.length > 0)
-    .map((section) => ({ ...section, charts: arranged(section.charts, moved) }))
-    .sort((a, b) => weight(a.name.split("/")[0]!) - weight(b.name.split("/")[0]!) || byName(a.name, b.name));
+    .sort((a, b) => a.place - b.place || byName(a.name, b.name))
+    .map(({ name, charts, filtered }) => ({ name, charts: arranged(charts, moved), filtered }));
 }
 
 /** The first two parts of the path of a chart that has more than two. */
@@ -74,14 +77,4 @@ export function arranged(charts: readonly Chart[], moved: readonly string[]): Ch
     order.splice(to, 0, chart!);
   }
   return order;
-}
-
-/** What a run is about comes first, its own cost last. */
-function weight(section: string): number {
-  const known = ["metrics", "train", "eval", "loss", "health", "speed", "system", "stepscope"].indexOf(
-    section,
-  );
-  if (section === "speed" || section === "system") return 50 + known;
-  if (section === "stepscope") return 100;
-  return known < 0 ? 20 : known;
 }

@@ -137,6 +137,8 @@ export function ownChart(text: string, charts: readonly Chart[]): OwnChart {
     role: null,
     tier: "recorded",
     place: charts.length,
+    section_place: 0,
+    own_cost: false,
     lines,
     kinds: new Map(named.map(({ tag }) => [tag, known.get(tag)!.chart.kind])),
     right,

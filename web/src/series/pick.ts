@@ -13,9 +13,7 @@ export function keyCharts(
   most = 12,
   idle: (chart: Chart) => boolean = () => false,
 ): Chart[] {
-  const open = charts
-    .filter((chart) => chart.section !== "stepscope" && !idle(chart))
-    .sort((a, b) => a.place - b.place);
+  const open = charts.filter((chart) => !chart.own_cost && !idle(chart)).sort((a, b) => a.place - b.place);
   const of = (tier: Chart["tier"]): Chart[] => open.filter((chart) => chart.tier === tier);
   const [learning, running, recorded] = [of("learning"), of("running"), of("recorded")];
   const lead = new Set(oneOfEach(learning));
