@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import lzma
+import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stepscope.analyze.rank_test import lower_mean, lower_quarter_test
-from stepscope.analyze.regression import lacking_runs, regression, undisturbed
+from stepscope.analyze.regression import lacking_runs, regression
 
-FILE = Path(__file__).parents[2] / "data" / "step_times" / "busy.u4.xz"
-PAIRS, ALIKE, FOUND = 100, 300, 90
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+import check
 
-
-@pytest.fixture(scope="module")
-def recorded() -> np.ndarray:
-    """Step times in ms: f8[session, program, run, step]; the second program does 3 % more."""
-    return np.frombuffer(lzma.decompress(FILE.read_bytes()), np.uint32).reshape(-1, 2, 20, 80) / 1e3
+FOUND = 90
 
 
-def values(runs: np.ndarray) -> list[float]:
-    return [undisturbed(run) for run in runs]
+def test_three_percent_are_found_and_nothing_in_one_program() -> None:
+    slower, equal = check.pairs()
+    verdicts = Counter(map(check.verdict, slower))
+    assert (len(slower), len(equal)) == (100, 300)
+    assert verdicts["worse"] >= FOUND
+    assert verdicts["not worse"] <= 1
+    assert sum(check.verdict(pair) == "worse" for pair in equal) <= len(equal) // 100
 
 
-def alike(recorded: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of five runs of one program, which took turns."""
-    groups = [
-        (program[g::4], program[g + 2 :: 4]) for session in recorded for program in session for g in (0, 1)
-    ]
-    return groups[:ALIKE]
-
-
-def test_three_percent_are_found_and_nothing_in_one_program(recorded) -> None:
-    slower = [regression(values(a), values(b), disturbed=True) for a, b in recorded[:PAIRS]]
-    found = sum(each.verdict == "worse" for each in slower)
-    missed = sum(each.verdict == "not worse" for each in slower)
-    equal = [regression(values(a), values(b), disturbed=True) for a, b in alike(recorded)]
-    alarms = sum(each.verdict == "worse" for each in equal)
-    assert (len(slower), len(equal)) == (PAIRS, ALIKE)
-    assert found >= FOUND
-    assert missed <= 1
-    assert alarms <= ALIKE // 100
-
-
-def test_a_threshold_of_five_percent_does_neither(recorded) -> None:
-    def exceeds(a: np.ndarray, b: np.ndarray) -> bool:
-        return bool(np.median(np.median(b, axis=1)) > 1.05 * np.median(np.median(a, axis=1)))
-
-    assert sum(exceeds(a, b) for a, b in recorded[:PAIRS]) < PAIRS // 2
-    assert sum(exceeds(a, b) for a, b in alike(recorded)) > ALIKE // 10
+def test_a_threshold_of_five_percent_does_neither() -> None:
+    slower, equal = check.pairs()
+    assert sum(map(check.exceeds, slower)) < len(slower) // 2
+    assert sum(map(check.exceeds, equal)) > len(equal) // 10
 
 
 STEADY = [10.0, 10.04, 10.02, 10.01, 10.03]
