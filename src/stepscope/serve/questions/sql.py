@@ -1,7 +1,7 @@
 """SQL over what a log directory holds: runs, settings, series, findings, ranks, and the events of a profile.
 
 DuckDB answers in memory: no files, no network, no extensions, a bound on memory and time, and reading only.
-A table is made if a query names it.
+A table is made if DuckDB does not know it, when it has read the query.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stepscope import lazy
 from stepscope.errors import UsageError
+from stepscope.events.status import counted
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
@@ -69,8 +70,8 @@ FINDING_FACTS = (
 EVENT_NUMBERS = ("rank", "step", "device", "depth", "start_ns", "duration_ns", "bytes", "flops")
 MISSING = dict.fromkeys(("step", "device", "bytes", "flops"), -1)
 """The number in a column of events that stands for nothing."""
-NAMED = re.compile(r'(?:\b(?:from|join|describe|summarize)\s+|,\s*)\(*"?(\w+)')
-"""Names in a query that may be tables."""
+ABSENT = re.compile(r"Table with name (\S+) does not exist")
+"""DuckDB's message about a table that a query names and that is not there yet."""
 
 
 class Source(NamedTuple):
@@ -104,7 +105,7 @@ def sql(
     lines = [
         f"more than {MOST_ROWS:,} rows; the first are shown: aggregate them, or add LIMIT"
         if more
-        else f"{len(found):,} rows"
+        else counted(len(found), "row")
     ]
     rows = tuple(tuple(map(_cell, row)) for row in found[:MOST_ROWS])
     return Answer("sql", tuple(lines), (Table("rows", columns, rows),))
@@ -132,19 +133,37 @@ def rows_of(desk: Desk, query: str, profile: str = "") -> tuple[tuple[str, ...],
         try:
             for setting in ("enable_external_access = false", "lock_configuration = true"):
                 database.execute(f"SET {setting}")
-            for name in _named(database, query):
-                tables, view = SOURCES[name].make(desk, profile)
-                for table, columns in tables.items():
-                    database.register(table, columns)
-                if view:
-                    database.execute(f"CREATE VIEW {name} AS {view}")
-            return _within_time(database, query)
+            _check_reading(database, query)
+            lacking = set(SOURCES)
+            while True:
+                try:
+                    return _within_time(database, query)
+                except duckdb.CatalogException as error:
+                    absent = ABSENT.search(str(error))
+                    name = absent[1].lower() if absent else ""
+                    if name not in lacking:
+                        raise
+                lacking.remove(name)
+                _make(database, name, desk, profile)
         except duckdb.Error as error:
             raise _refused(error, query) from None
 
 
-def _named(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return which of our tables a query names."""
+def _make(database: duckdb.DuckDBPyConnection, name: str, desk: Desk, profile: str) -> None:
+    """Make a table of ours."""
+    tables, view = SOURCES[name].make(desk, profile)
+    for table, columns in tables.items():
+        database.register(table, columns)
+    if view:
+        database.execute(f"CREATE VIEW {name} AS {view}")
+
+
+def _check_reading(database: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Refuse everything but one query.
+
+    Raises:
+        UsageError: It is something else.
+    """
     import duckdb
 
     statements = database.extract_statements(query)
@@ -154,9 +173,6 @@ def _named(database: duckdb.DuckDBPyConnection, query: str) -> list[str]:
     if statements[0].type not in reading:
         kind = str(statements[0].type).rpartition(".")[2]
         raise UsageError(f"{kind} is refused: SQL only reads here", hint="SELECT … FROM runs")
-    # DuckDB's own list of tables fails at joins of tables that are not there yet.
-    words = NAMED.findall(query.lower())
-    return [name for name in SOURCES if name in words]
 
 
 def _within_time(
@@ -185,7 +201,7 @@ def _refused(error: duckdb.Error, query: str) -> UsageError:
     if isinstance(error, duckdb.OutOfMemoryException):
         return UsageError(f"the query takes more than {MEMORY} of memory", hint="filter first, or aggregate")
     message = str(error).partition("\n")[0].partition(": ")[2] or str(error)
-    if unknown := re.search(r"Table with name (\S+) does not exist", message):
+    if unknown := ABSENT.search(message):
         hint = hint_nearest(unknown[1], list(SOURCES), "the tables")
     else:
         named = [name for name in SOURCES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]

@@ -166,3 +166,33 @@ def test_points_come_from_the_cache_file_by_file(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(Blob, "_bytes", piecewise)
     assert ss.sql(query, tmp_path / "logs").tables[0].rows == first
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM main.runs",
+        "SELECT count(*) FROM/* of the log */runs",
+        "SELECT count(*) FROM -- of the log\n runs",
+        "SELECT count(*) FROM 'runs'",
+        'SELECT count(*) FROM "Runs"',
+        "SELECT count(*) FROM (TABLE runs)",
+        "WITH one AS (FROM runs) SELECT count(*) FROM one",
+    ],
+)
+def test_a_table_is_known_however_it_is_named(query: str, logs: Path) -> None:
+    whole = len(ss.open(logs).runs())
+    parts = sum(run.whole is not run for run in ss.open(logs).runs())
+    assert ss.sql(query, logs).tables[0].rows == ((whole - parts,),)
+
+
+def test_a_word_that_is_no_table_reads_none(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a table was read")
+
+    sources = {name: source._replace(make=refuse) for name, source in module.SOURCES.items()}
+    monkeypatch.setattr(module, "SOURCES", sources)
+    query = "WITH events AS (SELECT 'a, runs' AS series) SELECT series FROM events"
+    answer = ss.sql(query, logs)
+    assert answer.tables[0].rows == (("a, runs",),)
+    assert answer.lines == ("1 row",)
