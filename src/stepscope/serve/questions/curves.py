@@ -47,6 +47,7 @@ def series(
     chosen, lines = chosen_runs(desk, runs)
     rows: list[tuple[Cell, ...]] = []
     known: dict[str, None] = {}
+    outside: list[str] = []
     for stored in chosen[:MOST_RUNS]:
         own = list(tags_of(stored))
         known |= dict.fromkeys(own)
@@ -57,15 +58,20 @@ def series(
             inside = np.ones(len(step), bool)
             inside &= True if begin is None else step >= begin
             inside &= True if end is None else step <= end
-            step, value = step[inside], value[inside]
-            if not len(step):
+            if not inside.any():
+                if len(step):
+                    outside.append(f"{tag} of {stored.name} has steps {step[0]:,} to {step[-1]:,}")
                 continue
+            step, value = step[inside], value[inside]
             at = thinned(step, value, points, keep=onsets.get(tag, ()))
             curve = " ".join(f"{step[n]}:{number_text(value[n])}" for n in at)
             finite = value[np.isfinite(value)]
             low = float(finite.min()) if len(finite) else None
             high = float(finite.max()) if len(finite) else None
             rows.append((stored.name, tag, curve, low, high, len(step), len(step) - len(at)))
+    if not rows and outside:
+        ends = f"{'the first' if begin is None else begin} to {'the last' if end is None else end}"
+        raise UsageError(f"no point at steps {ends}", hint=outside[0])
     if not rows:
         asked = ", ".join(tags) or "a series"
         raise UnknownTagError(
@@ -100,7 +106,7 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
         return found[:MOST_RUNS], [
             f"{len(found):,} runs match; the {MOST_RUNS} newest are shown: name fewer in runs"
         ]
-    return found, [f"{len(found)} runs match"]
+    return found, ["1 run matches" if len(found) == 1 else f"{len(found)} runs match"]
 
 
 def matching(wanted: Iterable[str], known: Sequence[str]) -> list[str]:

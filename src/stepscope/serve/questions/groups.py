@@ -75,7 +75,10 @@ def compare(
     lines += said
     tables = [_settings(sides), curves, times, _findings(desk, sides)]
     settings = tables[0].rows
-    lines.insert(2, f"{len(settings)} settings differ" if settings else "no recorded setting differs")
+    differ = "differs" if len(settings) == 1 else "differ"
+    lines.insert(
+        2, f"{counted(len(settings), 'setting')} {differ}" if settings else "no recorded setting differs"
+    )
     return Answer("compare", tuple(lines), tuple(each for each in tables if each.rows))
 
 
@@ -120,6 +123,8 @@ def _curves(
         ]
         found = _difference(means)
         if found is None:
+            if metric and tag == ordered[0]:
+                lines.append(f"{tag}: cannot tell, one side has no finite value")
             continue
         mean_a, mean_b, verdict, why, p_value = found
         better = None if chart is None else chart.lower_is_better
@@ -181,7 +186,7 @@ def _difference(
             return mean_a, mean_b, "same", "less than 1 %", p_value
         return mean_a, mean_b, "differs", f"more than two standard errors of {runs}", p_value
     if len(places) < LEAST_PLACES:
-        return mean_a, mean_b, "cannot tell", f"only {len(places)} shared points", None
+        return mean_a, mean_b, "cannot tell", f"only {counted(len(places), 'shared point')}", None
     gap = tables[1].mean(axis=0) - tables[0].mean(axis=0)
     one = "one run per side, so other seeds may differ" if max(sizes) == 1 else "one side is a single run"
     if not ((gap > 0).all() or (gap < 0).all()):

@@ -77,7 +77,8 @@ def runs(
     found = asked.found(summaries.values())
     values = Values(desk, charts)
     whole = counted(len(summaries), "run")
-    lines = [f"{len(found):,} of {whole} match" if query else whole]
+    match = "matches" if len(summaries) == 1 else "match"
+    lines = [f"{len(found):,} of {whole} {match}" if query else whole]
     if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
         settings = {key for each in summaries.values() for key in flatten(each.config)}
         near = hint_nearest(unknown[0], sorted(settings), "the config keys")

@@ -138,6 +138,8 @@ def test_times_are_told_in_their_units(served) -> None:
         ("compare", {"a": "a"}, "compare needs two sides"),
         ("runs", {"sort": "train/los"}, "did you mean 'train/loss'?"),
         ("series", {"runs": "nobody"}, "no run 'nobody'"),
+        ("series", {"tags": ["train/loss"], "begin": 7, "end": 5}, "no point at steps 7 to 5"),
+        ("series", {"begin": 90}, "train/loss of a has steps 0 to 19"),
         ("changes", {"run": "aa"}, "no run 'aa'"),
         ("findings", {"run": "zzz"}, "no run 'zzz'"),
         ("profile", {"profile": "nothing.json"}, "no profile"),
@@ -200,7 +202,7 @@ def test_changes_are_made_only_if_they_are_allowed(served) -> None:
     assert not asked.is_error
     assert list((served.logs / "a" / "capture").iterdir())
     [listed] = served(("runs", {"query": "note:good"}))
-    assert "1 of 1 run match" in listed.content[0].text
+    assert "1 of 1 run matches" in listed.content[0].text
 
 
 def test_the_report_of_a_run_is_a_resource(places: dict[str, Path]) -> None:
@@ -214,3 +216,13 @@ def test_the_report_of_a_run_is_a_resource(places: dict[str, Path]) -> None:
     uris, text = anyio.run(play)
     assert f"{URI}runs/healthy" in uris
     assert "health: healthy;" in text
+
+
+def test_a_metric_without_a_finite_value_is_not_passed_over(tmp_path: Path) -> None:
+    for name, value in (("a", float("nan")), ("b", 1.0)):
+        with ss.Run(tmp_path / name, config={"lr": value}) as run:
+            for step in range(20):
+                run.scalar("loss", value, step)
+    answer = ss.ask("compare", tmp_path, a="a", b="b", metric="loss")
+    assert "loss: cannot tell, one side has no finite value" in answer.lines
+    assert "1 setting differs" in answer.lines
