@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from stepscope.health.finding import Severity
 
+WORTH = 0.03
+"""Share of the time from which on a loss is worth a word: advice is given for it, a rank is named."""
 MEDIUM, HIGH = 0.1, 0.2
 """Shares of the time from which on a loss of time is medium, and is high."""
 

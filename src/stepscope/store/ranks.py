@@ -23,6 +23,7 @@ from stepscope.errors import UsageError
 from stepscope.events.rank_file import Digest, Fact, Outline, RankFile, RecordedSteps
 from stepscope.events.telemetry import FOLDER, HANG, MAX_RANKS, SUFFIX, Name, parse_name
 from stepscope.files import json_object
+from stepscope.health.worth import WORTH
 from stepscope.store.info import QUIET_SECONDS, RunInfo, State, last_sign, process_alive
 from stepscope.store.lines import apart, windows_of
 
@@ -34,8 +35,6 @@ VALUE = "value/"
 """Prefix of the facts of values that each rank keeps of its own."""
 STAGES = ("data", "rest")
 """Stages that every rank records."""
-LEAST_REST = 0.03
-"""Share of the steps' time from which on the rest is worth its place: no rank is named for less."""
 NEWEST = 50
 """Steps whose stages stand for what a step takes now."""
 THREADS = 4
@@ -598,7 +597,7 @@ def stage_order(files: Sequence[RankFile]) -> list[str]:
         rested.update(seconds)
         whole += took
     at = len(names)
-    if whole > 0 and rested.total() >= LEAST_REST * whole:
+    if whole > 0 and rested.total() >= WORTH * whole:
         before = max(rested, key=rested.__getitem__)
         at = names.index(before) + 1 if before in names else 0
     return [STAGES[0], *names[:at], STAGES[1], *names[at:]]

@@ -20,6 +20,7 @@ from stepscope.attribute.source_lines import Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.attribute.step_tree import StepTree, step_tree
 from stepscope.attribute.windows import Windows, ranks, windows
+from stepscope.health.worth import WORTH as WORTH  # the rules take it from here
 from stepscope.health.worth import severity_of
 from stepscope.text import most, readable, share, time
 from stepscope.trace.sampled import load_samples
@@ -34,9 +35,6 @@ _HOW = {
     "ranks": "by replay of all ranks, this one working like the median of the others",
     "bound": "its exposed time",
 }
-WORTH = 0.03
-"""Gain, as a share of the steps, from which on a finding is reported."""
-
 ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
 """Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
 

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.analyze.ranks.account import APART, Account, OwnSteps, named_loss, onset
-from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, WORTH, Frontier, StageLoss
+from stepscope.analyze.ranks.frontier import CHANCE, FEWEST_STEPS, Frontier, StageLoss
 from stepscope.analyze.ranks.hangs import listed
 from stepscope.analyze.ranks.pauses import CHANCE as PAUSES_CHANCE
 from stepscope.analyze.ranks.pauses import WORTH as PAUSES_WORTH
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity
+from stepscope.health.worth import WORTH
 from stepscope.text import number
 
 SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"

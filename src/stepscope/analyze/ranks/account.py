@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.analyze.ranks.frontier import FEWEST_STEPS, WORTH, Frontier, StageTimes, frontier_of
+from stepscope.analyze.ranks.frontier import FEWEST_STEPS, Frontier, StageTimes, frontier_of
 from stepscope.errors import EmptyTraceError
-from stepscope.health.worth import is_worth
+from stepscope.health.worth import WORTH, is_worth
 
 Floats = npt.NDArray[np.floating[Any]]
 Steps = npt.NDArray[np.int64]

@@ -20,14 +20,12 @@ import numpy.typing as npt
 from stepscope.analyze.ranks.pauses import ONE_RANKS, SHARED, Pauses, pauses_of
 from stepscope.analyze.ranks.stragglers import chance_of_wins
 from stepscope.errors import EmptyTraceError
-from stepscope.health.worth import is_worth
+from stepscope.health.worth import WORTH, is_worth
 
 Floats = npt.NDArray[np.floating[Any]]
 FEWEST_STEPS = 20
 BLOCK, RANKS_AT_ONCE = 1024, 64
 """Steps, and ranks, of which matrices are made at once."""
-WORTH = 0.03
-"""Share of the group's time that must be lost beyond the median rank before anybody is named."""
 CHANCE = 0.001
 """Chance at which a rank that leads no more than any other would be called persistent, over all stages."""
 MOST_SINGLE = 0.4
@@ -140,7 +138,7 @@ def frontier(
 
     Labels, by the time lost beyond the median rank in a stage:
 
-    - ``alike``: less than :data:`WORTH` of the group's time, since its leader leads. Nobody is to blame.
+    - ``alike``: less than ``WORTH`` of the group's time, since its leader leads. Nobody is to blame.
     - ``persistent``: one rank leads so many steps that a rank that leads as often as any other would do so
       with a chance below :data:`CHANCE`, counted over independent steps (those of a lag-1 autoregressive
       series of the same correlation), and it leads by more than its margin varies.

@@ -10,11 +10,9 @@ import numpy as np
 
 from stepscope.analyze.ranks.blame import COMPUTING, UNKNOWN, Answers, Blame, blame_of, chained
 from stepscope.analyze.ranks.waits import Waits
-from stepscope.health.worth import is_worth
+from stepscope.health.worth import WORTH, is_worth
 from stepscope.trace.model import Trace
 
-WORTH = 0.03
-"""Share of the ranks' recorded time that others must lose to a rank before it is named."""
 CONFIDENT = 0.95
 
 
