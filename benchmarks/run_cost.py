@@ -1,8 +1,8 @@
 """Cost of ``stepscope run`` to the training's thread: its processor time per step, beside the same loop bare.
 
-``python benchmarks/run_cost.py [--pairs 10]``. Two models of one size train in turns in one process, one with
-all that the command puts into a program and one with PyTorch as it is, so that both see the same machine, the
-same memory and the same libraries. Also what a program that trains nothing pays, and a run's start and end.
+``python benchmarks/run_cost.py [--pairs 10]``. One model trains in blocks of steps, in turns with all that
+the command puts into a program and with PyTorch as it is, so that both see the same machine, the same memory
+and the same libraries. Also what a program that trains nothing pays, and a run's start and end.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import Any
 
 SIZES = {"a step of 5 ms and more": (1024, 256, 10, 3), "a step as short as PyTorch's": (8, 32, 60, 20)}
 """By name: width of the model, rows of a batch, steps of a block, and how many blocks stand for a pair."""
+WARM = 3
+"""Blocks before the first pair."""
 
 
 class Installed:
@@ -37,6 +39,7 @@ class Installed:
 
         optimizer = sys.modules["torch.optim.optimizer"]
         self._hooks = [optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks]
+        self._ours: list[dict[Any, Any]] = []
         owners = [builtins, logging.Logger, torch.autograd, torch.nn.Module, torch.amp.GradScaler]
         owners.append(torch.utils.data.dataloader._BaseDataLoaderIter)
         before = [(owner, dict(vars(owner))) for owner in owners]
@@ -47,15 +50,28 @@ class Installed:
             for name, new in list(vars(owner).items())
             if name in old and old[name] is not new
         ]
-        self._ours = [dict(hooks) for hooks in self._hooks]
+
+    def watch(self, training: Training) -> None:
+        """Also take out the hooks of a training's own objects."""
+        optimizer = training.optimizer
+        self._hooks += [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
+        for module in training.model.modules():
+            self._hooks += [module._forward_pre_hooks, module._forward_hooks]
 
     def put(self, *, there: bool) -> None:
         """Put it in or take it out."""
+        if there == (not self._ours):
+            return
         for owner, name, old, new in self._changed:
             setattr(owner, name, new if there else old)
-        for hooks, ours in zip(self._hooks, self._ours, strict=True):
-            hooks.clear()
-            hooks.update(ours if there else {})
+        if there:
+            for hooks, ours in zip(self._hooks, self._ours, strict=True):
+                hooks.update(ours)
+            self._ours = []
+        else:
+            self._ours = [dict(hooks) for hooks in self._hooks]
+            for hooks in self._hooks:
+                hooks.clear()
 
 
 class Training:
@@ -96,19 +112,20 @@ def per_step(torch: Any, installed: Installed, size: tuple[int, ...], pairs: int
     On a machine with other work a block also pays for caches that others have emptied. Among the fastest
     tenth of single steps few were interrupted; those on which gradients are measured are not among them.
     """
-    bare, ours = Training(torch, *size[:3]), Training(torch, *size[:3])
+    training = Training(torch, *size[:3])
     found = []
     single: dict[bool, list[float]] = {False: [], True: []}
-    for pair in range(
-        -2, pairs * size[3]
-    ):  # the first two are not counted: they fill caches and watch the model
+    installed.put(there=True)
+    for _ in range(WARM):
+        training.block()  # fills caches, and the model is watched from its first steps on
+    installed.watch(training)
+    for pair in range(pairs * size[3]):
         times = {}
         for with_us in (False, True) if pair % 2 else (True, False):
             installed.put(there=with_us)
-            times[with_us], each_step = (ours if with_us else bare).block()
+            times[with_us], each_step = training.block()
             single[with_us] += each_step
-        if pair >= 0:
-            found.append((times[False], times[True] - times[False]))
+        found.append((times[False], times[True] - times[False]))
     usual, more = (statistics.median(each) for each in zip(*found, strict=True))
     quarters = statistics.quantiles([each[1] for each in found], n=4)
     fast = {with_us: 1e6 * statistics.quantiles(steps, n=10)[0] for with_us, steps in single.items()}
