@@ -1,8 +1,9 @@
 """Cost of ``stepscope run`` to the training's thread: its processor time per step, beside the same loop bare.
 
-``python benchmarks/run_cost.py [--pairs 10]``. One model trains in blocks of steps, in turns with all that
-the command puts into a program and with PyTorch as it is, so that both see the same machine, the same memory
-and the same libraries. Also what a program that trains nothing pays, and a run's start and end.
+``python benchmarks/run_cost.py [--pairs 10] [--trainers lightning transformers]``. One model trains in blocks
+of steps, in turns with all that the command puts into a program and with PyTorch as it is, so that both see
+the same machine, the same memory and the same libraries; likewise whole trainings by the trainer of a
+framework. Also what a program that trains nothing pays, and a run's start and end.
 """
 
 from __future__ import annotations
@@ -139,6 +140,121 @@ def per_step(torch: Any, installed: Installed, size: tuple[int, ...], pairs: int
     }
 
 
+class Marked:
+    """A model that notes the processor time of its thread whenever it is called, and the module that has it.
+
+    Args:
+        torch: The package.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        nn = torch.nn
+        self.body = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+        self.data = [{"x": torch.randn(WIDTH)} for _ in range(64)] * (TRAINER_STEPS * ROWS // 64)
+        self.times: list[float] = []
+
+    def loss(self, x: Any) -> Any:
+        """Return the loss of a batch."""
+        self.times.append(time.thread_time())
+        return self.body(x).pow(2).mean()
+
+    def per_step(self) -> float:
+        """Return the median seconds of processor time from one call to the next, of those after the first."""
+        steps = [after - before for before, after in pairwise(self.times)]
+        return statistics.median(steps[FIRST_STEPS:])
+
+
+WIDTH, ROWS, TRAINER_STEPS, FIRST_STEPS = 768, 256, 60, 15
+"""Of a trainer's model, its batches and its steps; and how many of these warm up and are not counted."""
+
+
+def lightning(torch: Any) -> float:
+    """Train by Lightning; return seconds of processor time per step."""
+    from lightning import LightningModule, Trainer
+
+    marked = Marked(torch)
+
+    class Net(LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = marked.body
+
+        def training_step(self, batch: Any, number: int) -> Any:
+            loss = marked.loss(batch["x"])
+            self.log("train_loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), 1e-3)
+
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    trainer = Trainer(max_steps=TRAINER_STEPS, logger=False, accelerator="cpu", **quiet)
+    trainer.fit(Net(), torch.utils.data.DataLoader(marked.data, ROWS))
+    return marked.per_step()
+
+
+def transformers(torch: Any) -> float:
+    """Train by the Trainer of Transformers; return seconds of processor time per step."""
+    from transformers import Trainer, TrainingArguments
+
+    marked = Marked(torch)
+
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = marked.body
+
+        def forward(self, x: Any) -> Any:
+            return {"loss": marked.loss(x)}
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
+        settings = TrainingArguments(
+            folder,
+            max_steps=TRAINER_STEPS,
+            per_device_train_batch_size=ROWS,
+            logging_steps=10,
+            remove_unused_columns=False,
+            **options,
+        )
+        Trainer(Net(), settings, train_dataset=marked.data).train()
+    return marked.per_step()
+
+
+def trainer_cost(torch: Any, name: str, installed: Installed, pairs: int) -> dict[str, Any]:
+    """Return the cost under a framework's trainer, which gets our callbacks in every second training."""
+    from importlib import import_module
+
+    from stepscope import launch
+
+    train = {"lightning": lightning, "transformers": transformers}[name]
+    module = import_module(
+        {"lightning": "lightning.pytorch.trainer.trainer"}.get(name, "transformers.trainer")
+    )
+    method = {"lightning": "fit", "transformers": "train"}[name]
+    bare = getattr(module.Trainer, method)
+    import_module(f"{launch.__name__}.{name}").install(module)
+    ours = getattr(module.Trainer, method)
+    differences, usual = [], []
+    for pair in range(-1, pairs):
+        times = {}
+        for with_us in (False, True) if pair % 2 else (True, False):
+            installed.put(there=with_us)
+            setattr(module.Trainer, method, ours if with_us else bare)
+            times[with_us] = train(torch)
+        if pair >= 0:
+            usual.append(times[False])
+            differences.append(times[True] - times[False])
+    quarters = statistics.quantiles(differences, n=4)
+    more, base = statistics.median(differences), statistics.median(usual)
+    return {
+        "bare_us": round(1e6 * base, 1),
+        "more_us": round(1e6 * more, 1),
+        "more_us_quarters": [round(1e6 * quarters[0], 1), round(1e6 * quarters[2], 1)],
+        "ratio": round(more / base, 4),
+    }
+
+
 def start(*, with_us: bool, folder: str) -> float:
     """Return seconds of processor time of a program that trains nothing."""
     environ = {**os.environ}
@@ -156,6 +272,10 @@ def main() -> None:
     """Print medians over the pairs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument(
+        "--trainers", nargs="*", choices=("lightning", "transformers"), default=[], help="also measure these"
+    )
+    parser.add_argument("--only-trainers", action="store_true", help="leave out loops of the user's own")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         starts = [
@@ -173,9 +293,12 @@ def main() -> None:
         begun, wall = time.thread_time(), time.perf_counter()
         run = process.run()
         begun, wall = time.thread_time() - begun, time.perf_counter() - wall
-        for name, size in SIZES.items():
+        for name, size in () if arguments.only_trainers else SIZES.items():
             found = per_step(torch, installed, size, arguments.pairs)
             print(name, json.dumps(found), flush=True)
+        for name in arguments.trainers:
+            found = trainer_cost(torch, name, installed, arguments.pairs)
+            print(f"a step by {name}", json.dumps(found), flush=True)
         assert run is not None
         end, end_wall = time.thread_time(), time.perf_counter()
         run.close()
