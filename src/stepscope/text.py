@@ -1,8 +1,8 @@
 """Text: numbers, sizes and durations as people read them, without secrets, and as valid UTF-8.
 
-A quantity has three significant digits and its unit. A value in a sentence has four, since a reader compares
-it with another. Sizes are in powers of 1,024 (KiB, MiB), rates and counts in powers of ten, as vendors state
-them.
+A quantity has three significant digits and its unit, and so has a value in a sentence; two values that are
+compared have as many as show by how much they differ. Sizes are in powers of 1,024 (KiB, MiB), rates and
+counts in powers of ten, as vendors state them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALL_DIGITS = 17
 """Significant digits with which no two numbers read alike."""
 
 
-def number(value: float, digits: int = 4) -> str:
+def number(value: float, digits: int = 3) -> str:
     """Return a number for sentences: significant digits, separators, powers of ten as on the page.
 
     Args:
@@ -38,7 +38,7 @@ def number(value: float, digits: int = 4) -> str:
     if not magnitude < math.inf:
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     whole = len(str(round(magnitude))) if magnitude < _LARGEST else 0
-    if whole > 3 and magnitude >= 999.95:
+    if whole > 3 and magnitude >= 1000 - 0.5 * 10.0 ** (3 - digits):  # rounds to 1,000 or more
         return f"{value:,.{max(digits - whole, 0)}f}"
     if magnitude == 0 or _SMALLEST <= magnitude < _LARGEST:
         return f"{value:.{digits}g}"
@@ -49,7 +49,7 @@ def number(value: float, digits: int = 4) -> str:
 def levels(before: float, after: float) -> tuple[str, str]:
     """Return two numbers of a sentence with as many digits as show by how much they differ, to a tenth."""
     apart = abs(after - before)
-    digits = 4
+    digits = 3
     if 0 < apart < math.inf:
         while (
             digits < _ALL_DIGITS

@@ -43,18 +43,18 @@ def names(page):
 def test_the_table_reads_the_newest_the_best_or_a_step(opened):
     watched = opened("#/overview?sort=metric:train/loss")
     page = watched.page
-    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('17.00')")
+    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('17.0')")
     assert names(page)[0] == "adam-3"
     assert names(page)[-1] == "plain"  # what is not finite is last
     page.get_by_role("button", name="Best", exact=True).click()
-    watched.wait("() => document.querySelector('.board tbody').innerText.includes('3.10')")
+    watched.wait("() => document.querySelector('.board tbody').innerText.includes('3.1')")
     page.get_by_role("button", name="At step", exact=True).click()
     page.get_by_label("Step", exact=True).fill("10")
     page.get_by_label("Step", exact=True).press("Enter")
-    watched.wait("() => document.querySelector('.board tbody').innerText.includes('6.00')")
+    watched.wait("() => document.querySelector('.board tbody').innerText.includes('6.0')")
     watched.wait("() => location.hash.includes('upto=10')")
     page.reload()
-    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.00')")
+    watched.wait("() => document.querySelector('.board tbody')?.innerText.includes('6.0')")
 
 
 def test_the_table_says_which_run_is_sick_and_of_what(opened):
@@ -202,7 +202,7 @@ def test_hyper_parameters_that_torch_wrote_are_columns(tmp_path, serve, watch):
     assert names(page) == ["trial2", "trial1", "trial0"], "the best come first"
     row = table.get_by_role("row").filter(has=page.get_by_role("rowheader", name="trial2"))
     row.get_by_text("0.01", exact=True).wait_for()
-    row.get_by_text("0.7000").wait_for()
+    row.get_by_text("0.700").wait_for()
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_a_point_is_drawn_within_two_seconds_of_its_flush(tmp_path, serve, watch
         )
         waited.append(time.monotonic() - flushed)
     assert sorted(waited)[2] < 2.0, "the median: a busy machine may be late once"
-    assert figure(page, "train/loss") == "0.1250"
+    assert figure(page, "train/loss") == "0.125"
     writer.close()
 
 

@@ -46,7 +46,7 @@ def test_rows_are_found_by_a_filter_and_the_best_is_first(opened):
     panel.get_by_role("button", name="reward", exact=True).click()
     watched.wait("() => location.hash.includes('order=-reward')")
     first = panel.get_by_role("row").filter(has_text="answer 499 of run b")
-    first.get_by_text("1.498").wait_for()
+    first.get_by_text("1.50").wait_for()
     assert "b" in first.get_by_role("rowheader").inner_text()
     page.reload()
     panel.get_by_text("of 2,000 rows").wait_for()

@@ -185,14 +185,14 @@ def test_no_figure_anywhere_is_smoothed(tmp_path, serve, watch):
     watched.ready()
     readout = card(page, "loss").locator(".readout")
     words = readout.inner_text().replace("\N{NO-BREAK SPACE}", " ").split()
-    assert words[:5] == ["A", "3.000", "B", "5.000", "B"]
+    assert words[:5] == ["A", "3.00", "B", "5.00", "B"]
     assert "+66.7" in readout.inner_text()
     line = next(one for one in watched.charts()["loss"]["lines"] if one["run"] == "A")
     assert line["y"][-1] < 1.5, "what is drawn is smoothed"
     card(page, "loss").get_by_role("img").focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
-    watched.wait("() => document.querySelector('article .readout').innerText.includes('1.000')")
+    watched.wait("() => document.querySelector('article .readout').innerText.includes('1.00')")
 
 
 def test_a_compile_step_flattens_no_chart_of_a_comparison(tmp_path, serve, watch):

@@ -48,7 +48,7 @@ def test_one_line_per_run(logs, capsys):
         "HEALTH",
     ]
     assert base.split()[:4] == ["base", "ended", "1,199", "1,203"]  # its records say when, not its date
-    assert "train/loss 0.0008333  train/accuracy 0.5  lr NaN  +1  " in base
+    assert "train/loss 0.000833  train/accuracy 0.5  lr NaN  +1  " in base
     assert broken.endswith("not judged")
     *state, seconds, unit, ago, problems, _, _ = broken.split()
     assert (state, unit, ago, problems) == (["broken", "running", "-", "0"], "s", "ago", "1")

@@ -28,10 +28,10 @@ const G = "\u00a0";
 
 describe("figures", () => {
   it.each([
-    [2.33812, "2.338"],
+    [2.33812, "2.34"],
     [0, "0"],
     [-0, "0"],
-    [-1.5, "−1.500"],
+    [-1.5, "−1.50"],
     [1073.4, "1,073"],
     [1234567, "1,234,567"],
     [26_200_000_000, `26.2${G}B`],
@@ -41,7 +41,7 @@ describe("figures", () => {
     [1.2e-5, "1.20×10⁻⁵"],
     [9.999e-6, "1.00×10⁻⁵"],
     [3e20, "3.00×10²⁰"],
-    [0.5, "0.5000"],
+    [0.5, "0.500"],
     [12, "12"],
   ])("%f reads %s", (value, text) => expect(figure(value)).toBe(text));
 
@@ -63,7 +63,7 @@ describe("figures", () => {
   it("gives whole numbers no decimals, and a float32 its power", () => {
     expect(spread([0, 64])).toBe("0 – 64");
     expect(decimalsOrNone([64, 0, NaN])).toBe(0);
-    expect(decimalsOrNone([64, 0.5])).toBe(2);
+    expect(decimalsOrNone([64, 0.5])).toBe(1);
   });
   it("says of several lines that some end at no number", () => {
     expect(spread([NaN])).toBe("NaN");
@@ -101,7 +101,7 @@ describe("figures", () => {
   it("never writes minus zero", () => expect(fixed(-0.0004, 2)).toBe("0.00"));
   it("groups thousands and keeps decimals", () => expect(fixed(-1234567.891, 2)).toBe("−1,234,567.89"));
   it("gives a column the decimals of its largest value", () =>
-    expect(decimalsFor([2.3, 44.91, NaN])).toBe(2));
+    expect(decimalsFor([2.3, 44.91, NaN])).toBe(1));
   it("shortens counts", () => {
     expect(compact(999_950)).toBe(`1${G}M`);
     expect(compact(25_000)).toBe(`25${G}k`);

@@ -1,8 +1,7 @@
 /** Numbers as people read them. No other folder makes text of a number: `one.test.ts` holds that.
  *
- * The rule: a figure has four digits and a whole number all of them; what has a unit has three digits, and so has a
- * share; a column has the decimals of its largest value, and a smaller one has three digits at least. A unit is scaled
- * so that the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
+ * The rule: a figure has three digits, with a unit or without, and a whole number all of them; a column has the decimals
+ * of its largest value, and a smaller one has three digits at least. A unit is scaled so that the figure is at least 1. Below 10⁻⁴ and from 10¹⁵ on there is a power of ten. A true minus, thousands commas.
  */
 
 export const MINUS = "\u2212";
@@ -88,7 +87,7 @@ export function power(value: number, digits: number): string {
 }
 
 /** Decimals that show `digits` significant digits of the largest of the values; for a column of figures. */
-export function decimalsFor(values: Iterable<number>, digits = 4): number {
+export function decimalsFor(values: Iterable<number>, digits = 3): number {
   let largest = 0;
   for (const value of values) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(value));
   if (largest === 0) return 0;
@@ -97,13 +96,13 @@ export function decimalsFor(values: Iterable<number>, digits = 4): number {
 }
 
 /** Likewise, and none where all of them are whole, as counts are. */
-export function decimalsOrNone(values: readonly number[], digits = 4): number {
+export function decimalsOrNone(values: readonly number[], digits = 3): number {
   const whole = values.every((value) => !Number.isFinite(value) || Number.isInteger(value));
   return whole ? 0 : decimalsFor(values, digits);
 }
 
 /** One value with about `digits` significant digits. */
-export function figure(value: number | null | undefined, digits = 4): string {
+export function figure(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined) return NOTHING;
   const name = nonFiniteName(value);
   if (name !== null) return name;
@@ -170,7 +169,8 @@ function trimmed(value: number, digits: number): string {
 /** A value in a column of the same decimals; one that these would leave fewer than three digits has its own. */
 export function inColumn(value: number, decimals: number): string {
   if (value === 0) return "0";
-  if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 4);
+  if (Math.abs(value) >= 1e7 && Number.isFinite(value)) return compact(value, 3);
+  if (Math.abs(value) < 1e-4) return power(value, 3);
   const lost = Math.abs(Number(value.toFixed(Math.min(20, decimals))) - value);
   const isRough = lost > 1e-9 * Math.abs(value) && Math.abs(value) < 10 ** (2 - decimals);
   return isRough ? figure(value, 3) : fixed(value, decimals);

@@ -6,7 +6,7 @@ function timeScale(ns: number): [scale: number, unit: string] {
   return size >= 1e9 ? [1e9, "s"] : size >= 1e6 ? [1e6, "ms"] : size >= 1e3 ? [1e3, "µs"] : [1, "ns"];
 }
 
-/** A time with its unit, three or four significant digits. */
+/** A time with its unit, three significant digits. */
 export function nsText(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return NOTHING;
   return measured(Math.abs(ns) < 1e3 ? Math.round(ns) : ns, "ns");

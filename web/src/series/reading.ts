@@ -165,7 +165,7 @@ function errorOf(a: Group, b: Group): Pick<Delta, "error" | "of"> {
   return { error: null, of: null };
 }
 
-/** Figures that differ by no more read the same with the four digits that are shown. */
+/** A difference of a smaller part is none: half of the last of four digits. */
 const ALIKE = 5e-4;
 
 function verdictOf(difference: number, size: number, error: number | null, lower: boolean | null): Verdict {
