@@ -37,7 +37,9 @@ def opened(log, serve_long, watch):
 def test_profiles_of_all_ranks_say_who_is_waited_for_and_lead_to_it(opened):
     watched = opened("#/profile?prof=dlrm&show=job")
     page = watched.page
-    page.get_by_role("region", name="Who waits for whom").get_by_text("Rank 7 holds the others up").wait_for()
+    page.get_by_role("region", name="Who waits for whom").get_by_text(
+        "Rank 7 makes the others wait"
+    ).wait_for()
     blame = page.get_by_role("region", name="Blame")
     assert blame.get_by_role("row").nth(1).inner_text().split("\t")[1] == "7"
     page.get_by_role("region", name="Clocks").get_by_role("row").nth(8).wait_for()
@@ -98,7 +100,7 @@ def test_a_profile_of_one_rank_has_no_ranks_to_show(opened):
 def test_axe_finds_nothing(opened, axe):
     watched = opened("#/profile?prof=dlrm&show=job")
     page = watched.page
-    for show, text in (("dlrm&show=job", "holds the others up"), ("hang", "Suspects")):
+    for show, text in (("dlrm&show=job", "makes the others wait"), ("hang", "Suspects")):
         watched.open(f"#/profile?prof={show}")
         page.get_by_text(text).first.wait_for()
         axe(page, show)

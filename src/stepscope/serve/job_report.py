@@ -75,7 +75,7 @@ def verdict(job: Job) -> str:
         return _wait_verdict(job, job.waits)
     if job.tasks:
         return _task_verdict(job.tasks)
-    return "who waits for whom cannot be told"
+    return "who waits for whom is not known"
 
 
 def _account_verdict(job: Job) -> str:
@@ -95,7 +95,7 @@ def _account_verdict(job: Job) -> str:
         )
     stages = [stage for account in job.accounts for stage in account.frontier.stages]
     if all(stage.label == "alike" for stage in stages):
-        return "no rank holds the others up: every stage takes the same time on all ranks"
+        return "no rank makes the others wait: every stage takes the same time on all ranks"
     return "time is lost between ranks, but no rank stands out from the noise"
 
 
@@ -152,7 +152,7 @@ def _task_verdict(tasks: tuple[TaskTraffic, ...]) -> str:
         return text
     shares = {task.task: 100 * (holds_of(task) or 0.0) for task in servers}
     if (slow := bottleneck(tasks)) is not None:
-        return f"{text}; {slow} holds the workers up for {shares[slow]:.0f} % of their steps"
+        return f"{text}; {slow} makes the workers wait for {shares[slow]:.0f} % of their steps"
     low, high = min(shares.values()), max(shares.values())
     return f"{text}; no parameter server stands out ({low:.0f} to {high:.0f} % of the steps)"
 
@@ -333,7 +333,7 @@ def _tasks(tasks: tuple[TaskTraffic, ...]) -> list[str]:
     from stepscope.analyze.parameter_server import holds_of, parts_of
 
     head = f"{'TASK':<14}{'STEPS':>6}{'COMPUTE':>10}{'WAITING':>10}{'TRANSFER':>10}{'RECEIVING':>11}"
-    lines = [f"{head}{'ONLY RECEIVING':>16}{'HOLDS UP':>10}"]
+    lines = [f"{head}{'ONLY RECEIVING':>16}{'WAITED ON':>10}"]
     for task in tasks:
         parts, holds = parts_of(task), holds_of(task)
         shares = (parts.compute, parts.waiting, parts.transfer) if parts else (None,) * 3

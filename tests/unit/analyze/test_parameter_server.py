@@ -43,7 +43,7 @@ def test_the_server_that_holds_workers_up_is_named_where_it_stands_out(first, se
     assert bottleneck(tasks) == named
     said = verdict(Job("profiles", (0,), tasks=tasks))
     assert said.startswith("worker:0 computes for 50 % of its steps, 20 % is waiting and 30 % transfer; ")
-    assert ("ps:1 holds the workers up for 40 %" in said) == (named == "ps:1")
+    assert ("ps:1 makes the workers wait for 40 %" in said) == (named == "ps:1")
     assert ("no parameter server stands out" in said) == (named is None)
 
 
@@ -95,5 +95,5 @@ def test_remedies_are_those_for_servers_and_only_where_there_are_some(tmp_path):
     """Of the timelines that TensorFlow's own hook left of a job with two parameter servers."""
     servers = about_servers(load_trace(recorded("tf_estimator/distributed/worker_0/timeline-6998.json.gz")))
     assert "spread the variables" in servers
-    assert "stepscope ranks says how long each server holds the workers up" in servers
+    assert "stepscope ranks says how long the workers wait for each server" in servers
     assert about_servers(load_trace(recorded("tf_estimator/single/timeline-400.json.gz"))) == ""

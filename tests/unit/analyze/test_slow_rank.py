@@ -47,7 +47,7 @@ def test_the_rank_its_host_its_stage_its_begin_and_its_cost(stage):
     assert found.since_step == pytest.approx(80, abs=1)
     assert found.values["delay_ms"] == pytest.approx(30, rel=0.1)
     assert found.values["gpu_seconds_lost"] == pytest.approx(0.03 * 120 * 8, rel=0.1)
-    assert f"rank 3 on node3 holds 7 others up in {stage} since step " in found.summary
+    assert f"rank 3 on node3 makes the 7 other ranks wait in {stage} since step " in found.summary
     assert found.wall == pytest.approx(1.7e9 + found.step / 10)
     assert 80 <= found.step < 80 + 41
 
@@ -73,7 +73,7 @@ def test_changing_ranks_are_another_finding():
     own[late, random.integers(0, 8, len(late)), 0] += 0.2
     [found], _ = judge(met(own))
     assert (found.rule, found.rank) == (WANDERING, None)
-    assert "single steps of changing ranks hold the others up in data: " in found.summary
+    assert "single steps of changing ranks make the others wait in data: " in found.summary
 
 
 @pytest.mark.parametrize(("every", "said"), [(25, "every 25 steps"), (None, "in 8 of ")])
@@ -83,7 +83,7 @@ def test_one_rank_that_saves_now_and_then_is_named_and_no_changing_ranks(every, 
     own[at, 3, STAGES.index("rest")] += 2.0
     [found], _ = judge(met(own))
     assert (found.rule, found.rank, found.is_open) == (SLOW, 3, True)
-    assert found.summary.startswith(f"rank 3 on node3 holds 7 others up in rest {said}")
+    assert found.summary.startswith(f"rank 3 on node3 makes the 7 other ranks wait in rest {said}")
     assert found.values["held_up_steps"] == pytest.approx(len(at), abs=1)
     assert found.values["gpu_seconds_lost"] == pytest.approx(2.0 * len(at) * 8, rel=0.15)
 
@@ -106,7 +106,7 @@ def test_a_few_slow_ranks_are_named_together(late):
     assert (found.rule, found.rank in late) == (SLOW, True)
     names = " and ".join([", ".join(map(str, late[:-1])), str(late[-1])])
     assert found.summary.startswith(
-        f"ranks {names} hold {8 - len(late)} others up in forward by turns since step "
+        f"ranks {names} make the {8 - len(late)} other ranks wait in forward by turns since step "
     )
     assert found.since_step == pytest.approx(100, abs=3)
 

@@ -63,7 +63,7 @@ def ask(capsys, *words):
 
 def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
     text = ask(capsys, telemetry(), "-v")
-    assert text.startswith("rank 2 on node holds 3 others up in data since step 40: ")
+    assert text.startswith("rank 2 on node makes the 3 other ranks wait in data since step 40: ")
     assert "LEADER" in text
     assert text.splitlines()[4].split()[0] == "data"
 
@@ -71,7 +71,7 @@ def test_a_run_says_who_holds_the_others_up_and_since_when(telemetry, capsys):
 def test_without_v_the_answer_takes_four_lines_at_most(telemetry, capsys):
     place = telemetry()
     lines = ask(capsys, place).splitlines()
-    assert lines[0].startswith("rank 2 on node holds 3 others up in data since step 40: ")
+    assert lines[0].startswith("rank 2 on node makes the 3 other ranks wait in data since step 40: ")
     assert [line.split(":")[0].strip() for line in lines[1:]] == ["do", "see"]
     assert lines[-1].endswith(f"stepscope ranks {place} -v")
 
@@ -129,13 +129,13 @@ def test_a_run_as_json(telemetry, capsys):
 
 def test_a_healthy_run_accuses_nobody(telemetry, capsys):
     text = ask(capsys, telemetry(slow=None))
-    assert text.startswith("no rank holds the others up")
+    assert text.startswith("no rank makes the others wait")
     assert "rank 2" not in text
 
 
 def test_single_steps_of_changing_ranks_accuse_no_rank(telemetry, capsys):
     text = ask(capsys, telemetry(slow=None, changing=0.15))
-    assert text.startswith("single steps of changing ranks hold the others up in data: ")
+    assert text.startswith("single steps of changing ranks make the others wait in data: ")
 
 
 def test_what_is_slower_on_all_ranks_accuses_no_rank(telemetry, capsys):

@@ -61,7 +61,7 @@ describe("the blame", () => {
       tag: "ranks/stages",
       fact: "step_time_s" as const,
       rank: 2,
-      summary: "rank 2 on a holds 3 others up in data since step 660: 400 ms of each step",
+      summary: "rank 2 on a makes the 3 other ranks wait in data since step 660: 400 ms of each step",
     };
     const own = { ...capture(779, [input]), rank: 2 };
     const blame = blameOf(found(slow), [capture(700, [input]), own], family, [])!;
@@ -70,7 +70,7 @@ describe("the blame", () => {
     const without = blameOf(found(slow), [capture(700, [input])], family, [])!;
     expect([without.line, without.lacking]).toEqual(["", true]);
     expect(without.look!.change).toMatchObject({ page: "ranks", ranks: { rank: "rank 2", step: 660 } });
-    const compute = { ...slow, summary: "rank 2 holds 3 others up in forward since step 660: 4 ms" };
+    const compute = { ...slow, summary: "rank 2 makes the 3 other ranks wait in forward since step 660: 4 ms" };
     expect(blameOf(found(compute), [own], family, [])!.line).toBe("");
   });
   it("takes no capture from before it began, and then lacks stacks", () => {

@@ -48,7 +48,7 @@ export function nearest(
   return best;
 }
 
-/** The capture that shows a finding best: one of its rank where there is one, else of any. Where a rank holds the others up,
+/** The capture that shows a finding best: one of its rank where there is one, else of any. Where a rank makes the others wait,
  * theirs show nothing but that they wait.
  */
 export function nearestTo(captures: readonly Capture[], finding: RunFinding, from: number): Near | null {

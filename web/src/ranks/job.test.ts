@@ -41,7 +41,7 @@ const blame = (rank: number, wait_caused_ns: number): JobAnswer["blame"][number]
 describe("the verdict on a job", () => {
   it("names who comes last beyond chance", () => {
     const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
-    expect(verdictOf(job({ stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
+    expect(verdictOf(job({ stragglers: [straggler] })).title).toBe("Rank 2 makes the others wait");
   });
 
   it("says that there are too few collectives before it says that none comes last", () => {
@@ -70,9 +70,9 @@ describe("the verdict on a job", () => {
       "Transfers are slower in group 3 (ranks 6 and 7)",
     );
     const shared = { cause: "data loading", share: 0.7, cost: 0.1, ranks: 3 };
-    expect(verdictOf(job({ shared })).title).toBe("Changing ranks hold the others up: data loading");
+    expect(verdictOf(job({ shared })).title).toBe("Changing ranks make the others wait: data loading");
     const straggler = { rank: 2, score: 0.76, confidence: 0.99, since: 3, last: 6, of: 8 };
-    expect(verdictOf(job({ shared, stragglers: [straggler] })).title).toBe("Rank 2 holds the others up");
+    expect(verdictOf(job({ shared, stragglers: [straggler] })).title).toBe("Rank 2 makes the others wait");
   });
 
   it("says which parameter server makes the workers wait, or that none stands out", () => {

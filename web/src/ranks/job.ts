@@ -33,7 +33,7 @@ export function verdictOf(job: JobAnswer): Verdict {
     const ranks = job.stragglers.map((one) => one.rank);
     const share = job.stragglers.reduce((sum, one) => sum + one.score, 0);
     return {
-      title: `${ranks.length > 1 ? "Ranks" : "Rank"} ${listed(ranks)} ${ranks.length > 1 ? "hold" : "holds"} the others up`,
+      title: `${ranks.length > 1 ? "Ranks" : "Rank"} ${listed(ranks)} ${ranks.length > 1 ? "make" : "makes"} the others wait`,
       evidence: `${percent(share, 0)} of all waiting; ${waited}`,
     };
   }
@@ -53,7 +53,7 @@ export function verdictOf(job: JobAnswer): Verdict {
     };
   if (job.shared)
     return {
-      title: `Changing ranks hold the others up: ${job.shared.cause}`,
+      title: `Changing ranks make the others wait: ${job.shared.cause}`,
       evidence: `${percent(job.shared.share, 0)} of all waiting, on ${job.shared.ranks} ranks in turn; ${waited}`,
     };
   return {

@@ -45,8 +45,8 @@ test("percent is written as everywhere on the page", () => {
 test("when it was is said once", () => {
   const said = (summary: string, extra: object = {}): string =>
     summaryOf(finding({ summary, since_step: 1200, ...extra }));
-  expect(said("rank 2 holds 3 others up in data since step 1,200: 5 ms of each step")).toBe(
-    "rank 2 holds 3 others up in data: 5 ms of each step",
+  expect(said("rank 2 makes the 3 other ranks wait in data since step 1,200: 5 ms of each step")).toBe(
+    "rank 2 makes the 3 other ranks wait in data: 5 ms of each step",
   );
   expect(said("since step 1,200 a step takes 9 ms")).toBe("a step takes 9 ms");
   expect(said("the loss is NaN at step 1200, first on rank 1")).toBe("the loss is NaN, first on rank 1");

@@ -96,9 +96,9 @@ def about_servers(trace: Trace) -> str:
         return ""
     slow = bottleneck(tasks)
     return (
-        f"{f'{slow} holds the workers up longest: ' if slow else ''}spread the variables evenly over more "
+        f"{f'{slow} makes the workers wait longest: ' if slow else ''}spread the variables evenly over more "
         "servers, partition the largest of them, keep the gradients of embeddings sparse, or update less "
-        "often; stepscope ranks says how long each server holds the workers up"
+        "often; stepscope ranks says how long the workers wait for each server"
     )
 
 

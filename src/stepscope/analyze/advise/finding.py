@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from stepscope.trace.tfprof import Profile
 
 SEVERITIES = ("high", "medium", "low", "info")
-_HOW = {
-    "replay": "by replay without it",
-    "ranks": "by replay of all ranks, this one working like the median of the others",
-    "bound": "its exposed time",
-}
 ONE_RUN_EACH = ("timeline", "step_stats", "tfprof")
 """Formats of TensorFlow's sessions, with one trace per run: saving it takes longer than the run."""
 
@@ -109,16 +104,18 @@ class Finding:
             return ""
         unit = "a step" if self.evidence.get("steps") else "of the recording"
         cost = f"{time(self.cost_ns)} {unit} ({share(self.cost_ratio or 0)})"
-        return f"{cost}; to gain {self.estimate_text}"
+        return f"{cost}; saves {self.estimate_text}"
 
     @property
     def estimate_text(self) -> str:
-        """The gain with its range and how it is known, for people; empty if it is not known."""
+        """The gain with its range, for people; empty if it is not known. A bound is said to be one."""
         if self.gain_ns is None:
             return ""
         low, high = map(time, self.gain_range_ns)
         varies = f", {low} to {high} in most steps" if low != high else ""
-        return f"about {time(self.gain_ns)} ({share(self.gain_ratio or 0)}){varies}, {_HOW[self.gain_from]}"
+        most = "at most" if self.gain_from == "bound" else "about"
+        if_so = ", if this rank were as fast as the median of the others" if self.gain_from == "ranks" else ""
+        return f"{most} {time(self.gain_ns)} ({share(self.gain_ratio or 0)}){varies}{if_so}"
 
 
 def _entry(entry: Any) -> str:

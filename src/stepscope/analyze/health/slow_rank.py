@@ -1,4 +1,4 @@
-"""One rank, or changing ranks, that hold the others up, as a finding of a run's health."""
+"""One rank, or changing ranks, that make the others wait, as a finding of a run's health."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from stepscope.text import number
 
 SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"
 TITLES = {
-    SLOW: "A rank holds the others up",
-    WANDERING: "Changing ranks hold the others up",
+    SLOW: "A rank makes the others wait",
+    WANDERING: "Changing ranks make the others wait",
     TOGETHER: "All ranks are slower together",
 }
 TAG = "ranks/stages"
@@ -50,7 +50,7 @@ ALL = (
     "grown; compare what changed at that step, and `stepscope ranks` on profiles of all ranks has bandwidths"
 )
 SPREAD = (
-    "single steps of changing ranks are held up: something that the ranks share is a likelier cause than a "
+    "in single steps changing ranks are late: something that the ranks share is a likelier cause than a "
     "device, such as a file system or the network, or garbage collection, which each rank does at its own "
     "time"
 )
@@ -157,8 +157,8 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
     over = _over(account, seen.since, stage)
     when = f"since step {seen.since:,}" if over is None else f"from step {seen.since:,} to {over:,}"
     summary = (
-        f"{place} holds {len(frontier.ranks) - 1} other{'s' * (len(frontier.ranks) > 2)}{_of(account)} up in "
-        f"{seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
+        f"{place} makes the {len(frontier.ranks) - 1} other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} "
+        f"wait in {seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
         f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
     )
     leads = frontier.led[
@@ -214,8 +214,8 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
             walls,
             severity=_severity(pauses.share),
             summary=(
-                f"rank {pauses.rank}{f' on {host}' if host else ''} holds {len(frontier.ranks) - 1} "
-                f"other{'s' * (len(frontier.ranks) > 2)}{_of(account)} up in {pauses.stage} {often}, for "
+                f"rank {pauses.rank}{f' on {host}' if host else ''} makes the {len(frontier.ranks) - 1} "
+                f"other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} wait in {pauses.stage} {often}, for "
                 f"{number(1e3 * pauses.pause_s)} ms each time: {number(1e3 * each_step)} ms a step, "
                 f"{100 * pauses.share:.0f} % of the time, {number(cost)} s over all ranks"
             ),
@@ -274,11 +274,10 @@ def _several(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             walls,
             severity=_severity(share),
             summary=(
-                f"{listed(named)} hold {len(frontier.ranks) - count} "
-                f"other{'s' * (len(frontier.ranks) - count > 1)}"
-                f"{_of(account)} up in {stage.stage} by turns"
-                f"{f' since step {since:,}' if at is not None else ''}: {100 * share:.0f} % of the time, "
-                f"{number(cost)} s over all ranks"
+                f"{listed(named)} make the {len(frontier.ranks) - count} "
+                f"other rank{'s' * (len(frontier.ranks) - count > 1)}{_of(account)} wait in {stage.stage} "
+                f"by turns{f' since step {since:,}' if at is not None else ''}: {100 * share:.0f} % "
+                f"of the time, {number(cost)} s over all ranks"
             ),
             rank=some[0],
             values={"share": share, "gpu_seconds_lost": cost, "slow_ranks": float(count)},
@@ -355,7 +354,7 @@ def _wandering(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             walls,
             severity=_severity(share),
             summary=(
-                f"single steps of changing ranks{_of(account)} hold the others up in {stage.stage}: "
+                f"single steps of changing ranks{_of(account)} make the others wait in {stage.stage}: "
                 f"{100 * share:.0f} % of the time, {number(lost)} s over all ranks"
             ),
             values={"share": share, "gpu_seconds_lost": lost, "most_led_ratio": stage.led},
