@@ -1,5 +1,6 @@
 /** Columns of a table: what stands in a cell, how rows are sorted by it, and the bar beside it. */
 import type { Snippet } from "svelte";
+import type { Fact } from "../runs/fact";
 
 /** A mark before a text: a box of a part of the step or of a colour, or a piece of a line. */
 export interface Mark {
@@ -36,6 +37,8 @@ export interface Column<Row> {
   /** The first press of the head sorts upwards; without `value`, who owns the table sorts its rows. */
   up?: boolean;
   text?: (row: Row) => string;
+  /** What the text states, where it is a figure. */
+  fact?: (row: Row) => Fact | null;
   /** Muted, behind the text. */
   note?: (row: Row) => string;
   /** Instead of a text; told the place of the column too. */

@@ -1,0 +1,109 @@
+"""A figure that stands in several places of the page is the same in all of them, in ten logs."""
+
+import math
+import re
+import shutil
+
+import pytest
+from support.everything import staged, write_records
+from support.recordings import estimator
+
+COLLECT = """() => [...document.querySelectorAll("[data-fact]")].map(element => ({
+  fact: element.dataset.fact, text: element.textContent.trim(), unit: element.dataset.unit ?? "",
+}))"""
+COMPLETE = """() => {
+  const test = window.__stepscope_test;
+  return test && (test.complete() || !document.querySelector("main [data-chart]"));
+}"""
+POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+UNITS = {
+    "": 1.0, "s": 1.0,
+    "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "%": 1e-2, "/s": 1.0, "k": 1e3, "M": 1e6, "T": 1e12,
+    "k/s": 1e3,
+    "M/s": 1e6, "G/s": 1e9, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+}  # fmt: skip
+"""Units as factors: a fact has one kind of unit, so that bytes and billions do not meet."""
+MINUS, TIMES, NONE = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+FIGURE = re.compile(rf"([-{MINUS}]?)([\d,]+(?:\.\d+)?)(?:{TIMES}10([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))?\s*([^\d\s]*)$")
+
+
+def read(text, unit):
+    """The number that a text ends in, and half of what its last digit counts; what is not finite as text."""
+    text = text.replace("\N{NO-BREAK SPACE}", " ")
+    if text in ("NaN", "∞", f"{MINUS}∞"):
+        return text, 0.0
+    match = FIGURE.search(text)
+    assert match, f"not a figure: {text!r}"
+    sign, digits, power, own = match.groups()
+    factor = UNITS[own or unit] * 10.0 ** int((power or "0").translate(POWERS))
+    decimals = len(digits.partition(".")[2])
+    value = float(digits.replace(",", "")) * (-1 if sign else 1)
+    return value * factor, 0.5000001 * 10.0**-decimals * factor
+
+
+def differ(one, other):
+    (a, a_half), (b, b_half) = one, other
+    if isinstance(a, str) or isinstance(b, str):
+        return a != b
+    return abs(a - b) > a_half + b_half
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory, written):
+    root = tmp_path_factory.mktemp("facts") / "logs"
+    falling = [2 * math.exp(-step / 30) + 0.3 + 0.01 * (step * 7 % 5) for step in range(300)]
+    usual = {"train/loss": falling, "eval/loss": [loss + 0.04321 for loss in falling[::25]]}
+    speed = {"speed/step_time_ms": [103.7 + step % 9 for step in range(300)]}
+    slow = {
+        "speed/step_time_ms": [103.7 + 240 * (step >= 150) + step % 9 for step in range(300)],
+        "speed/data_wait_ms": [3.3 + 240 * (step >= 150) + step % 9 for step in range(300)],
+    }
+    written(root / "usual", usual | speed, config={"lr": 1e-3}, total_steps=300)
+    written(root / "slower", usual | slow, config={"lr": 3e-3}, total_steps=300)
+    written(root / "nan", {**usual, "train/loss": [*falling[:250], *[math.nan] * 50]})
+    written(
+        root / "between", {**usual, "train/loss": [math.nan if at % 7 else x for at, x in enumerate(falling)]}
+    )
+    written(root / "tiny", usual | {"train/lr": [1.2345e-8 * (step + 1) for step in range(300)]})
+    large = {"memory/peak_bytes": [3.21e9 + 1e7 * step for step in range(300)], "tokens": [1e15] * 300}
+    written(root / "large", usual | large)
+    written(root / "again", usual, attempt=1)
+    again = {tag: [1.1 * value for value in values] for tag, values in usual.items()}
+    written(root / "again", again, attempt=2, start=1.7e9 + 5000)
+    write_records(root / "records")
+    staged(root / "job")
+    shutil.copytree(estimator() / "single", root / "estimator")
+    return root
+
+
+RUNS = ("usual", "slower", "nan", "between", "tiny", "large", "again", "records", "job", "estimator")
+
+
+def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
+    watched = watch(serve_long(logs))
+    seen = {}
+
+    def look(hash_):
+        page = watched.open(f"#/{hash_}")
+        watched.wait(COMPLETE)
+        watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
+        for each in page.evaluate(COLLECT):
+            if each["text"] not in ("", NONE):
+                seen.setdefault(each["fact"], {}).setdefault((each["text"], each["unit"]), hash_)
+
+    look("overview")
+    for reading in ("best", "min", "max"):
+        look(f"overview?read={reading}")
+    look("scalars?rail=1")
+    for run in RUNS:
+        look(f"overview?q=run:{run}")
+        look(f"scalars?q=run:{run}")
+    for part in ("curves", "figures"):
+        look(f"compare?a=run:usual&b=run:slower&part={part}")
+    wrong = {}
+    for fact, texts in seen.items():
+        values = [read(*each) for each in texts]
+        if any(differ(one, other) for one in values for other in values):
+            wrong[fact] = texts
+    assert wrong == {}
+    assert len([texts for texts in seen.values() if len(texts) > 0]) >= 100
