@@ -70,7 +70,10 @@ describe("the blame", () => {
     const without = blameOf(found(slow), [capture(700, [input])], family, [])!;
     expect([without.line, without.lacking]).toEqual(["", true]);
     expect(without.look!.change).toMatchObject({ page: "ranks", ranks: { rank: "rank 2", step: 660 } });
-    const compute = { ...slow, summary: "rank 2 makes the 3 other ranks wait in forward since step 660: 4 ms" };
+    const compute = {
+      ...slow,
+      summary: "rank 2 makes the 3 other ranks wait in forward since step 660: 4 ms",
+    };
     expect(blameOf(found(compute), [own], family, [])!.line).toBe("");
   });
   it("takes no capture from before it began, and then lacks stacks", () => {
