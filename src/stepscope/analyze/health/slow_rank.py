@@ -157,8 +157,8 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
     over = _over(account, seen.since, stage)
     when = f"since step {seen.since:,}" if over is None else f"from step {seen.since:,} to {over:,}"
     summary = (
-        f"{place} makes the {len(frontier.ranks) - 1} other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} "
-        f"wait in {seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
+        f"{place} makes the {len(frontier.ranks) - 1} other rank{'s' * (len(frontier.ranks) > 2)}"
+        f"{_of(account)} wait in {seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
         f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
     )
     leads = frontier.led[
@@ -215,8 +215,8 @@ def _pausing(account: Account, hosts: Mapping[int, str | None], walls: Mapping[i
             severity=_severity(pauses.share),
             summary=(
                 f"rank {pauses.rank}{f' on {host}' if host else ''} makes the {len(frontier.ranks) - 1} "
-                f"other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} wait in {pauses.stage} {often}, for "
-                f"{number(1e3 * pauses.pause_s)} ms each time: {number(1e3 * each_step)} ms a step, "
+                f"other rank{'s' * (len(frontier.ranks) > 2)}{_of(account)} wait in {pauses.stage} {often}, "
+                f"for {number(1e3 * pauses.pause_s)} ms each time: {number(1e3 * each_step)} ms a step, "
                 f"{100 * pauses.share:.0f} % of the time, {number(cost)} s over all ranks"
             ),
             rank=pauses.rank,
