@@ -177,6 +177,9 @@ def test_the_slow_rank_is_a_finding_of_the_runs_health(slow_log):
     report = report_of(slow_log, slow_log.run("job"))
     [found] = [each for each in report.verdict.findings if each.tag == "ranks/stages"]
     assert (found.rule, found.rank, found.since_step, found.severity) == ("slow-rank", 2, 40, "high")
+    assert finding_of(found).fact == "step_time_s"
+    assert finding_of(replace(found, tag="ranks/loss")).fact == "loss"
+    assert finding_of(replace(found, tag="train/loss")).fact is None
     assert "rank 2 on node makes the 3 other ranks wait in data since step 40: 50 ms" in found.summary
     assert found.action in report.text()
     off = report_of(slow_log, slow_log.run("job"), rules={"slow-rank": False}).verdict
