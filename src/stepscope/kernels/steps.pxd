@@ -33,7 +33,7 @@ cdef class Stages:
     cdef public object marker
     cdef list _rows
     cdef object _steady
-    cdef object _thread
+    cdef unsigned long _thread
     cdef double _spent[16]
     cdef double _rested[16]
     cdef int _followed
@@ -41,6 +41,8 @@ cdef class Stages:
     cpdef int number(self, str name) except -2
     cpdef int mark(self, int number) except -2
     cpdef int rename(self, int number) except -2
+    cpdef bint marks(self)
+    cpdef void drop(self)
     cdef int _begin(self, double now, long long step, double waited) except -2
     cdef int _end(self, long long step, double now, double waited) except -2
     cdef int _see(self, int number) except -2
@@ -84,6 +86,12 @@ cdef class Steps:
     cdef double _seconds[128]
     cdef double _waits[128]
 
+    cpdef double end(self, double now) except? -1
+    cpdef void leave_out(self, double seconds)
+    cpdef void abandon(self)
+    cpdef void wait_more(self, double seconds)
+    cpdef void optimized(self)
+    cdef int _wait(self, double waited) except -1
     cdef tuple _past(self, long long which)
     cdef Block _enclosing(self)
     cdef int _leave(self, Block block) except -1

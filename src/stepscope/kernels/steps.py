@@ -7,15 +7,16 @@ which calls Python only where a hook is due or something is unusual.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import get_ident
 from typing import Any
 
 import cython
 
 if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import perf_counter
     from cython.cimports.stepscope.kernels.points import Points
 else:
+    from threading import get_ident
     from time import perf_counter
 
     from stepscope.kernels.points import Points
@@ -190,6 +191,10 @@ class Stages:
     @property
     def mine(self) -> bool:
         """Whether a step runs that the calling thread has begun."""
+        return self.marks()
+
+    def marks(self):
+        """Return whether a step runs that the calling thread has begun, which is the one that marks."""
         return self.on and self._thread == get_ident()
 
     def take(self) -> list[tuple[int, tuple[float, ...]]]:
@@ -336,10 +341,17 @@ class Steps:
 
     @waited.setter
     def waited(self, seconds: object) -> None:
-        known: cython.double = -1.0 if seconds is None else seconds
-        if self.stages is not None and known > max(self._waited, 0.0) and self.running:
-            self.stages.since += known - max(self._waited, 0.0)
-        self._waited = known
+        self._wait(-1.0 if seconds is None else seconds)
+
+    def wait_more(self, seconds: cython.double) -> None:
+        """Add to what the running step waited for its data."""
+        self._wait(max(self._waited, 0.0) + seconds)
+
+    def _wait(self, waited):
+        if self.stages is not None and waited > max(self._waited, 0.0) and self.running:
+            self.stages.since += waited - max(self._waited, 0.0)
+        self._waited = waited
+        return 0
 
     @property
     def last(self) -> tuple[int, float, float | None] | None:
@@ -378,7 +390,7 @@ class Steps:
 
     def leave_out(self, seconds: cython.double) -> None:
         """Take time off the running step: its thread did something else meanwhile, such as an evaluation."""
-        if self.running and (self.stages is None or self.stages.mine):
+        if self.running and (self.stages is None or self.stages.marks()):
             self._left_out += seconds
 
     def abandon(self) -> None:

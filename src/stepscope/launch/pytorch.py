@@ -9,6 +9,7 @@ from time import perf_counter
 from types import FrameType, ModuleType
 from typing import Any
 
+from stepscope.kernels.marks import timed
 from stepscope.launch import printed
 from stepscope.launch.loop import Loop
 from stepscope.launch.process import process
@@ -43,8 +44,8 @@ def install(torch: ModuleType) -> None:
     if not hasattr(optimizer, "register_optimizer_step_pre_hook"):
         process.say(f"the steps: torch {torch.__version__} has no hooks of all optimizers, torch 2.0 has")
         return
-    optimizer.register_optimizer_step_pre_hook(lambda inner, *_: loop.update_begins(inner))
-    optimizer.register_optimizer_step_post_hook(lambda inner, *_: loop.update_ended(inner))
+    optimizer.register_optimizer_step_pre_hook(loop.update_begins)
+    optimizer.register_optimizer_step_post_hook(loop.update_ended)
     _watch_loaders(torch, loop)
     _watch_scalers(torch, loop)
     _watch_evaluation(torch, loop)
@@ -60,17 +61,7 @@ def _watch_loaders(torch: ModuleType, loop: Loop) -> None:
     if iterator is None or original is None:
         process.say(f"the wait for data: the loaders of torch {torch.__version__} are not known here")
         return
-
-    @wraps(original)
-    def following(self: Any) -> Any:
-        if loop.fetching:
-            return original(self)
-        asked = loop.before_fetch()
-        batch = original(self)
-        loop.fetched(asked)
-        return batch
-
-    iterator.__next__ = following
+    iterator.__next__ = timed(original, loop)
 
 
 def _watch_scalers(torch: ModuleType, loop: Loop) -> None:

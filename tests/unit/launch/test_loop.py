@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from stepscope.kernels.steps import Stages, Steps
-from stepscope.launch import loop as module
 from stepscope.launch.loop import Loop
 
 MADE = 50.0
@@ -23,7 +22,6 @@ class Program:
 
     def __init__(self, monkeypatch):
         self.now = 100.0
-        monkeypatch.setattr(module, "perf_counter", lambda: self.now)
         self.steps = Steps(0, lambda: self.now)
         self.stages = self.steps.stages = Stages(lambda: self.now)
         self.stages.keep = True
@@ -32,7 +30,7 @@ class Program:
         self.process = SimpleNamespace(
             off=False, led=False, opened=None, run=self.made, say=lambda text: None, step_of_values=None
         )
-        self.loop = Loop(self.process)
+        self.loop = Loop(self.process, steady=lambda: self.now)
         self.values = []
 
     def made(self):

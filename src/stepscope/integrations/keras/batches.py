@@ -244,7 +244,8 @@ class TorchMarks:
     """
 
     def __init__(self, steps: Steps, model: Any, reporter: Reporter) -> None:
-        from stepscope.integrations.torch.stages import Phases, StageMarks
+        from stepscope.integrations.torch.stages import StageMarks
+        from stepscope.kernels.marks import Phases
 
         assert steps.stages is not None
         self._marks = StageMarks(steps, model, (), None, reporter)

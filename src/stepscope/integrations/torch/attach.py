@@ -13,9 +13,10 @@ from stepscope.integrations.compiling import follow
 from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch.exchange import running
 from stepscope.integrations.torch.facts import inner_optimizer, model_facts, optimizer_facts
-from stepscope.integrations.torch.ledger import ledger_of, parameters_of
+from stepscope.integrations.torch.ledger import SILENT_STEPS, ledger_of, parameters_of
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LearningRates, LossScaleRecorder
+from stepscope.kernels.steps import Rest
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
@@ -265,11 +266,15 @@ class _Ends(Hook):
 
     def __init__(self, watched: Watch) -> None:
         self._watched = watched
+        self._rest: Rest = Rest()
 
     def after_step(self, step: int) -> None:
-        """Look for missing parts."""
+        """Look for missing parts, and rest until one may be missing."""
+        quiet = SILENT_STEPS  # nobody is missed sooner, a part that comes meanwhile included
         for part in self._watched.gradients:
             part.look(step)
+            quiet = min(quiet, part.rhythm.last + part.rhythm.patience - step)
+        self._rest.until(max(quiet, 0), low=step)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:
         """Record no more."""

@@ -41,6 +41,7 @@ from stepscope.integrations.torch.parameters import ParameterShare, TableLayout
 from stepscope.integrations.torch.report import RoundsReport
 from stepscope.integrations.torch.sample import SamplePlan, StepSample, blocks, part_of
 from stepscope.integrations.torch.watched import WatchedParameters
+from stepscope.kernels.marks import Gate
 from stepscope.record import Run
 from stepscope.record.statistics import GradientHook
 from stepscope.record.statistics.sampling import SamplingBudget
@@ -92,7 +93,7 @@ def attach(
     return followers
 
 
-class Gradients(SelfEnding):
+class Gradients(SelfEnding, Gate):
     """The gradients of one optimizer, or of several that make one.
 
     Args:
@@ -124,8 +125,6 @@ class Gradients(SelfEnding):
         # Ranks that chose steps by their own times would not measure the same ones.
         every = hook.norm_every_step
         self._norms = self._ranks is None if every is None else every
-        self._rests, self._measured, self._awake = every is None and hook.steps is None, -1, 0
-        self._steps = run.step_counter
         self._watched = WatchedParameters(
             model, prefix, self._optimizers, hook.wants, self._ranks, norms=self._norms
         )
@@ -151,6 +150,7 @@ class Gradients(SelfEnding):
         whose = f"optimizer {name}" if name else "" if model is None else type(model).__name__
         self._what = f"gradients of {whose}" if whose else "gradients"
         self._silence = Silence(self._watched.owned, run.current_step or 0)
+        Gate.__init__(self, run.step_counter, self._silence, rests=every is None and hook.steps is None)
         self._evaluations: dict[int, tuple[Evaluations, StepSample | None]] = {}
         self._handles: dict[int, list[Any]] = {}
         for optimizer in self._optimizers:
@@ -162,12 +162,6 @@ class Gradients(SelfEnding):
     def names(self) -> list[str]:
         """Names of the parameters that are measured."""
         return self._watched.layout.names
-
-    @property
-    def resting(self) -> bool:
-        """Whether nothing of the running step is measured, so that the whole stays within its budget."""
-        number = self._steps.current
-        return number is not None and self._measured < number < self._awake
 
     # --- what the integration calls -----------------------------------------------------------------
 
@@ -230,7 +224,7 @@ class Gradients(SelfEnding):
     def _changed(self) -> None:
         """Measure the next steps thoroughly: new parameters have no series yet, whatever the budget."""
         if self._ranks is None:
-            self._thorough, self._awake = THOROUGH, self._measured
+            self._thorough, self.awake = THOROUGH, self.measured
             self._note_names()
 
     def _note_names(self) -> None:
@@ -254,8 +248,8 @@ class Gradients(SelfEnding):
 
     def _attach(self, optimizer: Optimizer) -> None:
         self._handles[id(optimizer)] = [
-            optimizer.register_step_pre_hook(self._before),
-            optimizer.register_step_post_hook(self._after),
+            optimizer.register_step_pre_hook(self.update_begins),
+            optimizer.register_step_post_hook(self.update_ended),
         ]
 
     def _detach(self, optimizer: Optimizer) -> None:
@@ -302,16 +296,11 @@ class Gradients(SelfEnding):
         elif gradients and silence.since is not None and silence.over():
             self._run.measured_again(self._what, step)
 
-    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        current = self._steps.current
-        if current is not None:
-            self._silence.stepped(current)
-            if self._rests:
-                if self._measured < current < self._awake:
-                    return None
-                if current != self._measured:
-                    self._rest_after(current)
-        begun = time.perf_counter()
+    def before_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        """Measure the gradients, or have them measured by the closure that computes them."""
+        begun, current = time.perf_counter(), self.steps.current
+        if self.rests and current is not None and current != self.measured:
+            self._rest_after(current)
         if (current is None or self._evaluations) and is_nested(optimizer):
             return None
         try:  # a context of any kind would cost more than what is due at most steps
@@ -344,13 +333,13 @@ class Gradients(SelfEnding):
 
         The first measurement takes longer than later ones, so a rest is at most twice the one before.
         """
-        usual, before = self._sampling.next(number), self._awake - self._measured
-        self._measured, self._awake = number, usual if self._own is None else usual - 1
+        usual, before = self._sampling.next(number), self.awake - self.measured
+        self.measured, self.awake = number, usual if self._own is None else usual - 1
         if self._norms:
             distance = self._pace.norm_distance(self._hook.max_overhead)
-            self._awake = min(self._awake, number + min(distance, 2 * max(before, 1)))
+            self.awake = min(self.awake, number + min(distance, 2 * max(before, 1)))
         if self._thorough:
-            self._awake = number
+            self.awake = number
 
     def _before_closure(
         self, optimizer: Optimizer, closure: Callable[..., Any], args: Any, kwargs: Any
@@ -451,9 +440,8 @@ class Gradients(SelfEnding):
             sample.absorb(used)
         return True
 
-    def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._rests and self.resting:
-            return
+    def after_update(self, optimizer: Optimizer) -> None:
+        """Take the norm that was begun, and measure the updates."""
         opened = self._sample is not None and not self._sample.closed
         if (opened or self._evaluations) and is_nested(optimizer):
             return

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from stepscope.integrations.guard import report_raised
+from stepscope.kernels.marks import Rhythm
 from stepscope.record import Run
 
 SILENT_TURNS = 3
@@ -180,7 +181,7 @@ def hook_of(ledger: Ledger) -> Callable[[Optimizer, Any, Any], None]:
     return stepping
 
 
-class Silence:
+class Silence(Rhythm):
     """Whether the steps of some optimizers, and gradients in them, have failed to come.
 
     A loop may accumulate over many steps of the run, so the wait grows with the longest distance so far, and
@@ -191,23 +192,15 @@ class Silence:
         step: The step of the run that comes next.
 
     Attributes:
-        last: The last step of the run in which an optimizer stepped.
         since: The first step since when nothing is measured, once that is certain; None before.
     """
 
     def __init__(self, parameters: Callable[[], Iterable[Tensor]], step: int) -> None:
+        super().__init__(step, SILENT_STEPS)
         self._parameters = parameters
-        self.last, self._longest, self._patience = step - 1, 1, SILENT_STEPS
         self.since: int | None = None
         self._gradient: weakref.ref[Tensor] | None = None
         self._empty = 0
-
-    def stepped(self, step: int) -> None:
-        """Note that an optimizer steps."""
-        distance, self.last = step - self.last, step
-        if distance > self._longest:
-            self._longest = distance
-        self._patience = max(SILENT_STEPS, 3 * self._longest)
 
     def measured(self, step: int, gradients: bool) -> bool:
         """Note whether there were gradients in a step that was measured; return whether they have ended."""
@@ -219,14 +212,14 @@ class Silence:
 
     def look(self, step: int) -> bool:
         """Return, once, that the optimizers have not stepped for too long."""
-        if step - self.last <= self._patience or self.since is not None:
+        if step - self.last <= self.patience or self.since is not None:
             return False
         gradient = next(
             (parameter.grad for parameter in self._parameters() if parameter.grad is not None), None
         )
         before, self._gradient = self._gradient, None if gradient is None else weakref.ref(gradient)
-        if gradient is not None and (before is None or before() is gradient) and self._patience < LONGEST:
-            self._patience = min(step - self.last + (1 if before is None else self._patience), LONGEST)
+        if gradient is not None and (before is None or before() is gradient) and self.patience < LONGEST:
+            self.patience = min(step - self.last + (1 if before is None else self.patience), LONGEST)
             return False
         self.since = self.last + 1
         return True

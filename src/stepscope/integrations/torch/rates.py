@@ -8,6 +8,7 @@ import torch
 from torch.optim import Optimizer
 
 from stepscope.integrations.guard import guarded
+from stepscope.kernels.marks import RateMarks
 from stepscope.record import Run
 from stepscope.record.hooks import Hook
 from stepscope.record.problems import Reporter
@@ -16,7 +17,7 @@ LOSS_SCALE = "gradients/loss_scale"
 SKIPPED = "gradients/skipped_steps"
 
 
-class LearningRates:
+class LearningRates(RateMarks):
     """Records the learning rate that each step of an optimizer used.
 
     The tag is ``optimizer/lr``. From the step at which the rates of parameter groups differ, it is
@@ -29,16 +30,15 @@ class LearningRates:
     """
 
     def __init__(self, optimizer: Optimizer, run: Run, name: str = "") -> None:
-        self._optimizer, self._run = optimizer, run
-        self._tag = f"optimizer/{name}/lr" if name else "optimizer/lr"
-        self._apart = False
-        self._handle = optimizer.register_step_post_hook(self._after)
+        super().__init__(optimizer, run, f"optimizer/{name}/lr" if name else "optimizer/lr")
+        self._run = run
+        self._handle = optimizer.register_step_post_hook(self.update_ended)
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
         """Record the rates of another optimizer in place of one that it replaced."""
-        if self._optimizer is old:
+        if self.optimizer is old:
             self._handle.remove()
-            self._optimizer, self._handle = new, new.register_step_post_hook(self._after)
+            self.optimizer, self._handle = new, new.register_step_post_hook(self.update_ended)
 
     @property
     def reporter(self) -> Reporter:
@@ -46,17 +46,18 @@ class LearningRates:
         return self._run
 
     @guarded
-    def _after(self, *_: object) -> None:
-        run, groups = self._run, self._optimizer.param_groups
+    def record(self) -> None:
+        """Record the rates, each under its tag."""
+        run, groups = self._run, self.optimizer.param_groups
         if not run.role.writes:  # every rank has the same rates
             return
-        if not self._apart and not (len(groups) == 1 or _alike(groups)):
-            self._apart = True
-        if not self._apart:
-            run.scalar(self._tag, groups[0]["lr"])
+        if not self.apart and not (len(groups) == 1 or _alike(groups)):
+            self.apart = True
+        if not self.apart:
+            run.scalar(self.tag, groups[0]["lr"])
             return
         for number, group in enumerate(groups):
-            run.scalar(f"{self._tag}/{group.get('name', number)}", group["lr"])
+            run.scalar(f"{self.tag}/{group.get('name', number)}", group["lr"])
 
     def remove(self) -> None:
         """Record no more."""

@@ -23,6 +23,7 @@ from stepscope.integrations.guard import report_raised
 from stepscope.integrations.torch import backward
 from stepscope.integrations.torch.calls import after_forward, before_forward, callable_modules
 from stepscope.integrations.torch.completion import DeviceStages
+from stepscope.kernels.marks import Marks, Phases
 from stepscope.kernels.steps import Steps
 from stepscope.record.problems import Reporter
 
@@ -32,115 +33,7 @@ FURTHEST = 1 << 16
 """At most so many backward passes without a known forward pass lie between two attempts to learn anew."""
 
 
-class Phases:
-    """Which stage of its step a run is in, as far as calls of PyTorch tell; one for all models of a run.
-
-    Args:
-        steps: The steps of the run.
-    """
-
-    def __init__(self, steps: Steps) -> None:
-        assert steps.stages is not None
-        self._steps, self._stages = steps, steps.stages
-        names = ("copy", "forward", "backward", "optimizer")
-        self._copy, self._forward, self._backward, self._optimizer = map(self._stages.number, names)
-        self._differentiating = self._after_backward = False
-        self._stepping = 0
-        self._entered = self._new = False
-        """Whether the running step of the optimizer has called no closure yet, and is the first."""
-        self.users = 0
-        self.seen = True
-        """Whether the forward pass before the last backward pass was seen."""
-
-    def _begin(self) -> None:
-        """Forget the stages of a step that did not come to its end."""
-        if self._stages.fresh:
-            self._stepping = 0
-            self._entered = self._after_backward = self._differentiating = False
-
-    def called(self, module: nn.Module, copies: bool) -> None:
-        """Note that a module is called.
-
-        Args:
-            module: The module.
-            copies: Whether the data has to be copied to another device before.
-        """
-        stages = self._stages
-        running = stages.running
-        if running == self._forward or stages.held or not stages.mine:
-            return
-        self._begin()
-        if self._differentiating:  # a checkpoint computes it again
-            return
-        if copies and running == 0 and stages.fresh and stages.arrived:
-            stages.rename(self._copy)
-            stages.mark(0)
-        if not module.training or not torch.is_grad_enabled():
-            return  # a rollout, a target, an evaluation: what it is, is not known
-        if running == self._optimizer and self._entered:
-            self._closure(0)  # before it called the model
-        self._entered = self._after_backward = False
-        stages.mark(self._forward)
-
-    def backward_begins(self) -> None:
-        """Note that gradients are asked for."""
-        stages = self._stages
-        self._begin()
-        if self._differentiating or stages.held or not stages.mine:
-            return
-        running = stages.running
-        self.seen = running == self._forward
-        if not self.seen:
-            if running == self._optimizer and self._entered:
-                self._closure(self._forward)
-            elif running == 0 and (stages.arrived or not stages.fresh):
-                stages.rename(self._forward)
-        self._differentiating, self._entered = True, False
-        stages.mark(self._backward)
-
-    def _closure(self, number: int) -> None:
-        """Give the time since the optimizer's step began to another stage, as a closure is called."""
-        self._stages.rename(number)
-        if self._new:  # the optimizer itself has not worked yet: it follows the stages of the closure
-            self._stages.order.remove(self._optimizer)
-
-    def backward_ended(self) -> None:
-        """Note that the gradients are there."""
-        if not self._differentiating:
-            return
-        self._differentiating = False
-        if self._stepping:
-            self._stages.mark(self._optimizer)
-        else:
-            self._stages.mark(0)
-            self._after_backward = True
-
-    def optimizer_begins(self) -> None:
-        """Note that an optimizer steps."""
-        stages = self._stages
-        self._steps.optimized()
-        self._begin()
-        if stages.held or not stages.mine:
-            return
-        if stages.running == 0 and self._after_backward and not stages.fresh:
-            stages.rename(self._backward)  # clipping, and waiting for other ranks
-        elif stages.running == self._forward:
-            stages.rename(0)  # nothing says where the backward pass began
-        self._stepping += 1
-        self._entered, self._after_backward = True, False
-        self._new = self._optimizer not in stages.order
-        stages.mark(self._optimizer)
-
-    def optimizer_ended(self) -> None:
-        """Note that it has stepped."""
-        if not self._stepping:
-            return
-        self._stepping -= 1
-        self._entered = False
-        self._stages.mark(self._backward if self._differentiating else 0)
-
-
-class StageMarks:
+class StageMarks(Marks):
     """Marks the stages of steps in which a model is trained.
 
     Args:
@@ -163,16 +56,15 @@ class StageMarks:
         self._stages, self._model, self._timer, self._reporter = steps.stages, model, timer, reporter
         phases = steps.stages.marker
         if not isinstance(phases, Phases):
-            phases = steps.stages.marker = Phases(steps)
+            phases = steps.stages.marker = Phases(steps, torch.is_grad_enabled)
         phases.users += 1
-        self._phases: Phases | None = phases
         if timer is not None:
             steps.stages.device = timer
         first = None if model is None else next(model.parameters(), None)
-        self._copies = first is not None and first.device.type not in ("cpu", "meta")
+        super().__init__(phases, first is not None and first.device.type not in ("cpu", "meta"))
         self._learned: dict[int, RemovableHandle] = {}
         self._learning: list[RemovableHandle] = []
-        self._depth = self._left = self._unseen = 0
+        self._depth = self._unseen = 0
         self._again = 1
         self._handles: list[RemovableHandle] = []
         self._learn(LEARNING)
@@ -183,8 +75,8 @@ class StageMarks:
     def join(self, optimizer: Optimizer) -> None:
         """Mark the steps of a further optimizer."""
         self._handles += [
-            optimizer.register_step_pre_hook(self._begin),
-            optimizer.register_step_post_hook(self._end),
+            optimizer.register_step_pre_hook(self.update_begins),
+            optimizer.register_step_post_hook(self.update_ended),
         ]
 
     def follow(self, old: Optimizer, new: Optimizer) -> None:
@@ -193,7 +85,7 @@ class StageMarks:
 
     def remove(self) -> None:
         """Stop marking."""
-        phases, self._phases = self._phases, None
+        phases, self.phases = self.phases, None
         if phases is None:
             return
         backward.ignore(self)
@@ -210,7 +102,7 @@ class StageMarks:
 
     def _learn(self, passes: int) -> None:
         """Have every module tell that it is called, until some more backward passes have begun."""
-        self._left = passes
+        self.left = passes
         if self._model is None or self._learning:
             return
         self._depth = 0
@@ -220,41 +112,21 @@ class StageMarks:
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         self._depth += 1
-        if self._depth > 1 or self._phases is None:
+        if self._depth > 1 or self.phases is None:
             return
-        self._called(module, inputs)
+        self.called(module, inputs)
         if id(module) not in self._learned and module.training and torch.is_grad_enabled():
-            self._learned[id(module)] = before_forward(module, self._called)
+            self._learned[id(module)] = before_forward(module, self.called)
 
     def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._depth -= 1
 
-    def _called(self, module: nn.Module, inputs: Any) -> None:
-        phases = self._phases
-        try:
-            if phases is not None:
-                phases.called(module, self._copies)
-        except Exception as error:  # noqa: BLE001  the module's own attributes
-            self._fail(error)
-
-    # --- what else is called -------------------------------------------------------------------------
-
-    def backward_begins(self, outputs: Any) -> None:
-        """Begin the backward stage."""
-        if self._phases is None:
-            return
-        try:
-            self._phases.backward_begins()
-            self._look(self._phases.seen)
-        except Exception as error:  # noqa: BLE001  the training goes on, whatever is wrong here
-            self._fail(error)
-
-    def _look(self, seen: bool) -> None:
+    def look(self, seen: bool) -> None:
         """Learn from a backward pass whether the model is still called as before."""
         self._depth = 0
-        if self._left:
-            self._left -= 1
-            if not self._left:
+        if self.left:
+            self.left -= 1
+            if not self.left:
                 for handle in self._learning:
                     handle.remove()
                 self._learning = []
@@ -265,19 +137,7 @@ class StageMarks:
                 self._unseen, self._again = 0, min(2 * self._again, FURTHEST)
                 self._learn(1)
 
-    def backward_ended(self) -> None:
-        """End the backward pass; the time after it belongs to its stage if the optimizer comes next."""
-        if self._phases is not None:
-            self._phases.backward_ended()
-
-    def _begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phases is not None:
-            self._phases.optimizer_begins()
-
-    def _end(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phases is not None:
-            self._phases.optimizer_ended()
-
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Mark no more."""
         self.remove()
         report_raised(self._reporter, "watch: stages", error)

@@ -196,7 +196,7 @@ def test_what_fails_at_a_step_never_reaches_the_training(model, run, monkeypatch
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     watch(model, optimizer, run)
     monkeypatch.setattr(run, "scalar", lambda *_: 1 / 0)
-    with pytest.warns(RuntimeWarning, match="Rates._after raised ZeroDivisionError"):
+    with pytest.warns(RuntimeWarning, match="Rates.record raised ZeroDivisionError"):
         train(model, optimizer, range(2))
     assert run.problems == {"callback": 2}
 

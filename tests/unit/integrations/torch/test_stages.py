@@ -355,7 +355,7 @@ def test_an_accelerator_has_to_be_given_the_data(clock):
     counter.stages = stages = Stages(clock)
     stages.keep = True
     marks = StageMarks(counter, model, optimizers, None, Problems())
-    marks._copies = True  # as of a model whose parameters are on one
+    marks.copies = True  # as of a model whose parameters are on one
     for batch in counter.loop(None, iter(torch.randn(2, 4, 4)), 2):
         clock.now += 3.0
         step(batch)

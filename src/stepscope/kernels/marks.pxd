@@ -1,0 +1,83 @@
+from stepscope.kernels.steps cimport HotCalls, Stages, Steps
+
+cdef class Phases:
+    cdef public int users
+    cdef public bint seen
+    cdef Steps _steps
+    cdef Stages _stages
+    cdef object _learns
+    cdef int _copy
+    cdef int _forward
+    cdef int _backward
+    cdef int _optimizer
+    cdef int _stepping
+    cdef bint _differentiating
+    cdef bint _after_backward
+    cdef bint _entered
+    cdef bint _new
+
+    cdef int _begin(self) except -1
+    cdef int _closure(self, int number) except -1
+    cpdef called(self, object module, bint copies)
+    cpdef backward_begins(self)
+    cpdef backward_ended(self)
+    cpdef optimizer_begins(self)
+    cpdef optimizer_ended(self)
+
+cdef class Marks:
+    cdef public Phases phases
+    cdef public bint copies
+    cdef public int left
+
+cdef class LoopMarks:
+    cdef public object process
+    cdef public object run
+    cdef public Steps steps
+    cdef public unsigned long thread
+    cdef public bint differentiated
+    cdef public bint got
+    cdef public bint ahead
+    cdef public set updated
+    cdef public double asked
+    cdef public double begun
+    cdef public double waited
+    cdef public double ended
+    cdef public double evaluated_s
+    cdef public long long updates
+    cdef public bint fetching
+    cdef object _learns
+    cdef object _steady
+    cdef unsigned long _noted
+    cdef bint _eager
+    cdef bint _shared
+    cdef Py_ssize_t _expected
+    cdef long long _number
+
+    cpdef double now(self) except? -1
+    cdef bint _is_its_step(self)
+    cdef bint _mine(self) except -1
+    cdef bint _notes(self, unsigned long trains) except -1
+    cpdef bint note_updater(self) except -1
+    cpdef int begin_step(self, double asked, double waited) except -1
+    cpdef bint end_at_update(self) except -1
+
+cdef class Rhythm:
+    cdef public long long last
+    cdef public long long longest
+    cdef public long long patience
+    cdef long long _least
+
+    cpdef stepped(self, long long step)
+
+cdef class Gate:
+    cdef public Steps steps
+    cdef public Rhythm rhythm
+    cdef public bint rests
+    cdef public long long measured
+    cdef public long long awake
+
+cdef class RateMarks:
+    cdef public object optimizer
+    cdef public str tag
+    cdef public bint apart
+    cdef HotCalls _direct

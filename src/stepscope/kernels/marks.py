@@ -1,0 +1,514 @@
+"""The calls that tell of a step, as they are made by frameworks: fetches, backward passes and updates.
+
+A step has a dozen such calls. After the work of a training nothing of ours is in the processor's caches, so
+each Python function called there takes microseconds. These are what frameworks call directly; they go on to
+Python where something is unusual.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.cpython.time import perf_counter
+    from cython.cimports.stepscope.kernels.steps import HotCalls, Steps
+else:
+    from threading import get_ident
+    from time import perf_counter
+
+    from stepscope.kernels.steps import HotCalls, Steps
+
+
+@cython.final
+@cython.cclass
+class Phases:
+    """Which stage of its step a run is in, as far as calls of PyTorch tell; one for all models of a run.
+
+    Args:
+        steps: The steps of the run.
+        learns: Returns whether gradients are recorded now.
+
+    Attributes:
+        users: How many parts mark stages through this.
+        seen: Whether the forward pass before the last backward pass was seen.
+    """
+
+    def __init__(self, steps: Steps, learns: Callable[[], bool]) -> None:
+        stages = steps.stages
+        assert stages is not None
+        self._steps, self._stages, self._learns = steps, stages, learns
+        self._copy, self._forward = stages.number("copy"), stages.number("forward")
+        self._backward, self._optimizer = stages.number("backward"), stages.number("optimizer")
+        self._differentiating = self._after_backward = False
+        self._stepping = 0
+        # Whether the running step of the optimizer has called no closure yet, and is the first.
+        self._entered = self._new = False
+        self.users, self.seen = 0, True
+
+    def _begin(self):
+        """Forget the stages of a step that did not come to its end."""
+        if self._stages.fresh:
+            self._stepping = 0
+            self._entered = self._after_backward = self._differentiating = False
+        return 0
+
+    def called(self, module, copies):
+        """Note that a module is called.
+
+        Args:
+            module: The module.
+            copies: Whether the data has to be copied to another device before.
+        """
+        stages = self._stages
+        running: cython.int = stages.running
+        if running == self._forward or stages.held or not stages.marks():
+            return
+        self._begin()
+        if self._differentiating:  # a checkpoint computes it again
+            return
+        if copies and running == 0 and stages.fresh and stages.arrived:
+            stages.rename(self._copy)
+            stages.mark(0)
+        if not module.training or not self._learns():
+            return  # a rollout, a target, an evaluation: what it is, is not known
+        if running == self._optimizer and self._entered:
+            self._closure(0)  # before it called the model
+        self._entered = self._after_backward = False
+        stages.mark(self._forward)
+
+    def backward_begins(self):
+        """Note that gradients are asked for."""
+        stages = self._stages
+        running: cython.int
+        self._begin()
+        if self._differentiating or stages.held or not stages.marks():
+            return
+        running = stages.running
+        self.seen = running == self._forward
+        if not self.seen:
+            if running == self._optimizer and self._entered:
+                self._closure(self._forward)
+            elif running == 0 and (stages.arrived or not stages.fresh):
+                stages.rename(self._forward)
+        self._differentiating, self._entered = True, False
+        stages.mark(self._backward)
+
+    def _closure(self, number):
+        """Give the time since the optimizer's step began to another stage, as a closure is called."""
+        self._stages.rename(number)
+        if self._new:  # the optimizer itself has not worked yet: it follows the stages of the closure
+            self._stages.order.remove(self._optimizer)
+        return 0
+
+    def backward_ended(self):
+        """Note that the gradients are there."""
+        if not self._differentiating:
+            return
+        self._differentiating = False
+        if self._stepping:
+            self._stages.mark(self._optimizer)
+        else:
+            self._stages.mark(0)
+            self._after_backward = True
+
+    def optimizer_begins(self):
+        """Note that an optimizer steps."""
+        stages = self._stages
+        self._steps.optimized()
+        self._begin()
+        if stages.held or not stages.marks():
+            return
+        if stages.running == 0 and self._after_backward and not stages.fresh:
+            stages.rename(self._backward)  # clipping, and waiting for other ranks
+        elif stages.running == self._forward:
+            stages.rename(0)  # nothing says where the backward pass began
+        self._stepping += 1
+        self._entered, self._after_backward = True, False
+        self._new = self._optimizer not in stages.order
+        stages.mark(self._optimizer)
+
+    def optimizer_ended(self):
+        """Note that it has stepped."""
+        if not self._stepping:
+            return
+        self._stepping -= 1
+        self._entered = False
+        self._stages.mark(self._backward if self._differentiating else 0)
+
+
+@cython.cclass
+class Marks:
+    """Hooks that mark the stages of the steps of one model.
+
+    Attributes:
+        phases: Of the run; None once nothing is marked any more.
+        copies: Whether the data has to be copied to the model's device.
+        left: Backward passes for which the subclass still learns which modules are called.
+    """
+
+    def __init__(self, phases: Phases, copies: cython.bint) -> None:
+        self.phases: Phases | None = phases
+        self.copies, self.left = copies, 0
+
+    def look(self, seen: bool) -> None:
+        """Learn from a backward pass that was not preceded by a known forward pass, or while ``left``."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """End marking after an exception."""
+        raise NotImplementedError
+
+    def called(self, module: Any, inputs: Any) -> None:
+        """Note that a module is called; a hook of modules."""
+        if self.phases is None:
+            return
+        try:
+            self.phases.called(module, self.copies)
+        except Exception as error:  # noqa: BLE001  the module's own attributes
+            self.fail(error)
+
+    def backward_begins(self, outputs: Any) -> None:
+        """Begin the backward stage."""
+        if self.phases is None:
+            return
+        try:
+            self.phases.backward_begins()
+            if self.left or not self.phases.seen:
+                self.look(self.phases.seen)
+        except Exception as error:  # noqa: BLE001  the training goes on, whatever is wrong here
+            self.fail(error)
+
+    def backward_ended(self) -> None:
+        """End the backward pass; the time after it belongs to its stage if the optimizer comes next."""
+        if self.phases is not None:
+            self.phases.backward_ended()
+
+    def update_begins(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Begin the optimizer's stage; a hook of optimizers."""
+        if self.phases is not None:
+            self.phases.optimizer_begins()
+
+    def update_ended(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """End it; a hook of optimizers."""
+        if self.phases is not None:
+            self.phases.optimizer_ended()
+
+
+@cython.cclass
+class LoopMarks:
+    """The calls of a loop of the user's own that make its steps.
+
+    A subclass makes the run: ``first`` is called with what updates first, and sets ``run`` and ``steps``.
+
+    Args:
+        process: Says whether nothing is recorded, ``off``, or a framework counts the steps, ``led``.
+        learns: Returns whether gradients are recorded now: batches fetched without are no steps.
+        steady: Gives the time in seconds; by default ``time.perf_counter``.
+
+    Attributes:
+        run: None before the first update.
+        steps: The steps of the run.
+        thread: The one that trains; 0 before the first update.
+        differentiated: Whether a backward pass began since the step did.
+        got: Whether any batch was fetched.
+        ahead: Whether the running step began at the end of an update.
+        updated: What has updated since the step began, by identity.
+        asked: When the batch was asked for that comes before the first update.
+        begun: When the first backward pass began, below 0 if none has.
+        waited: Seconds that the batches before the first update took.
+        ended: When the last update ended.
+        evaluated_s: Seconds of evaluations since.
+        updates: How many updates were seen.
+        fetching: Whether a batch is being fetched: loaders may fetch through others.
+    """
+
+    def __init__(
+        self, process: Any, learns: Callable[[], bool], steady: Callable[[], float] | None = None
+    ) -> None:
+        self.process, self._learns, self._steady = process, learns, steady
+        self.run: Any = None
+        self.steps: Steps | None = None
+        self.thread = self._noted = 0
+        self.asked = self.begun = -1.0
+        self.waited = 0.0
+        self.differentiated = self.got = False
+        self.updated: set[int] = set()
+        self.ended = self.evaluated_s = 0.0
+        self.ahead = self._eager = self._shared = False
+        self._expected = 1
+        self._number = -1
+        self.updates, self.fetching = 0, False
+
+    def first(self, updater: Any) -> bool:
+        """Make the run at the first update; return whether there is one."""
+        raise NotImplementedError
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return perf_counter() if self._steady is None else self._steady()
+
+    def _is_its_step(self):
+        """Return whether the running step was begun here."""
+        steps = self.steps
+        return steps is not None and steps.running and steps._current == self._number
+
+    def _mine(self):
+        """Return whether this thread trains, as far as is known, and no framework counts the steps."""
+        if self.process.off or self.process.led:
+            return False
+        if self.thread:
+            return self.thread == get_ident()
+        return self._notes(threading.main_thread().ident or 0)
+
+    def _notes(self, trains):
+        """Return whether what this thread does is noted before the first update.
+
+        Args:
+            trains: The thread that trains if it does anything at all; what others did is forgotten then.
+        """
+        thread: cython.ulong = get_ident()
+        if thread != self._noted and (thread == trains or not self._noted):
+            self._noted, self.differentiated, self.got = thread, False, False
+            self.asked = self.begun = -1.0
+            self.waited = 0.0
+        return thread == self._noted
+
+    def note_updater(self) -> cython.bint:
+        """Return whether what this thread does is noted, as it is the one that updates."""
+        if self.steps is None:
+            self._notes(get_ident())  # it is the one that trains
+        return self._mine()
+
+    def before_fetch(self) -> float:
+        """Note that a batch is asked for; return the time."""
+        now: cython.double = self.now()
+        if not self._mine():
+            return now
+        if self.steps is None:
+            if not self.differentiated:
+                self.asked, self.waited = now, 0.0
+        elif self._is_its_step():
+            if self.updated:
+                self.steps.end(now)
+            elif not self.differentiated:
+                self.steps.abandon()
+                self.steps.next = self._number
+        return now
+
+    def fetched(self, asked: cython.double) -> None:
+        """Note that the batch is there."""
+        now: cython.double = self.now()
+        if not self._mine():
+            return
+        self.got = True
+        if self.steps is None:
+            self.waited += now - asked
+        elif self._learns():
+            if self._is_its_step():
+                self.steps.wait_more(now - asked)
+            elif not self.steps.running:
+                self.begin_step(asked, now - asked)
+
+    def backward_begins(self, outputs: Any = None) -> None:
+        """Note a backward pass."""
+        if not self.differentiated and self._mine():
+            self.differentiated = True
+            if self.steps is None:
+                self.begun = self.now()
+
+    def backward_ended(self) -> None:
+        """Note that it is over."""
+
+    def update_begins(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Note that an optimizer, or what else changes the parameters, begins to; a hook of optimizers."""
+        evaluated_s: cython.double
+        divided: cython.bint
+        if not self.note_updater():
+            return
+        if self.steps is None and not self.first(updater):
+            return
+        steps: Steps = self.steps
+        if not self._shared and steps.running and id(updater) in self.updated:
+            # No batch came since its last update: this is a step of its own.
+            evaluated_s = self.evaluated_s
+            divided = self.end_at_update()
+            self._eager, self._expected = True, max(len(self.updated), 1)
+            self.begin_step(self.ended, -1.0)
+            steps.leave_out(evaluated_s)
+            if not divided and steps.stages is not None:
+                steps.stages.drop()  # those that are over were counted for the step before
+        if not steps.running:
+            self._eager = True
+            self.begin_step(self.ended or self.now(), -1.0)
+
+    def update_ended(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Note that it has stepped; a hook of optimizers."""
+        if self.steps is None or not self._mine():
+            return
+        self.updates += 1
+        self.updated.add(id(updater))
+        self.ended, self.evaluated_s = self.now(), 0.0
+        if self.got and len(self.updated) > 1:
+            self._shared = True
+        if self._eager and not self._shared and len(self.updated) >= self._expected:
+            self.steps.end(self.ended)
+            self.begin_step(self.ended, -1.0)
+            self.ahead = True
+
+    def begin_step(self, asked: cython.double, waited: cython.double) -> cython.int:
+        """Begin the next step.
+
+        Args:
+            asked: When its batch was asked for, or the step began.
+            waited: Seconds until it was there; below 0 if that is not known.
+        """
+        self.steps._begin(asked, waited)
+        self._number = self.steps._current
+        self.updated.clear()
+        self.differentiated = self.ahead = False
+        self.evaluated_s = 0.0
+        return 0
+
+    def end_at_update(self) -> cython.bint:
+        """End the running step where its last update ended; return whether its stages are known.
+
+        Stages that began since are not parts of it, and what ran before them is not kept apart.
+        """
+        steps = self.steps
+        stages = steps.stages
+        divided: cython.bint
+        steps.leave_out(-self.evaluated_s)  # which was after its end
+        divided = stages is None or stages.since <= self.ended
+        if stages is not None and not divided:
+            stages.drop()
+        steps.end(self.ended)
+        return divided
+
+
+def timed(original: Any, loop: LoopMarks) -> Any:
+    """Return the ``__next__`` of a loader's iterator, which notes when a batch is asked for and is there."""
+
+    @wraps(original)
+    def following(self: Any) -> Any:
+        if loop.fetching:
+            return original(self)
+        asked = loop.before_fetch()
+        batch = original(self)
+        loop.fetched(asked)
+        return batch
+
+    return following
+
+
+@cython.cclass
+class Rhythm:
+    """How many steps of the run lie between two of an optimizer.
+
+    Args:
+        step: The step of the run that comes next.
+        least: See ``patience``.
+
+    Attributes:
+        last: The last step of the run in which the optimizer stepped.
+        longest: The longest distance so far.
+        patience: Steps of the run without one of the optimizer after which it counts as not used any more.
+    """
+
+    def __init__(self, step: cython.longlong, least: cython.longlong) -> None:
+        self.last, self.longest, self.patience, self._least = step - 1, 1, least, least
+
+    def stepped(self, step):
+        """Note that the optimizer steps."""
+        self.longest = max(self.longest, step - self.last)
+        self.last = step
+        self.patience = max(self._least, 3 * self.longest)
+
+
+@cython.cclass
+class Gate:
+    """Hooks of an optimizer that rest in the steps in which nothing is measured.
+
+    Args:
+        steps: Of the run.
+        rhythm: Is told of every step of the optimizer.
+        rests: Whether there are such steps.
+
+    Attributes:
+        measured: The last step that was measured ...
+        awake: ... and the first that may be again.
+    """
+
+    def __init__(self, steps: Steps, rhythm: Rhythm, *, rests: cython.bint) -> None:
+        self.steps, self.rhythm, self.rests = steps, rhythm, rests
+        self.measured, self.awake = -1, 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing of the running step is measured, so that the whole stays within its budget."""
+        steps = self.steps
+        return steps._begun and self.measured < steps._current and steps._current < self.awake
+
+    def update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Pass the beginning of the optimizer's step on, unless this rests; a hook of optimizers."""
+        if self.steps._begun:
+            self.rhythm.stepped(self.steps._current)
+            if self.rests and self.resting:
+                return None
+        return self.before_update(optimizer, args, kwargs)
+
+    def update_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Likewise its end."""
+        if not (self.rests and self.resting):
+            self.after_update(optimizer)
+
+    def before_update(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Measure what there is before the optimizer's step; return other arguments for it, or None."""
+        raise NotImplementedError
+
+    def after_update(self, optimizer: Any) -> None:
+        """Measure what there is after it."""
+        raise NotImplementedError
+
+
+@cython.cclass
+class RateMarks:
+    """A hook of an optimizer that records its learning rate, if that is one number.
+
+    Args:
+        optimizer: Whose.
+        run: Takes the numbers.
+        tag: Their series.
+
+    Attributes:
+        apart: Whether groups of parameters have rates of their own.
+    """
+
+    def __init__(self, optimizer: Any, run: Any, tag: str) -> None:
+        self.optimizer, self.tag, self.apart = optimizer, tag, False
+        # A run with a ``scalar`` of its own is asked for every point.
+        usual = (
+            isinstance(run, HotCalls) and type(run).scalar is HotCalls.scalar and "scalar" not in vars(run)
+        )
+        self._direct: HotCalls | None = run if usual else None
+
+    def update_ended(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Record the rate."""
+        groups = self.optimizer.param_groups
+        if (
+            self._direct is None
+            or self.apart
+            or len(groups) != 1
+            # A tag is known only where this rank has recorded it before.
+            or not self._direct._points.put(self.tag, groups[0]["lr"])
+        ):
+            self.record()
+
+    def record(self) -> None:
+        """Record rates that are new or several."""
+        raise NotImplementedError
