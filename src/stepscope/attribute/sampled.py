@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.attribute.origin import Origins, SourceLine, line_of, scripts_of
+from stepscope.attribute.origin import Origin, Origins, SourceLine, line_of, scripts_of
 from stepscope.attribute.source_lines import MOST_LINES, Share
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.trace.distinct import distinct
@@ -73,14 +73,14 @@ class OwnFrames:
         return np.array([self._is_own(text) for text in self.samples.frames], bool)
 
     @cached_property
-    def _origins(self) -> Origins:
+    def origins(self) -> Origins:
         samples = self.samples
         outermost = {samples.frames[stack[0]] for stack in samples.stacks if stack}
         return Origins(samples.places, samples.directory, scripts_of(outermost))
 
     def _is_own(self, name: str) -> bool:
         line = line_of(name)
-        return (line is None or line.function not in _WITHIN_A_LINE) and self._origins.is_own(name)
+        return (line is None or line.function not in _WITHIN_A_LINE) and self.origins.is_own(name)
 
     def _innermost_of(self, stacks: Iterable[Sequence[int]]) -> Ints:
         own = self.own
@@ -270,6 +270,16 @@ class Sampled:
         """Return the time in which the innermost frame is one of some frames, by its text."""
         chosen = [bool(frames.search(text)) for text in self.samples.frames]
         ends = [bool(stack) and chosen[stack[-1]] for stack in self.samples.stacks]
+        return self._where(np.array([*ends, False], bool)[self.samples.stack])
+
+    @cached_property
+    def in_libraries(self) -> Spans:
+        """Time in which the innermost frame was Python that is not the user's own."""
+        frames, origins = self.samples.frames, self._frames.origins
+        ends = [
+            bool(stack) and origins.of(frames[stack[-1]]) not in (Origin.UNKNOWN, Origin.USER)
+            for stack in self.samples.stacks
+        ]
         return self._where(np.array([*ends, False], bool)[self.samples.stack])
 
     def where_stack(self, chosen: npt.NDArray[np.bool_]) -> Spans:

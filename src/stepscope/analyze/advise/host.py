@@ -33,6 +33,7 @@ from stepscope.analyze.advise.waited import AWAITED, Waited, outermost
 from stepscope.attribute.attribution import attribution
 from stepscope.attribute.device import rows_spans
 from stepscope.attribute.named import named
+from stepscope.attribute.origin import SourceLine
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.sampled import MIN_SAMPLES
 from stepscope.attribute.source_lines import EVERY, Share
@@ -289,26 +290,43 @@ def _python_sampled(waited: Waited, untraced: Spans) -> Case | None:
 def _without_operators(waited: Waited, python: Spans) -> list[Share]:
     """Return the lines that run Python and hardly any operator, or whose functions do.
 
-    The Python of all others is that of calling operators, in each line some of it.
+    The Python of all others is that of calling operators, in each line some of it. So is that of a library
+    whose operators follow each other faster than stacks were sampled: samples fall between short operators,
+    and hardly ever into one.
     """
     every: dict[object, list[int]] = {}
     lines, whole = waited.lines(python, most=EVERY), waited.lines(waited.spans, most=EVERY)
+    begun = _operators_of(waited, lines)
     for place, several in ((0, whole), (1, lines)):
         for one in several:
             for group in (one.line, (one.line.file, one.line.function)):
-                times = every.setdefault(group, [0, 0, 0])
+                times = every.setdefault(group, [0, 0, 0, 0])
                 times[place] += one.time_ns
                 times[2] += one.rows * place
+                times[3] += begun.get(one.line, 0) * place
+    interval_ns = 0 if waited.sampled is None else waited.sampled.samples.interval_ns
 
     def alone(group: object) -> bool:
-        time_ns, ran, rows = every[group]
-        return rows >= MIN_SAMPLES and ran >= ALONE * time_ns
+        time_ns, ran, rows, operators = every[group]
+        return rows >= MIN_SAMPLES and ran >= ALONE * time_ns and operators * interval_ns <= time_ns
 
     own = [one for one in lines if alone(one.line) or alone((one.line.file, one.line.function))]
     count = max(sum(one.rows for one in whole), 1)
     share = min(sum(one.rows for one in own) / count, 1.0)
     # So few samples might be there by chance: a share has an error of two standard deviations.
     return own if share - 2 * (share * (1 - share) / count) ** 0.5 >= WORTH else []
+
+
+def _operators_of(waited: Waited, lines: list[Share]) -> dict[SourceLine, int]:
+    """Return how many operators began in libraries' Python that each of some lines called."""
+    if waited.sampled is None:
+        return {}
+    rows = outermost(waited.trace, waited.operators_in_steps)
+    start = waited.trace.start_ns[rows]
+    start = start[waited.sampled.in_libraries.within(start, start + 1) > 0]
+    return {
+        one.line: int((waited.sampled.of_line(one.line).within(start, start + 1) > 0).sum()) for one in lines
+    }
 
 
 def _has_operators(waited: Waited) -> bool:
