@@ -256,7 +256,7 @@ class LoopMarks:
     def _is_its_step(self):
         """Return whether the running step was begun here."""
         steps = self.steps
-        return steps is not None and steps.running and steps._current == self._number
+        return steps is not None and steps.running and steps.number == self._number
 
     def _mine(self):
         """Return whether this thread trains, as far as is known, and no framework counts the steps."""
@@ -368,8 +368,7 @@ class LoopMarks:
             asked: When its batch was asked for, or the step began.
             waited: Seconds until it was there; below 0 if that is not known.
         """
-        self.steps._begin(asked, waited)
-        self._number = self.steps._current
+        self._number = self.steps.begin(asked, None if waited < 0 else waited)
         self.updated.clear()
         self.differentiated = self.ahead = False
         self.evaluated_s = 0.0
@@ -452,12 +451,12 @@ class Gate:
     def resting(self) -> bool:
         """Whether nothing of the running step is measured, so that the whole stays within its budget."""
         steps = self.steps
-        return steps._begun and self.measured < steps._current and steps._current < self.awake
+        return steps.has_begun and self.measured < steps.number and steps.number < self.awake
 
     def update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Pass the beginning of the optimizer's step on, unless this rests; a hook of optimizers."""
-        if self.steps._begun:
-            self.rhythm.stepped(self.steps._current)
+        if self.steps.has_begun:
+            self.rhythm.stepped(self.steps.number)
             if self.rests and self.resting:
                 return None
         return self.before_update(optimizer, args, kwargs)
@@ -491,9 +490,12 @@ class RateMarks:
 
     def __init__(self, optimizer: Any, run: Any, tag: str) -> None:
         self.optimizer, self.tag, self.apart = optimizer, tag, False
-        # A run with a ``scalar`` of its own is asked for every point.
+        # A run with a ``scalar`` of its own is asked for every point. Only compiled code sees a run's points.
         usual = (
-            isinstance(run, HotCalls) and type(run).scalar is HotCalls.scalar and "scalar" not in vars(run)
+            cython.compiled
+            and isinstance(run, HotCalls)
+            and type(run).scalar is HotCalls.scalar
+            and "scalar" not in vars(run)
         )
         self._direct: HotCalls | None = run if usual else None
 

@@ -71,14 +71,14 @@ cdef class Steps:
     cdef public bint withdrawing
     cdef public long long next
     cdef readonly long long done
+    cdef readonly long long number
+    cdef readonly bint has_begun
     cdef readonly bint running
     cdef public double asked
     cdef public bint looping
     cdef public bint led
     cdef public list on_leave
     cdef list _blocks
-    cdef long long _current
-    cdef bint _begun
     cdef double _waited
     cdef double _left_out
     cdef object _steady
@@ -86,6 +86,7 @@ cdef class Steps:
     cdef double _seconds[128]
     cdef double _waits[128]
 
+    cpdef begin(self, double asked, object waited=*)
     cpdef double end(self, double now) except? -1
     cpdef void leave_out(self, double seconds)
     cpdef void abandon(self)

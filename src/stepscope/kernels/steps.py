@@ -296,6 +296,8 @@ class Steps:
         withdrawing: Hooks are to be removed.
         next: Number of the step that begins next.
         done: Steps ended.
+        number: Of the step that runs or ran last, or of the first while there is none ...
+        has_begun: ... which this tells.
         running: Whether a step has begun and not ended.
         asked: Steady time in seconds at which the data of the running step was requested, or the step began.
         looping: Whether the data of the next step is requested as soon as the running one has ended.
@@ -315,8 +317,8 @@ class Steps:
         self.flush: Callable[[], object] | None = None
         self.every = 0
         self.stopping = self.withdrawing = False
-        self.next, self._current, self.done = number, number, 0
-        self._begun = self.running = self.looping = self.led = False
+        self.next, self.number, self.done = number, number, 0
+        self.has_begun = self.running = self.looping = self.led = False
         self._blocks: list[Block] = []
         self.asked, self._waited, self._left_out = 0.0, -1.0, 0.0
         self.on_leave: list[Callable[[], None]] = []
@@ -326,11 +328,11 @@ class Steps:
     @property
     def current(self) -> int | None:
         """Number of the step that runs or ran last; None before the first."""
-        return self._current if self._begun else None
+        return self.number if self.has_begun else None
 
     @current.setter
     def current(self, number: int) -> None:
-        self._current, self._begun = number, True
+        self.number, self.has_begun = number, True
         if self.points is not None:
             self.points.step = number
 
@@ -378,7 +380,7 @@ class Steps:
             waited: Seconds until the data came; None where nobody measured that.
         """
         self._begin(asked, -1.0 if waited is None else waited)
-        return self._current
+        return self.number
 
     def end(self, now: cython.double) -> float:
         """End the running step, record its times and call the hooks; return the time when that is done."""
@@ -415,7 +417,7 @@ class Steps:
                 return Step(self, block)
             if not outer.taken:  # the step that the loop has begun is the one that is meant
                 outer.taken = True
-                block.number = self._current
+                block.number = self.number
                 return Step(self, block)
         now = self._now()
         if self.running:
@@ -425,7 +427,7 @@ class Steps:
         if number is not None:
             self.next = number
         self._begin(now, -1.0)
-        block.number = self._current
+        block.number = self.number
         return Step(self, block)
 
     def loop(
@@ -458,13 +460,13 @@ class Steps:
                     arrived = self._now()
                     self.looping = left != 0
                     self._begin(asked, arrived - asked)
-                    block.number, block.taken = self._current, False
+                    block.number, block.taken = self.number, False
                 yield item
                 asked = self._now()
                 if nested and not block.counts:
                     nested = False
                     self._tell_nested(False)
-                elif block.counts and self._current == block.number:
+                elif block.counts and self.number == block.number:
                     block.ended = block.ended or not block.taken
                     asked = self._end(asked)
                 if self.stopping and self._stops():
@@ -480,7 +482,7 @@ class Steps:
                 self.looping = looping
             else:
                 self.looping = False
-                if self.running and self._current == block.number:
+                if self.running and self.number == block.number:
                     self.running = False
                 else:
                     for leave in self.on_leave:
@@ -514,14 +516,14 @@ class Steps:
         if outer is not None and outer.loops and not outer.worked and not self.led:
             outer.counts = False
             inner.counts = inner.worked = True
-            inner.number = self._current
+            inner.number = self.number
             self._tell_nested(True)
 
     def _enclosing(self):
         """Return the block whose step runs; None if there is none."""
         for block in reversed(self._blocks):
             if block.counts:
-                return block if self.running and self._current == block.number else None
+                return block if self.running and self.number == block.number else None
         return None
 
     def _tell_nested(self, counts):
@@ -540,19 +542,19 @@ class Steps:
     def _begin(self, asked, waited):
         spent: cython.double = self._account()
         theirs: cython.double = 0.0 if self.spent is None else self.spent.theirs
-        self._current = self.next
+        self.number = self.next
         self.next += 1
-        self._begun = self.running = True
+        self.has_begun = self.running = True
         self.asked, self._waited, self._left_out = asked, waited, 0.0
         if self.stages is not None:
-            self.stages._begin(asked if waited < 0 else asked + waited, self._current, waited)
+            self.stages._begin(asked if waited < 0 else asked + waited, self.number, waited)
         if self.points is not None:
-            self.points.step = self._current
+            self.points.step = self.number
             self.points.stepping = True
         if self.withdrawing:
             self._withdraw()
         if self.before and self._due(self.before):
-            self._call(self.before, self._current)
+            self._call(self.before, self.number)
         self._charge(asked if waited < 0 else asked + waited, spent, theirs)
         return 0
 
@@ -567,7 +569,7 @@ class Steps:
             return now
         spent = self._account()
         theirs = 0.0 if self.spent is None else self.spent.theirs
-        step, seconds, waited = self._current, now - self.asked - self._left_out, self._waited
+        step, seconds, waited = self.number, now - self.asked - self._left_out, self._waited
         at = self.done % PAST
         self._numbers[at], self._seconds[at], self._waits[at] = step, seconds, waited
         self.done += 1
@@ -689,7 +691,7 @@ class Step:
 
     def __enter__(self) -> int:
         self._steps._blocks.append(self._block)
-        return self._steps._current
+        return self._steps.number
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         steps: Steps = self._steps
