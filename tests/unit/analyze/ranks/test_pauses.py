@@ -51,7 +51,7 @@ def test_a_rank_that_pauses_is_named_with_its_rhythm_and_its_cost(ranks, steps, 
     own[at, rank, STAGES.index(stage)] += pause_s * np.random.default_rng(seed).lognormal(0, 0.1, len(at))
     [finding] = findings(own)
     assert (finding.rule, finding.rank) == (SLOW, rank)
-    assert f" up in {stage} every {every} steps, for " in finding.summary
+    assert f" wait in {stage} every {every} steps, for " in finding.summary
     # The step that is counted from the first meeting on is one less, and may have a pause.
     assert len(at) - 1 <= finding.values["held_up_steps"] <= len(at)
     assert finding.values["pause_ms"] == pytest.approx(1e3 * pause_s, rel=0.15)
@@ -106,7 +106,7 @@ def test_pauses_beside_a_rank_that_is_slow_all_the_time_are_told_as_well():
     own[49::50, 5, 4] += 0.6
     slow, pausing = findings(own)
     assert (slow.rank, pausing.rank) == (2, 5)
-    assert " up in optimizer every 50 steps" in pausing.summary
+    assert " wait in optimizer every 50 steps" in pausing.summary
 
 
 def test_noise_of_a_rank_that_is_slow_all_the_time_is_no_pause():
