@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Chart } from "../server/api";
 import { lineOf } from "../runs/fixtures";
 import { sideLine, type SideLine, type Track } from "../runs/sidelines";
-import { judge, judgedAs, leadOf, ordered, sharedOf, withoutLead } from "./lead";
+import { judge, judgedAs, leadOf, lostOf, ordered, sharedOf, withoutLead } from "./lead";
 
 const chart = (title: string, more: Partial<Chart> = {}): Chart => ({
   id: title,
@@ -32,10 +32,38 @@ const track = (title: string, more: Partial<Chart> = {}): Track => ({
 const STEPS = Array.from({ length: 32 }, (_, at) => at * 10);
 const side = (...runs: ((step: number) => number)[]): SideLine =>
   sideLine(
-    runs.map((value, at) => lineOf(`run ${at}`, STEPS, STEPS.map(value))),
+    runs.map((value, at) =>
+      lineOf(`run ${at}`, STEPS, STEPS.map(value), {
+        nonfinite: STEPS.filter((step) => !Number.isFinite(value(step))),
+      }),
+    ),
     (run) => run,
   )!;
 const noisy = (mean: number, by: number) => (step: number) => mean + (step % 20 ? by : -by);
+
+describe("a value that is lost", () => {
+  const falls = side((step) => 1 / (step + 1));
+  const diverges = side((step) => (step < 100 ? 1 : NaN));
+  const recovers = side((step) => (step === 100 ? NaN : 1));
+  it("names the side that ends without a finite value, and since when", () => {
+    expect(lostOf(track("loss"), falls, diverges)).toMatchObject({ side: "B", since: 100 });
+    expect(lostOf(track("loss"), diverges, falls)).toMatchObject({ side: "A", since: 100 });
+  });
+  it("is none where both end so, where one recovered, of settings, and of groups", () => {
+    const group = side(
+      (step) => (step < 100 ? 1 : NaN),
+      () => 1,
+    );
+    for (const [a, b] of [
+      [diverges, diverges],
+      [falls, recovers],
+      [falls, group],
+      [falls, null],
+    ] as const)
+      expect(lostOf(track("loss"), a, b)).toBeNull();
+    expect(lostOf(track("lr", { kind: "schedule" }), falls, diverges)).toBeNull();
+  });
+});
 
 describe("what two sides share", () => {
   it("is asked for by itself where one is far behind, and seldom anew while it goes on", () =>

@@ -83,6 +83,27 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
   return ratio !== null && Math.abs(ratio) < LEAST_RATIO ? null : { track, ...judged };
 }
 
+/** A result that is not finite at the end of one side, while the other's is. */
+export interface Lost {
+  track: Track;
+  side: "A" | "B";
+  /** The first step after its last finite value. */
+  since: number;
+}
+
+/** The side of two runs whose values end in NaN or infinity; null: neither's or both's do. */
+export function lostOf(track: Track, a: SideLine | null, b: SideLine | null): Lost | null {
+  if (!isFound(track) || a?.runs !== 1 || b?.runs !== 1) return null;
+  const [sinceA, sinceB] = [lostAt(a), lostAt(b)];
+  if (sinceA !== null && sinceB === null) return { track, side: "A", since: sinceA };
+  return sinceB !== null && sinceA === null ? { track, side: "B", since: sinceB } : null;
+}
+
+const lostAt = ({ x, mean, nonfinite }: SideLine): number | null => {
+  const last = x[mean.findLastIndex(Number.isFinite)]!;
+  return nonfinite.find((step) => step > last) ?? null;
+};
+
 /** A difference that is read somewhere, with the verdict on its metric. */
 export function judgedAs(delta: Delta, judged: Judgement | null): Delta {
   if (judged) return { ...delta, verdict: judged.delta.verdict, of: judged.delta.of };
