@@ -45,7 +45,7 @@ def test_curves_are_a_chart_and_a_table_and_survive_a_reload(opened):
     page.get_by_text("300 rows").wait_for()
     assert page.get_by_label("SQL over runs").input_value() == CURVES
     ask(watched, "SELECT 1 AS one")
-    page.get_by_text("1 rows").wait_for()
+    page.get_by_text("1 row").wait_for()
     page.go_back()
     page.get_by_text("300 rows").wait_for()
     page.get_by_role("button", name="History").click()

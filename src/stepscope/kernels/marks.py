@@ -501,14 +501,18 @@ class RateMarks:
 
     def update_ended(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
         """Record the rate."""
-        groups = self.optimizer.param_groups
-        if (
-            self._direct is None
-            or self.apart
-            or len(groups) != 1
-            # A tag is known only where this rank has recorded it before.
-            or not self._direct._points.put(self.tag, groups[0]["lr"])
-        ):
+        try:
+            groups = self.optimizer.param_groups
+            recorded = (
+                self._direct is not None
+                and not self.apart
+                and len(groups) == 1
+                # A tag is known only where this rank has recorded it before.
+                and self._direct._points.put(self.tag, groups[0]["lr"])
+            )
+        except Exception:  # noqa: BLE001  of an optimizer of the user's own; ``record`` reports it
+            recorded = False
+        if not recorded:
             self.record()
 
     def record(self) -> None:
