@@ -58,7 +58,7 @@ cdef class LoopMarks:
     cdef bint _mine(self) except -1
     cdef bint _notes(self, unsigned long trains) except -1
     cpdef bint note_updater(self) except -1
-    cpdef int begin_step(self, double asked, double waited) except -1
+    cpdef begin_step(self, double asked, object waited=*)
     cpdef bint end_at_update(self) except -1
 
 cdef class Rhythm:

@@ -339,13 +339,13 @@ class LoopMarks:
             evaluated_s = self.evaluated_s
             divided = self.end_at_update()
             self._eager, self._expected = True, max(len(self.updated), 1)
-            self.begin_step(self.ended, -1.0)
+            self.begin_step(self.ended)
             steps.leave_out(evaluated_s)
             if not divided and steps.stages is not None:
                 steps.stages.drop()  # those that are over were counted for the step before
         if not steps.running:
             self._eager = True
-            self.begin_step(self.ended or self.now(), -1.0)
+            self.begin_step(self.ended or self.now())
 
     def update_ended(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
         """Note that it has stepped; a hook of optimizers."""
@@ -358,21 +358,15 @@ class LoopMarks:
             self._shared = True
         if self._eager and not self._shared and len(self.updated) >= self._expected:
             self.steps.end(self.ended)
-            self.begin_step(self.ended, -1.0)
+            self.begin_step(self.ended)
             self.ahead = True
 
-    def begin_step(self, asked: cython.double, waited: cython.double) -> cython.int:
-        """Begin the next step.
-
-        Args:
-            asked: When its batch was asked for, or the step began.
-            waited: Seconds until it was there; below 0 if that is not known.
-        """
-        self._number = self.steps.begin(asked, None if waited < 0 else waited)
+    def begin_step(self, asked: cython.double, waited: object = None) -> None:
+        """Begin the next step; its arguments are those of ``Steps.begin``."""
+        self._number = self.steps.begin(asked, waited)
         self.updated.clear()
         self.differentiated = self.ahead = False
         self.evaluated_s = 0.0
-        return 0
 
     def end_at_update(self) -> cython.bint:
         """End the running step where its last update ended; return whether its stages are known.

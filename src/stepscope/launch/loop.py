@@ -92,7 +92,7 @@ class Loop(LoopMarks):
             self.begin_step(self.asked, self.waited)
         else:
             self.process.say(NO_LOADER)
-            self.begin_step(self.begun if self.begun >= 0 else begun, -1.0)
+            self.begin_step(self.begun if self.begun >= 0 else begun)
         self.differentiated = differentiated
         now = self.now()
         run.step_counter.leave_out(now - begun)  # which is ours
