@@ -8,6 +8,7 @@ Where more than ``MAX_FAILED`` fail, or one fails again, the suite has failed.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,9 @@ def main(arguments: list[str]) -> int:
 
 def _pytest(cache: str, arguments: list[str]) -> int:
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *arguments]
-    return subprocess.run(command).returncode
+    # What is rewritten for the tests, and what their programs import, is compiled once and not each time.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(command, env=environment).returncode
 
 
 def _failed(cache: Path) -> list[str]:

@@ -7,12 +7,13 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.approved import Approved
 from support.durations import by_file
-from support.gate import in_gate
+from support.gate import in_gate, may_hold
 from support.recordings import NOT_HERE
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
@@ -72,6 +73,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         for name in THREADS:
             os.environ.setdefault(name, "1")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files alone from which only tests are left out."""
+    gate, beyond = config.getoption("--gate"), config.getoption("--beyond-gate")
+    if gate == beyond or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return None if may_hold(name, collection_path.read_text(), gate=gate) else True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -50,6 +50,23 @@ JOURNEYS = frozenset(
 )
 
 
+FILES = frozenset(nodeid.split("::")[0] for nodeid in JOURNEYS)
+"""Files of journeys."""
+
+
+def may_hold(file: str, text: str, *, gate: bool) -> bool:
+    """Return whether a file may hold tests of the gate, or beyond it; to import all others takes a minute.
+
+    Args:
+        file: Its path, as node ids begin.
+        text: What it contains.
+        gate: Whether the tests of the gate are meant.
+    """
+    if file.startswith(FOLDER):
+        return not gate or file in FILES
+    return gate or "mark.slow" in text
+
+
 def in_gate(nodeid: str, markers: Iterable[str]) -> bool:
     """Return whether the gate runs a test, given its node id and the names of its markers."""
     if nodeid.startswith(FOLDER):
