@@ -93,7 +93,9 @@ NONFINITE = ("nonfinite-activation", "nonfinite-gradient", "nonfinite-loss")
 def as_shown(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as they are shown: the most severe first, open ones before closed ones, then by time.
 
-    NaNs of one step are listed in the order of the computation: the layer says more than the loss.
+    Within these, values that are not finite come first, whenever they began: a training whose loss is NaN
+    learns nothing any more, and what else is wrong with it cannot be judged before that is mended. NaNs of
+    one step are listed in the order of the computation: the layer says more than the loss.
     """
     found = list(findings)
     began: dict[tuple[str, int], float] = {}
@@ -101,14 +103,24 @@ def as_shown(findings: Iterable[Finding]) -> list[Finding]:
         if each.rule in NONFINITE:
             began[each.run, each.step] = min(each.wall, began.get((each.run, each.step), math.inf))
 
-    def place(each: Finding) -> tuple[int, bool, float, int, str]:
-        severity = SEVERITIES.index(each.severity) if each.severity in SEVERITIES else len(SEVERITIES)
-        if each.rule not in NONFINITE:
-            return severity, not each.is_open, each.wall, 0, each.key
-        wall = began[each.run, each.step]
-        return severity, not each.is_open, wall, NONFINITE.index(each.rule), each.key
+    def place(each: Finding) -> tuple[int, bool, bool, float, int, str]:
+        wall, order = each.wall, 0
+        if each.rule in NONFINITE:
+            wall, order = began[each.run, each.step], NONFINITE.index(each.rule)
+        return *urgency(each), each.rule not in NONFINITE, wall, order, each.key
 
     return sorted(found, key=place)
+
+
+def urgency(finding: Any) -> tuple[int, bool]:
+    """Return a key for sorting: the most severe findings first, open ones before closed ones.
+
+    Args:
+        finding: Of a run, or an advice of a profile, which is never over.
+    """
+    known = finding.severity in SEVERITIES
+    severity = SEVERITIES.index(finding.severity) if known else len(SEVERITIES)
+    return severity, not getattr(finding, "is_open", True)
 
 
 def led(findings: Iterable[Finding], explains: Mapping[str, Collection[str]]) -> list[Finding]:

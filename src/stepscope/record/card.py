@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from stepscope.health.finding import SEVERITIES
+from stepscope.health.finding import urgency
 from stepscope.record import messages
 from stepscope.text import duration, number, printable, scrub_text, share
 
@@ -52,7 +52,7 @@ class Found(Protocol):
 
     @property
     def severity(self) -> str:
-        """One of ``SEVERITIES``."""
+        """As of a finding of health."""
 
     @property
     def summary(self) -> str:
@@ -363,14 +363,8 @@ def best_of(extremes: Mapping[str, tuple[Best, Best]], meanings: Meanings) -> li
 
 
 def by_cost(findings: Iterable[Any]) -> list[Any]:
-    """Return findings, open ones before closed ones and the most severe first."""
-    return sorted(
-        findings,
-        key=lambda finding: (
-            not getattr(finding, "is_open", True),
-            SEVERITIES.index(finding.severity) if finding.severity in SEVERITIES else len(SEVERITIES),
-        ),
-    )
+    """Return findings in the order in which they are shown everywhere; equals keep theirs."""
+    return sorted(findings, key=urgency)
 
 
 session_folder = ""
