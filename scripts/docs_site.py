@@ -26,6 +26,12 @@ HTTP_HEAD = """
 Every address of the server with its parameters, and every message with its fields. [The HTTP
 interface](http-api.md) says how to use them. This page is made from the server's OpenAPI document.
 """
+METRICS_HEAD = """
+# Metrics
+
+What Prometheus and OpenTelemetry collectors get, from a running job or from the server
+([monitoring](../guides/monitoring.md)). This page is made from the metrics themselves.
+"""
 RULES_HEAD = """
 # Rules
 
@@ -79,6 +85,7 @@ def made() -> dict[str, str]:
         "reference/rules.md": rules_page(),
         "reference/commands.md": commands_page(),
         "reference/http.md": http_page(),
+        "reference/metrics.md": metrics_page(),
         "reference/changes.md": (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "](../"),
     }
 
@@ -157,6 +164,17 @@ def rules_page() -> str:
         fires = rule.fires or "a gain of 3 % of the step"
         rows = {"formula": rule.formula, "fires at": fires, "source": rule.source}
         lines += ["", f"### {name}", *table(rows)]
+    return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    """Return every metric with its labels."""
+    from stepscope.metrics import METRICS
+
+    lines = [METRICS_HEAD.strip(), "", "| metric | labels | meaning |", "|---|---|---|"]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels) or "none"
+        lines.append(f"| `{metric.name}` | {labels} | {metric.about} |")
     return "\n".join(lines) + "\n"
 
 

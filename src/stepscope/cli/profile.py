@@ -75,7 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in OPTIONS:
         more: dict[str, Any] = {"nargs": "?", "const": "true"} if name == "account_displayed_op_only" else {}
         group.add_argument(*_spellings(name), dest=name, metavar="VALUE", help=_help(name), **more)
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND PATH")
+    parser.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND PATH",
+        help="the view, then the profile or its run",
+    )
 
 
 def _check(command: str | None, path: str, rest: list[str]) -> None:

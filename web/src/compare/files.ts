@@ -12,7 +12,7 @@ const X_NAMES: Record<XAxis, string> = {
   tag: "x",
 };
 
-/** Both sides at every place where either has one: mean, extremes, runs; and B less A where both have a value. */
+/** Both sides at every place where either has one: mean, extremes, runs; and B − A if both have a value. */
 export function sidesCsv(a: SideLine | null, b: SideLine | null, x: XAxis): string[] {
   const places = [...new Set([...(a?.x ?? []), ...(b?.x ?? [])])].sort((p, q) => p - q);
   const known = (value: number): number | null => (Number.isFinite(value) ? value : null);

@@ -127,7 +127,7 @@ export function noiseAt(
   return (sum / (known.length - 2)) * Math.sqrt(Math.PI / 2);
 }
 
-/** B less A. */
+/** B − A. */
 export interface Delta {
   difference: number;
   /** Of A's size; null where that is 0. */
@@ -156,7 +156,7 @@ export function deltaOf(a: Group, b: Group, lower: boolean | null): Delta | null
   };
 }
 
-/** Standard error of B less A. A single run beside several is taken to be spread as they are. */
+/** Standard error of B − A. A single run beside several is taken to be spread as they are. */
 function errorOf(a: Group, b: Group): Pick<Delta, "error" | "of"> {
   const [spreadA, spreadB] = [a.spread ?? b.spread, b.spread ?? a.spread];
   if (spreadA !== null && spreadB !== null)
