@@ -24,6 +24,7 @@ def application_ended():
     fuzz_http.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_damaged_inputs_are_read_or_refused_in_words(name, tmp_path):
     known = len(fuzz.seeds(name))

@@ -79,6 +79,7 @@ def looked_at(directory):
         return points, others, sum(counted.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_no_value_of_any_type_and_shape_raises_and_none_is_lost(plugin, tmp_path):
     bodies = [tensor(*each) for each in itertools.product(TYPES, SHAPES, LISTS)]

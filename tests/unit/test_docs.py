@@ -1,5 +1,6 @@
 """What the documents say is true: files exist, every option is described, nothing leaks."""
 
+import functools
 import json
 import re
 import subprocess
@@ -50,13 +51,18 @@ def files() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
+@functools.cache
+def made_pages() -> set[Path]:
+    return {ROOT / "docs" / name for name in docs_site.made()}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_links_and_paths_exist(page):
     text = page.read_text()
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text) + re.findall(
         r'(?:src|srcset)="([^":]+)"', text
     )
-    there = {ROOT / "docs" / name for name in docs_site.made()}
+    there = made_pages()
     missing = [
         link
         for link in links

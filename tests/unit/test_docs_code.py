@@ -196,8 +196,16 @@ def run(words: list[str], folder: Path, code: str, **more: str) -> str:
     return str(done.stdout)
 
 
+TRIED = [page for page in PAGES if programs_of(page) not in ([], [[]])]
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if programs_of(page) not in ([], [[]])], ids=relative
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.parent.name == "frameworks" else [])
+        for page in TRIED
+    ],
+    ids=map(relative, TRIED),
 )
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
     """In strict mode, beside what the page begins from."""

@@ -134,6 +134,7 @@ def described(request: pytest.FixtureRequest, app: Any) -> tuple[Any, int]:
     return schema, QUESTIONS[request.param]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", sorted(ROUTES))
 def test_no_question_finds_a_defect_and_answers_are_as_described(
     described: tuple[Any, int], address: str
