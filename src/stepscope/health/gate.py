@@ -19,6 +19,7 @@ class AlarmGate:
         closes: Good samples in a row that close it, at least 1.
 
     Attributes:
+        bad: Number of bad samples so far.
         since: Step of the first of the bad samples that opened it, if steps are given.
     """
 
@@ -26,7 +27,7 @@ class AlarmGate:
         self.opens, self.closes = opens, closes
         self._within = opens if within is None else max(within, opens)
         self.is_open = False
-        self.since = 0
+        self.bad = self.since = 0
         self._recent: list[
             tuple[int, int]
         ] = []  # numbers and steps of the bad samples that may still open it
@@ -40,6 +41,7 @@ class AlarmGate:
         """Take one sample and return its effect."""
         self._count += 1
         if bad:
+            self.bad += 1
             self._good = 0
             if self.is_open:
                 return None

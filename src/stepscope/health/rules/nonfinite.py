@@ -397,6 +397,8 @@ class NonFiniteSeries(Rule):
             self._gates[stream] = gate
         if not bad:
             self._good[stream] = value
+        else:  # it is over once it was finite for as often as it was not
+            gate.closes = max(gate.closes, gate.bad + 1)
         change = gate.see(bad, step)
         if bad and gate.is_open and not self._is_broken and stream not in self._opened_for:
             self._opened_for.add(stream)
