@@ -56,6 +56,7 @@ QUESTIONS: dict[Question, tuple[str, ...]] = {
         "discriminator-won",
         "posterior-collapse",
         "entropy-collapsed",
+        "return-collapsed",
     ),
     "generalises": (
         "overfitting",

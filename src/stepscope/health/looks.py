@@ -495,6 +495,27 @@ def at_steps(facts: Facts, steps: NDArray[Any], few: int = 3) -> Floats:
     return np.array([np.median(means[max(end - few, 0) : max(end, 1)]) for end in ends.tolist()])
 
 
+def given_back(values: Floats, first: float) -> tuple[float, int]:
+    """Return what was given back of a gain, times the share of the time for which it is gone.
+
+    A gain that is lost for an eighth of a run costs as much as half of one that is lost for a quarter.
+
+    Args:
+        values: Equally far apart, the lower the better.
+        first: Where the gain began.
+
+    Returns:
+        The cost, and the index of the best value; 0 without a gain.
+    """
+    best = int(values.argmin())
+    gained = first - float(values[best])
+    if not gained > 0:
+        return 0.0, best
+    lost = np.clip((values - values[best]) / gained, 0.0, 1.0)
+    least = np.minimum.accumulate(lost[::-1])[::-1]
+    return float((least * np.arange(len(values), 0, -1)).max()) / len(values), best
+
+
 def since_index(bad: NDArray[np.bool_]) -> int:
     """Return the index since which all values are bad; the last one if it is not."""
     fine = np.flatnonzero(~bad)

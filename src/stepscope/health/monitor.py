@@ -139,7 +139,9 @@ class Monitor:
             return
         place = tag, rank, run, split
         if place not in self._streams:
-            self._streams[place] = stream_of(tag, rank=rank, run=run, split=split, meanings=self.meanings)
+            self._streams[place] = stream_of(
+                tag, rank=rank, run=run, split=split, meanings=self.meanings, first=float(values[0])
+            )
             self.context.hear(tag, float(walls[0]) if np.isfinite(walls[0]) else float("-inf"))
         stream = self._streams[place]
         if stream is None:

@@ -225,6 +225,8 @@ class Rule(ABC):
         for role, part in self.applied.items():
             if self.context.records(role, stream.run, at.wall):
                 action = action.replace(part, "")
+        if stream.scale < 0:
+            summary = f"minus {stream.tag}, as a loss: {summary}"
         finding = Finding(
             rule=self.id,
             severity=severity or self.severity,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import nan
 
 from stepscope.names.meanings import NAMED, Meanings
+from stepscope.names.roles import BOUND
 from stepscope.names.splits import JudgedSplit, judged_split
 
 _OF_RANK = re.compile(r"rank[_-]?(\d{1,6})/(.+)")
@@ -45,6 +47,7 @@ def stream_of(
     run: str = "",
     split: JudgedSplit | None = None,
     meanings: Meanings = NAMED,
+    first: float = nan,
 ) -> Stream | None:
     """Return the stream of a tag, None for the recorder's own series.
 
@@ -54,16 +57,20 @@ def stream_of(
         run: That it belongs to.
         split: Of its run, for tags that do not say.
         meanings: The meanings of tags.
+        first: Its first value; a bound of a likelihood that is positive may have either sign, and is not
+            judged.
     """
     named = _OF_RANK.fullmatch(tag)
     if rank is None and named is not None:
         rank = int(named[1])
     meaning = meanings.role(tag)
     part = judged_split(meanings.part(tag, split))
-    if meaning is None:
+    if meaning is None or (meaning.scale < 0 and first > 0 and BOUND.search(tag)):
         # Nothing but a sign of life.
         return None if tag.startswith("stepscope/") else Stream(tag, "other", part, None, rank, run)
     if meaning.role == "loss" and part is None:
         part = "train"
     lower = meanings.lower_is_better(tag) if meaning.role in ("loss", "metric") else None
+    if meaning.scale < 0:  # judged with the sign of a loss
+        lower = True
     return Stream(tag, meaning.role, part, meaning.layer, rank, run, meaning.scale, lower)

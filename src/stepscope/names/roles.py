@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from stepscope.names.kinds import metric_kind
 from stepscope.names.splits import Split, split_tag
 
 ROLES: dict[str, str] = {
@@ -62,7 +63,8 @@ class Meaning(NamedTuple):
 
     Attributes:
         layer: The layer of the model, or the device or class of the series.
-        scale: Factor that turns values into seconds, ratios between 0 and 1, or bytes.
+        scale: Factor that turns values into seconds, ratios between 0 and 1, or bytes; -1 turns a likelihood,
+            which is to rise, into a loss.
     """
 
     role: str
@@ -175,12 +177,22 @@ _LOSS = re.compile(
     r"|(?:.*/)?(?:verlust|perte|p[eé]rdida|perda|perdita|verlies|strata|kay.p|потери|损失|損失|손실)",
     re.IGNORECASE,
 )
+_LIKELIHOOD = re.compile(
+    r"(?:.*/)?(?:epoch_|batch_|total_|average_|avg_|mean_|marginal_)*"
+    r"(?:log_?(?:likelihood|lik|prob)|elbo|iwae)(?:_step|_epoch)?",
+    re.IGNORECASE,
+)
+"""Names of likelihoods and of their bounds, which are to rise."""
+BOUND = re.compile(r"elbo|iwae", re.IGNORECASE)
+"""Bounds of likelihoods; many record them with the sign of a loss, and under the same name."""
 _METRIC = re.compile(METRIC, re.IGNORECASE)
 _SIZES = {"gib": 2.0**30, "gb": 2.0**30, "mib": 2.0**20, "mb": 2.0**20}
 """Bytes by the last letters of a name; writers that say GB mean GiB."""
 _BETWEEN = re.compile(r"[_\- ]")
 """The separators of words in a part of a name: "lm loss" and "Training Loss" are losses, too."""
 _PART = re.compile(r"loss|\bnll\b|perplexity|\bppl\b", re.IGNORECASE)
+_TERM = re.compile(r"(?:.*[/_])?(?:kld?|jsd?|divergence|penalty|recon\w*|reg\w*)(?:[/_].*)?", re.IGNORECASE)
+"""Terms of a loss, of which one may grow while their sum falls."""
 
 
 @lru_cache(maxsize=1 << 15)
@@ -196,10 +208,16 @@ def meaning_of(tag: str) -> Meaning | None:
     whole = without_split(tag)
     if _LOSS.fullmatch(_BETWEEN.sub("_", whole)):
         return Meaning("loss", split_of(tag))
+    if _LIKELIHOOD.fullmatch(_BETWEEN.sub("_", whole)):
+        return Meaning("loss", split_of(tag), scale=-1.0)
     if whole != tag and _METRIC.fullmatch(whole):
         return Meaning("metric", split_of(tag))
     if _PART.search(tag):
         return Meaning("part_loss", split_of(tag))
+    # What has a better end and is of data that is not trained on is there to judge the model by.
+    judges = split_of(tag) in ("eval", "test") and _TERM.fullmatch(whole) is None
+    if judges and metric_kind(whole, None) in ("score", "loss"):
+        return Meaning("metric", split_of(tag))
     path, _, end = tag.replace(".", "/").rpartition("/")
     named = (
         _SETTING.fullmatch(_BETWEEN.sub("_", end))

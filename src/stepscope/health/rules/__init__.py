@@ -11,7 +11,12 @@ from stepscope.health.rules.activations import (
     SaturatedActivation,
     UpdateRatio,
 )
-from stepscope.health.rules.adversarial import DiscriminatorWon, EntropyCollapsed, PosteriorCollapse
+from stepscope.health.rules.adversarial import (
+    DiscriminatorWon,
+    EntropyCollapsed,
+    PosteriorCollapse,
+    ReturnCollapsed,
+)
 from stepscope.health.rules.generalising import (
     ClassImbalance,
     ConstantOutput,
@@ -117,6 +122,7 @@ RULES: dict[str, type[Rule]] = {
         DiscriminatorWon,
         PosteriorCollapse,
         EntropyCollapsed,
+        ReturnCollapsed,
     )
 }
 """Every rule by its id."""

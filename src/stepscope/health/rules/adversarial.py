@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from stepscope.health.facts import Facts
 from stepscope.health.kind import kind_of
-from stepscope.health.looks import Known, Row, RunFacts, Seen, levels, since_when
+from stepscope.health.looks import SERIES, Known, Row, RunFacts, Seen, given_back, levels, since_when
+from stepscope.health.noise import curve_noise
 from stepscope.health.rule import thresholds
 from stepscope.text import number
 
 STRETCHES = 16
 """Equal stretches of a run, whose medians are compared."""
+ONSET = 0.1
+"""Share of a fall below which it has not begun."""
 
 
 class DiscriminatorWon(Row):
@@ -18,8 +24,8 @@ class DiscriminatorWon(Row):
     title = "One adversary has won"
     severity = "medium"
     formula = (
-        "in an adversarial training, the medians of one loss are below won * its first value in the second "
-        "half of the run, while another loss has been above lost * its own first value"
+        "in an adversarial training, the medians of one loss are below won * its first values in the second "
+        "half of the run, while another loss has been above lost * its own first ones"
     )
     source = "Goodfellow 2014 (the generator's gradient vanishes if the discriminator is sure); limits: ours"
     window = "once it has held for as long as the run before it"
@@ -39,7 +45,7 @@ class DiscriminatorWon(Row):
             return None
         self.judged()
         half = levels(own, STRETCHES)[STRETCHES // 2 :]
-        limit = self.limits["won"] * own.first
+        limit = self.limits["won"] * _beginning(own)
         if not (half < limit).all():
             return None
         for role in self.roles:
@@ -49,7 +55,7 @@ class DiscriminatorWon(Row):
                 if (
                     facts.least[0] < 0
                     or not len(later)
-                    or not (later > self.limits["lost"] * facts.first).all()
+                    or not (later > self.limits["lost"] * _beginning(facts)).all()
                 ):
                     continue
                 text = (
@@ -59,6 +65,10 @@ class DiscriminatorWon(Row):
                 values = {"first": own.first, "level": own.level, "other": facts.level}
                 return Seen(text, values, since_when(own, lambda values: values < limit))
         return None
+
+
+def _beginning(facts: Facts) -> float:
+    return float(np.median(facts.curve[1][:5]))
 
 
 class PosteriorCollapse(Row):
@@ -143,3 +153,56 @@ class EntropyCollapsed(Row):
         )
         values = {"first": own.first, "level": own.level, "return": rewards[0].level}
         return Seen(text, values, since_when(own, lambda values: values < limit))
+
+
+class ReturnCollapsed(Row):
+    """Compares the returns of episodes with the best they were for a while."""
+
+    id = "return-collapsed"
+    title = "The return collapsed"
+    severity = "medium"
+    formula = (
+        "share of its gain that a return gave back, at least lost, times the share of the run since, is "
+        "above cost; the gain was half of the fall; no setting changed since"
+    )
+    source = "ours; policies that forget: arXiv 1709.06560"
+    window = "within a quarter of the run; an eighth, if all is lost"
+    chance = "below 1e-4: two medians must be worse by 5 deviations of them all"
+    fewest = "64 returns"
+    explains = ("worse-than-best", "entropy-collapsed")
+    roles = ("reward", "setting")
+    leads = needs = ("reward",)
+    defaults = thresholds(lost=0.5, cost=0.125, noise=5)
+    action = (
+        "go on from the checkpoint of the best return; look at what jumped first (stepscope changes): a "
+        "divergence of the policy asks for a smaller learning rate, fewer epochs on the same rollouts or a "
+        "target for it, a value loss for scaled rewards, an old replay buffer for newer samples"
+    )
+
+    def see(self, known: Known, run: RunFacts) -> Seen | None:
+        own = known.facts
+        if own.finite < 4 * STRETCHES:
+            return None
+        self.judged()
+        medians = levels(own, STRETCHES)
+        # The first episodes are few, and of a policy that acts by chance.
+        first = float(medians[: STRETCHES // 8].max())
+        cost, at = given_back(-medians, -first)
+        best, level = float(medians[at]), float(medians[-2:].max())
+        # A policy that acts by chance may be better than one that has just begun to learn.
+        clear = best - first > max((best - level) / 2, self.limits["noise"] * curve_noise(medians))
+        if cost <= self.limits["cost"] or best - level < self.limits["lost"] * (best - first) or not clear:
+            return None
+        steps = own.curve[0]
+        best_step = int(steps[(2 * at + 1) * len(steps) // (2 * STRETCHES)])
+        falls = (each for each in own.sudden(SERIES) if each.lasts and each.last_step > best_step)
+        drop = next((each for each in falls if (each.after or 0.0) < (each.before or 0.0)), None)
+        if drop is None:
+            low = np.flatnonzero(medians < best - ONSET * (best - level))
+            since = int(steps[int(low[low > at][0]) * len(steps) // STRETCHES])
+        else:
+            since = drop.first_step
+        if any(each.facts.constant_since > best_step for each in run.of(known.stream.run, "setting")):
+            return None
+        text = f"it is {number(own.level)}; it was {number(best)} around step {best_step:,}"
+        return Seen(text, {"level": own.level, "best": best, "first": first}, since)

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.health.facts import CHANCE, FEWEST_GAPS, Change, Facts
-from stepscope.health.looks import SERIES, AcrossSeries, Known, Row, RunFacts, Seen, at_steps, since_when
+from stepscope.health.looks import (
+    SERIES,
+    AcrossSeries,
+    Known,
+    Row,
+    RunFacts,
+    Seen,
+    at_steps,
+    given_back,
+    since_when,
+)
 from stepscope.health.noise import Floats, curve_noise, last_better, rise_chance, step_noise, taken_back
 from stepscope.health.rule import At, thresholds
 from stepscope.health.rules.loss_not_decreasing import TINY_RATE
@@ -20,6 +30,10 @@ from stepscope.text import number, share
 
 FEWEST = 8
 """Evaluations from which on their noise is known."""
+BEGUN = 0.1
+"""Share of what was given back below which that has not begun."""
+SURE = 3.0
+"""Standard deviations of single evaluations by which all since must be worse."""
 SINCE = 5
 """Evaluations after the best one."""
 FEW = 4
@@ -104,9 +118,8 @@ class EvaluationUnlike(Row):
     title = "Evaluation unlike training"
     severity = "medium"
     formula = (
-        "evaluation losses gained less than gained of what the training's did, which fell by half, and the "
-        "second to fourth are no better than its first by as much; or a score was perfect at once, unlike in "
-        "training"
+        "evaluation losses gained less than gained of the training's fall by half, and were no better than "
+        "its first value after it; or a score was perfect at once, unlike in training"
     )
     source = "ours"
     window = "at the fifth evaluation"
@@ -134,15 +147,21 @@ class EvaluationUnlike(Row):
         facts, training = known.facts, run.training_loss(known.stream.run)
         if training is None or training.facts.finite < 5:
             return None
-        first, gain = training.facts.first, training.facts.first - training.facts.level
+        first = max(training.facts.first, float(np.median(training.facts.curve[1][:5])))
+        gain = first - training.facts.level
         if not gain > first / 2 > 0:
             return None
         self.judged()
         steps, means = facts.curve
         few = min(max(training.facts.count // facts.count, 1), 3)
-        own, there = float(np.median(means[1:4])), float(np.median(at_steps(training.facts, steps[1:4], few)))
+        # The first evaluations of a model that has learnt, whenever that was.
+        learnt = np.flatnonzero(at_steps(training.facts, steps, few) <= first / 2)
+        learnt = learnt[learnt > 0][:3]
         little = self.limits["gained"] * gain
-        if own <= first - little or there > first / 2 or facts.first - facts.least[0] > little:
+        if len(learnt) < 3 or float(np.median(means[learnt])) <= first - little:
+            return None
+        back = 2 if known.stream in self.holding else 1
+        if facts.first - float(medians_of_three(means).min()) > back * little:
             return None
         text = (
             f"it began at {number(facts.first)} and has not been below {number(facts.least[0])}, while the "
@@ -217,14 +236,14 @@ class RepeatedBatch(Row):
 
 
 class ConstantOutput(Row):
-    """Looks for scores that are exactly 0, the worst there is, for most of a run, while the loss falls."""
+    """Looks for scores that are the worst there is, for most of a run, while the loss falls."""
 
     id = "constant-output"
     title = "Constant output"
     severity = "medium"
     formula = (
-        "a score of an evaluation is exactly 0 at its last evaluations, which are at least share of all, "
-        "while the training loss changes and neither all rates are next to 0 nor all weights the same"
+        "a score of an evaluation is exactly 0, or a rate of errors 1, in share of all evaluations, up to "
+        "the last, while the training loss changes and neither rates are next to 0 nor weights constant"
     )
     source = "ours; a model that never answers a class has a recall, a precision and a dice of 0"
     window = "at the eighth such evaluation"
@@ -244,12 +263,16 @@ class ConstantOutput(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, training = known.facts, run.training_loss(known.stream.run)
-        if training is None or known.stream.lower_is_better is not False or facts.finite < FEWEST:
+        if training is None or known.stream.lower_is_better is None or facts.finite < FEWEST:
             return None
         self.judged()
         steps, means = facts.curve
-        same = int((steps >= facts.constant_since).sum())
-        if facts.last or same < self.limits["evaluations"] or same < self.limits["share"] * len(means):
+        same, worst = int((steps >= facts.constant_since).sum()), float(known.stream.lower_is_better)
+        if (
+            facts.last != worst
+            or same < self.limits["evaluations"]
+            or same < self.limits["share"] * len(means)
+        ):
             return None
         of_run = known.stream.run, known.at.wall
         rate, largest = self.context.rate(*of_run) or 1.0, self.context.largest_rate(*of_run) or 1.0
@@ -257,7 +280,7 @@ class ConstantOutput(Row):
         still = training.facts.constant_since <= facts.constant_since
         if still or rests or facts.broken is not None or training.facts.broken is not None:
             return None
-        text = f"it has been exactly 0 in {same:,} of {facts.finite:,} evaluations"
+        text = f"it has been exactly {worst:.0f} in {same:,} of {facts.finite:,} evaluations"
         return Seen(text, {"evaluations": same}, facts.constant_since)
 
 
@@ -268,17 +291,17 @@ class WorseThanBest(Row):
     title = "Worse than its best for long"
     severity = "low"
     formula = (
-        "a metric of an evaluation is worse than at its best by more than lost of what it had gained, in all "
-        "evaluations of the last share of the run"
+        "share of its gain that a metric of an evaluation gave back, at least lost, times the share of the "
+        "run since, is above cost; gains of errors are factors"
     )
     source = "ours"
-    window = "within half of the run after its best"
-    chance = "none from noise: every evaluation of a stretch of half the run must be worse"
+    window = "within half of the run after its best; an eighth, if all is lost"
+    chance = "none from noise: every evaluation since must be worse"
     fewest = "16 evaluations"
     roles = ("metric",)
     splits = ("eval",)
     unfit = ("adversarial", "reinforcement", "contrastive")
-    defaults = thresholds(lost=0.25, share=0.5)
+    defaults = thresholds(lost=0.25, cost=0.125)
     action = "take the checkpoint of the best evaluation; see what changed after it with stepscope changes"
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -287,16 +310,20 @@ class WorseThanBest(Row):
             return None
         self.judged()
         steps, means = facts.curve
-        sign = 1.0 if falls else -1.0
-        smooth = sign * medians_of_three(means)
-        at = int(smooth.argmin())
-        limit = smooth[at] + self.limits["lost"] * (sign * facts.first - smooth[at])
-        tail = sign * means[-int(self.limits["share"] * len(means)) :]
-        if not smooth[at] < sign * facts.first or not (tail > limit).all():
+        # Errors of any size are worse by factors: a distance that is six times its best has lost much of it.
+        sized = np.log if falls and facts.least[0] > 0 else np.positive if falls else np.negative
+        values = sized(means)
+        smooth, first = medians_of_three(values), float(sized(facts.first))
+        cost, at = given_back(smooth, first)
+        limit = smooth[at] + self.limits["lost"] * (first - smooth[at])
+        if cost <= self.limits["cost"] or not (values[-SINCE:] > limit).all():
+            return None
+        if limit - smooth[at] < SURE * curve_noise(values):
             return None
         at = middle_of_three(means, at)
         best = float(means[at])
-        since = since_when(facts, lambda values: sign * values > limit)
+        begun = smooth[at] + BEGUN * (float(np.median(values[-SINCE:])) - smooth[at])
+        since = since_when(facts, lambda values: sized(values) > begun)
         text = f"it is {number(facts.level)}; its best was {number(best)} at step {int(steps[at]):,}"
         return Seen(text, {"level": facts.level, "best": best, "best_step": float(steps[at])}, since)
 
