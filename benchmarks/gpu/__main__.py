@@ -89,14 +89,14 @@ def claims_of(name: str) -> Any:
 
 def device_of(asked: str) -> str:
     """Return "cuda", "cpu" or "fake"."""
+    if asked in ("cpu", "fake"):
+        return asked
     import torch
 
     there = torch.cuda.is_available()
     if asked == "cuda" and not there:
         sys.exit("expected a CUDA device, torch sees none: leave --device out to run on the processor")
-    if asked == "auto":
-        return "cuda" if there else "cpu"
-    return asked
+    return "cuda" if there else "cpu"
 
 
 def run_all(chosen: argparse.Namespace, kind: str) -> bool:
