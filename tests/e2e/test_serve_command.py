@@ -17,9 +17,6 @@ import pytest
 
 from stepscope.events import EventWriter
 
-START_S = 0.5
-"""From the command to a listening server, interpreter included."""
-
 
 @pytest.fixture
 def runs(tmp_path):
@@ -227,24 +224,24 @@ def test_behind_a_proxy_under_a_prefix(runs, strips):
             assert str(answer.next_request.url) == url
 
 
-def test_listening_within_half_a_second(runs):
-    """And answering by then. Best of several: what else this machine does only ever adds.
-
-    Where it has more to do than cores, the time that the process itself was given counts.
-    """
-    best = float("inf")
-    for _ in range(20):
-        began = time.monotonic()
+def test_it_answers_before_tensorboard_would_have_been_imported(runs):
+    """In processor time, of which other work of the machine takes none. Best of several, in turns."""
+    ours, theirs = [], []
+    while len(ours) < 5 and not (ours and min(ours) < min(theirs)):
+        before = children_s()
+        subprocess.run([sys.executable, "-c", "import tensorboard.main"], check=True, capture_output=True)
+        theirs.append(children_s() - before)
         with listening(runs) as process:
             url = urlsplit(json.loads(process.stdout.readline())["url"])
             client = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
             client.request("GET", "/api/v1/changes")
             assert client.getresponse().status == 200
-            took_s = time.monotonic() - began
-            if os.getloadavg()[0] > os.cpu_count():
-                took_s = min(took_s, sum(psutil.Process(process.pid).cpu_times()[:2]))
+            ours.append(sum(psutil.Process(process.pid).cpu_times()[:2]))
             client.close()
-        best = min(best, took_s)
-        if best < START_S:
-            break
-    assert best < START_S
+    assert min(ours) < min(theirs)
+
+
+def children_s() -> float:
+    """Seconds of processor time of the processes that this one has waited for."""
+    used = os.times()
+    return used.children_user + used.children_system
