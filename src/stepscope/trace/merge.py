@@ -218,6 +218,8 @@ def _merge_paths(tables: Sequence[Paths]) -> tuple[Paths, list[Array]]:
 def _merge_lanes(traces: Sequence[Trace], shifts: list[int] | None) -> tuple[list[Lane], list[Array]]:
     """Number the lanes rank by rank, each rank's in its own display order.
 
+    Of several threads with one name, the one that runs the steps gets it in each trace: it stays one lane.
+
     Args:
         traces: They.
         shifts: Of each trace's times, if one rank may have several traces; else None.
@@ -226,15 +228,17 @@ def _merge_lanes(traces: Sequence[Trace], shifts: list[int] | None) -> tuple[lis
     entries: list[tuple[int, int, Lane]] = []
     named = []
     for number, trace in enumerate(traces):
-        own = []
-        for position, lane in enumerate(trace.lanes):
+        own = list(trace.lanes)
+        stepping = {int(trace.lane[row]) for row in trace.steps.row if row >= 0}
+        for position in sorted(range(len(own)), key=lambda position: position not in stepping):
+            lane = trace.lanes[position]
             times = _NO_TIMES if shifts is None else _outermost(trace, position, shifts[number])
             chosen = _free(lane, times, known)
             if chosen not in known:
                 known[chosen] = []
                 entries.append((lane.rank, position, chosen))
             known[chosen].append(times)
-            own.append(chosen)
+            own[position] = chosen
         named.append(own)
     order = sorted(range(len(entries)), key=lambda number: entries[number][:2])
     place = {entries[number][2]: position for position, number in enumerate(order)}

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import stepscope as ss
 from stepscope.analyze.advise import Facts, advise
 from stepscope.analyze.critical_path import critical_paths
 from stepscope.errors import TraceError
+from stepscope.trace.merge import merge
+from stepscope.trace.model import Kind
 
 
 def kineto(path, *, rank=None, world=4, start=0.0, names=("a", "b")):
@@ -110,6 +113,27 @@ def test_recordings_of_one_rank_that_overlap_have_threads_of_their_own(tmp_path)
         "not judged: 2 files of rank 0 overlap in time: they may be of different runs; name one of them"
     )
     assert critical_paths(trace)
+
+
+@pytest.mark.parametrize("own", ["a", "b"])
+def test_the_thread_that_runs_the_steps_is_one_lane_in_all_captures(make, own):
+    """A namesake of it in one capture, which lies before it or after it, gets another name."""
+    other = {"a": "b", "b": "a"}[own]
+    parts = [
+        make.build(
+            [
+                make.event("step", Kind.STEP, 10_000 * at, 1000, lane=own, step=at),
+                *([make.event("help", Kind.HOST_OP, 0, 1000, lane=other)] if at == 0 else []),
+            ]
+        )
+        for at in (0, 1)
+    ]
+    namesakes = [
+        replace(one, lanes=tuple(replace(lane, thread="python") for lane in one.lanes)) for one in parts
+    ]
+    whole = merge([replace(one, clock="unix") for one in namesakes])
+    assert sorted(lane.thread for lane in whole.lanes) == ["python", "python (2)"]
+    assert {whole.lanes[int(whole.lane[row])].thread for row in whole.steps.row} == {"python"}
 
 
 def test_a_run_without_a_profile_says_how_to_record_one(tmp_path):
