@@ -28,6 +28,11 @@ _PYTHON_WAITS = re.compile(
     r"(?:^|/)(?:threading|queue|selectors|socket|ssl|subprocess|multiprocessing/\w+|concurrent/futures/\w+"
     r"|asyncio/\w+)\.py\(\d+\): |^<call of (?:\w+\.)*sleep>$"
 )
+READS = re.compile(
+    r"^<call of (?:(?:np|numpy|jax|jnp)\.(?:as)?array|float|int|bool|(?:jax\.)?device_get"
+    r"|(?:\w+\.|\.)*(?:item|tolist|numpy|block_until_ready))>$"
+)
+"""Calls of the program that take values from an array, and so wait until they are computed."""
 RUNS = 0.5
 """Least share of its time in which a thread that works runs or waits for a processor."""
 
@@ -161,12 +166,21 @@ class Sampled:
 
     def queued_ns(self, spans: Spans) -> int:
         """Return for how much of some time the thread waited for a processor, 0 if that is not known."""
+        return int(self.queued_within(spans.start, spans.end).sum())
+
+    def queued_within(self, start: Ints, end: Ints) -> Ints:
+        """Return for how much of each stretch of time the thread waited for a processor, 0 if unknown.
+
+        A wait that a sample tells of is spread evenly over the time of the sample.
+        """
         samples = self.samples
-        if samples.queued_ns is None:
-            return 0
+        if samples.queued_ns is None or not len(samples):
+            return np.zeros(len(start), np.int64)
         length = np.maximum(samples.end_ns - samples.start_ns, 1)
-        part = np.clip(samples.queued_ns / length, 0.0, 1.0)
-        return int((spans.within(samples.start_ns, samples.end_ns) * part).sum())
+        waited = np.clip(samples.queued_ns, 0, length)
+        at = np.stack((samples.start_ns, samples.end_ns), 1).ravel()
+        before = np.cumsum(np.stack((np.zeros(len(waited)), waited), 1).ravel())
+        return np.asarray(np.interp(end, at, before) - np.interp(start, at, before)).astype(np.int64)
 
     @cached_property
     def _runs(self) -> npt.NDArray[np.bool_]:
@@ -198,6 +212,11 @@ class Sampled:
         return np.array(
             [any(_PYTHON_WAITS.search(frames[one]) for one in stacks[at][-2:]) for at in stack], bool
         )
+
+    def reads(self, stack: Ints) -> npt.NDArray[np.bool_]:
+        """Return whether some stacks stand in a call that takes values from an array."""
+        frames, stacks = self.samples.frames, self.samples.stacks
+        return np.array([any(READS.search(frames[one]) for one in stacks[at][-1:]) for at in stack], bool)
 
     def of_frames(self, chosen: Callable[[str], int]) -> Ints:
         """Return for each stack the first number other than -1, outermost frame first.

@@ -77,7 +77,7 @@ def _case(waited: Waited) -> Case | None:
         handing = handing.minus(around(trace, reading))
     # A step of several functions calls each of them once: that is not one by one.
     names = len(distinct(trace.name[rows]))
-    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows) // names)
+    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows) // names, handing)
     lines = waited.lines(handing)
     evidence: dict[str, Any] = {
         "operations_per_step": len(rows) / waited.count,
@@ -92,7 +92,7 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     """Return the time of calls and between those near each other, without their execution on the host."""
     trace = waited.trace
     step = np.searchsorted(waited.steps.start_ns, start, side="right")
-    near = (start[1:] - end[:-1] < NEAR_NS) & (step[1:] == step[:-1])
+    near = (waited.own_lengths(end[:-1], start[1:]) < NEAR_NS) & (step[1:] == step[:-1])
     whole = Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
     whole = whole.intersect(waited.spans).minus(waited.activities.spans(waited.lane))
     if waited.has_device:
@@ -100,5 +100,5 @@ def _handing(waited: Waited, start: Any, end: Any) -> Spans:
     # Where XLA's threads execute, the call that hands a program to them does not.
     runs = named(trace, _RUNS if len(waited.executing) else _EXECUTION)
     executed = np.flatnonzero((trace.lane == waited.lane) & runs[trace.name])
-    whole = whole.minus(rows_spans(trace, executed)).minus(waited.executing)
-    return whole.minus(waited.activities.waiting(waited.lane))
+    # A read of each result waits for a little work: only that work would be left in one call.
+    return whole.minus(rows_spans(trace, executed)).minus(waited.busy)

@@ -124,7 +124,8 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
     # A wait for a processor takes longer than any of these pieces, so that none lies in them.
-    worth = waited.but_one(waited.worth(host={waited.lane: calling}, queued=False), len(tiny))
+    worth = waited.worth(host={waited.lane: calling}, queued=False)
+    worth = waited.but_one(worth, len(tiny), calling, queued=False)
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
@@ -193,7 +194,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         large = leaves[trace.duration_ns[leaves] >= SMALL_NS]
         calls = spans if len(work) else spans.minus(rows_spans(trace, large))
         whole = waited.worth(host={waited.lane: calls}, device=work if len(work) else None)
-        worth = waited.but_one(whole, len(leaves))
+        worth = waited.but_one(whole, len(leaves), calls)
         # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
         worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
         evidence = {

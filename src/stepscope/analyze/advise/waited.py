@@ -251,6 +251,8 @@ class Waited:
         start, end, stack = self.sampled.waits
         for_them = ran.within(start, end) >= AWAITED * (end - start)
         for_them &= ~self.sampled.waits_of_python(stack)
+        # What reads a value waits for them even if they wait for a processor themselves.
+        for_them |= self.sampled.reads(stack)
         return ran.union(Spans.of(start[for_them], end[for_them]))
 
     @cached_property
@@ -377,6 +379,13 @@ class Waited:
         """The share of the steps in which the training thread waited for a processor, 0 if unknown."""
         return min((self.queued_ns or 0) / self.wall_ns, 1.0)
 
+    def own_lengths(self, start: Ints, end: Ints) -> Ints:
+        """Return how long stretches of the training thread are without its waits for a processor."""
+        length = np.asarray(end - start)
+        if self.has_device or not self.queued_ns or self.sampled is None:
+            return length
+        return length - self.sampled.queued_within(start, end)
+
     def _without_queue(self, worth: Worth, spans: Spans) -> Worth:
         """Return a worth without the part of its time in which the training thread waited for a processor.
 
@@ -388,21 +397,38 @@ class Waited:
         cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
         return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
-    def but_one(self, worth: Worth, pieces: int) -> Worth:
+    def but_one(self, worth: Worth, pieces: int, spans: Spans | None = None, *, queued: bool = True) -> Worth:
         """Return a worth with one of the pieces of each step left: one piece does the work of all of them.
 
         Every step has such pieces, so the median step tells; a step in which something held them up does not.
+
+        Args:
+            worth: The worth of all pieces.
+            pieces: Their number in all steps.
+            spans: Their time on the training thread, None if devices run them.
+            queued: As in :meth:`worth`.
         """
         left = 1 - min(self.count / max(pieces, 1), 1.0)
-        usual = 1.0
-        if worth.steps is not None and not self.has_device:
-            usual = min(float(np.median(worth.steps)) * self.count, 1.0)
+        if spans is None or self.has_device or not worth.cost_ns:
+            return replace(worth, gain_ns=round(worth.gain_ns * left))
+        inside = [spans.intersect(step) for step in self._each_step]
+        parts = np.array([self._own_ns(one) if queued else one.measure_ns for one in inside])
+        whole = np.array([self._own_ns(step) for step in self._each_step])
+        usual = float(np.median(parts / np.maximum(whole, 1))) * self.own_ns / worth.cost_ns
         return replace(
             worth,
             cost_ns=round(worth.cost_ns * usual),
-            gain_ns=round(worth.gain_ns * left * usual),
-            steps=worth.steps / usual if worth.steps is not None and usual else None,
+            gain_ns=min(round(worth.gain_ns * left * usual), self.own_ns),
+            steps=parts / max(parts.sum(), 1),
         )
+
+    def _own_ns(self, spans: Spans) -> int:
+        return int(self.own_lengths(spans.start, spans.end).sum())
+
+    @cached_property
+    def _each_step(self) -> list[Spans]:
+        times = zip(self.steps.start_ns.tolist(), self.steps.end_ns.tolist(), strict=True)
+        return [Spans.window(start, end) for start, end in times]
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
         found = Spans.empty()
