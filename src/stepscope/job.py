@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.text import counted
 from stepscope.urls import is_url
 
 if TYPE_CHECKING:
@@ -201,7 +202,9 @@ def notes_of_ends(ends: Mapping[int, str]) -> list[str]:
     """Return which ranks failed, were killed or vanished, the first to end first."""
     lines = [f"rank {rank} {end}" for rank, end in list(ends.items())[:MOST_ENDS]]
     if len(ends) > MOST_ENDS:
-        lines.append(f"{len(ends) - MOST_ENDS} more ranks failed, were killed or stopped recording")
+        lines.append(
+            f"{counted(len(ends) - MOST_ENDS, 'more rank')} failed, were killed or stopped recording"
+        )
     return lines
 
 

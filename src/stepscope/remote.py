@@ -17,6 +17,7 @@ from types import MethodType
 from typing import Any, TypeVar
 
 from stepscope.errors import LogDirectoryError
+from stepscope.text import counted
 from stepscope.urls import PACKAGES, is_url, scheme, shown, without_secrets
 
 T = TypeVar("T")
@@ -168,7 +169,7 @@ class Remote:
             if len(data) > end - start and len(data) >= end:
                 data = data[start:end]  # a web server that knows no ranges answers with the whole file
             if len(data) != end - start:
-                raise OSError(f"received {len(data)} bytes of {path}, asked for {end - start}")
+                raise OSError(f"received {counted(len(data), 'byte')} of {path}, asked for {end - start}")
             return bytes(data)
 
         seconds = _data_secs(end - start)

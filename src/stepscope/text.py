@@ -99,6 +99,11 @@ def quantity(count: float) -> str:
     return _scaled(count, "").replace(" ", "")
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number and its noun, in the singular or the plural."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def often(count: float) -> str:
     """Format how many times something happens on average, whole if it is."""
     times = f"{count:,.0f}" if round(count, 1) == round(count) else f"{count:,.1f}"

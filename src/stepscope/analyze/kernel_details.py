@@ -26,6 +26,7 @@ from stepscope.analyze.peaks import PeakRates, common_peak
 from stepscope.attribute.spans import Ints
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
+from stepscope.text import counted
 from stepscope.trace.model import Kind, Trace
 
 NVIDIA = re.compile(r"(?i)nvidia|tesla|geforce|quadro|\b[AHBVPTL]\d{2,3}\b")
@@ -235,7 +236,7 @@ def _floats(values: npt.NDArray[Any]) -> Floats:
 def _unknown(work: OperatorWork) -> tuple[str, ...]:
     if not work.unknown:
         return ()
-    calls = ", ".join(f"{count:,} calls of {name}" for name, count in sorted(work.unknown.items()))
+    calls = ", ".join(f"{counted(count, 'call')} of {name}" for name, count in sorted(work.unknown.items()))
     return (f"what was recorded does not tell the operations of {calls}",)
 
 

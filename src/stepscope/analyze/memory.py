@@ -24,6 +24,7 @@ from stepscope.attribute.attribution import attribution
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Times
 from stepscope.kernels import tree
+from stepscope.text import counted
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Kind, Trace
 from stepscope.trace.tables import MemoryAction
@@ -290,5 +291,5 @@ def _holders(place: Ints, sizes: Ints, text: Callable[[int], str]) -> tuple[Peak
     ]
     rest = order[HOLDERS:]
     if rest:
-        named.append(PeakHolder(f"{len(rest)} others", int(total[rest].sum()), int(count[rest].sum())))
+        named.append(PeakHolder(counted(len(rest), "other"), int(total[rest].sum()), int(count[rest].sum())))
     return tuple(named)

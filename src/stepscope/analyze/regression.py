@@ -27,7 +27,7 @@ from stepscope.analyze.rank_test import (
     lower_quarter_test,
     rank_test,
 )
-from stepscope.text import share
+from stepscope.text import counted, share
 
 ALARM = 0.01
 """Chance that runs of one program are called a regression; the figure that the tests hold."""
@@ -134,7 +134,7 @@ def lacking_runs(a: int, b: int) -> str:
         return ""
     more = next((count for count in range(b + 1, 2 * a + 5) if _least_p(a, count) <= ALARM), None)
     if more is not None:
-        return f"{more - b} more runs of the candidate ({a} and {b} runs cannot show a regression)"
+        return f"{counted(more - b, 'more run')} of the candidate ({a} and {b} runs cannot show a regression)"
     enough = next(count for count in range(1, 100) if _least_p(count, count) <= ALARM)
     return f"{enough} runs of each side ({a} and {b} runs cannot show a regression)"
 

@@ -31,6 +31,7 @@ from stepscope.attribute.named import named
 from stepscope.attribute.windows import windows
 from stepscope.errors import EmptyTraceError
 from stepscope.kernels import tree
+from stepscope.text import counted
 from stepscope.trace.model import Trace
 
 
@@ -87,7 +88,9 @@ def roofline(trace: Trace) -> Roofline:
     work = require_work(trace, operator_work(trace))
     peak, notes = used_peak(trace)
     if work.unknown:
-        calls = ", ".join(f"{count} calls of {name}" for name, count in sorted(work.unknown.items()))
+        calls = ", ".join(
+            f"{counted(count, 'call')} of {name}" for name, count in sorted(work.unknown.items())
+        )
         notes.append(f"utilisation is not known: what was recorded does not tell the work of {calls}")
     formats = formats_of(trace, work)
     device = device_times(trace)

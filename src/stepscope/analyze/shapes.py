@@ -29,6 +29,7 @@ from stepscope.analyze.roofline import call_times, formats_of, require_work, use
 from stepscope.attribute.spans import Ints
 from stepscope.attribute.windows import windows
 from stepscope.kernels import tree
+from stepscope.text import counted
 from stepscope.trace.distinct import distinct
 from stepscope.trace.model import Trace
 
@@ -126,7 +127,9 @@ def shape_table(trace: Trace) -> ShapeTable:
     moved, unknown = groups.sum(np.maximum(work.bytes, 0)), groups.sum((work.bytes < 0).astype(np.int64))
     host, whole, waited = groups.sum(handed), int(time.sum()), groups.sum(dry.astype(np.int64))
     if work.unknown:
-        calls_of = ", ".join(f"{count} calls of {what}" for what, count in sorted(work.unknown.items()))
+        calls_of = ", ".join(
+            f"{counted(count, 'call')} of {what}" for what, count in sorted(work.unknown.items())
+        )
         notes.append(f"left out: what was recorded does not tell the work of {calls_of}")
     rows = []
     for g in np.lexsort((-flops, -total)).tolist():

@@ -33,6 +33,7 @@ from stepscope.store import Log
 from stepscope.store.captures import Capture, beside, summary_of
 from stepscope.store.lines import spent_s, windows_of_run
 from stepscope.store.ranks import STAGES, Ranks
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.store.run import StoredRun
@@ -72,7 +73,7 @@ def card_of_session(
     others = [other for other in cards if other is not card]
     if not others:
         return card
-    more = ", ".join(f"{other.run} ({other.steps:,} steps)" for other in others)
+    more = ", ".join(f"{other.run} ({counted(other.steps, 'step')})" for other in others)
     return replace(card, unknown=[f"also recorded: {more}", *card.unknown])
 
 

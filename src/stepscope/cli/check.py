@@ -118,8 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _save(candidate: Side, file: str) -> None:
-    from stepscope.events.status import counted
     from stepscope.serve.check import save_baseline
+    from stepscope.text import counted
 
     save_baseline(candidate, Path(file))
     complain(f"{counted(len(candidate.runs), 'run')} written to {file}")
@@ -135,7 +135,7 @@ def code_of(checks: Sequence[Check]) -> int:
 
 def headline(checks: Sequence[Check]) -> str:
     """Return the result in one line."""
-    from stepscope.events.status import counted
+    from stepscope.text import counted
 
     counts = Counter[str](check.status for check in checks)
     states = ", ".join(f"{counted(counts[state], 'check')} {state}" for state in ORDER if counts[state])

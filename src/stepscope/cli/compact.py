@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from stepscope.cli.output import Output, put
-from stepscope.events.status import counted
-from stepscope.text import size
+from stepscope.text import counted, size
 from stepscope.urls import shown
 
 if TYPE_CHECKING:

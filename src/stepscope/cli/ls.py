@@ -16,9 +16,8 @@ from stepscope.cli.budget import within
 from stepscope.cli.output import Output, aligned, complain, not_readable, put, say
 from stepscope.cli.sync import line, waiting
 from stepscope.errors import LogDirectoryError, NoEventFilesError
-from stepscope.events.status import counted
 from stepscope.health.finding import plain
-from stepscope.text import number
+from stepscope.text import counted, number
 from stepscope.urls import is_url, shown
 
 if TYPE_CHECKING:

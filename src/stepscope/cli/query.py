@@ -8,6 +8,7 @@ from stepscope import lazy
 from stepscope.cli.output import Output
 from stepscope.cli.source import ProfileSource
 from stepscope.errors import UsageError
+from stepscope.text import counted
 from stepscope.trace.bounds import hold_polars
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def ask_sql(source: ProfileSource, query: str) -> Output:
 
 
 def _listing(tables: dict[str, pl.DataFrame]) -> Output:
-    lines = [f"{name}: {frame.height:,} rows: {', '.join(frame.columns)}\n" for name, frame in tables.items()]
+    lines = [
+        f"{name}: {counted(frame.height, 'row')}: {', '.join(frame.columns)}\n"
+        for name, frame in tables.items()
+    ]
     return Output("".join(lines), {name: frame.columns for name, frame in tables.items()})
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.output import aligned, say
 from stepscope.errors import UsageError
-from stepscope.text import size
+from stepscope.text import counted, size
 
 if TYPE_CHECKING:
     from stepscope.store import Log
@@ -185,7 +185,9 @@ def only(words: list[str], count: int, form: str) -> None:
         UsageError: There are others.
     """
     if len(words) != count:
-        raise UsageError(f"{form.split()[0]} with {len(words)} words", hint=f"stepscope runs LOGDIR {form}")
+        raise UsageError(
+            f"{form.split()[0]} with {counted(len(words), 'word')}", hint=f"stepscope runs LOGDIR {form}"
+        )
 
 
 ACTS: dict[str, Callable[[Log, list[str]], dict[str, Any]]] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.output import Output, complain, put
 from stepscope.errors import LogDirectoryError, UsageError
+from stepscope.text import counted
 from stepscope.urls import is_url, join, shown, without_secrets
 
 if TYPE_CHECKING:
@@ -154,12 +155,12 @@ def address_of(entry: SpoolEntry, path: str | None) -> str:
 
 def line(spool: Waiting) -> str:
     """Return the line about a spool."""
-    files = "1 file" if spool.files == 1 else f"{spool.files} files"
+    files = counted(spool.files, "file")
     waits = f"{spool.url}: {files}, {spool.bytes:,} bytes wait in {spool.path}"
     return {
         "recording": f"{waits}; a process records there now and sends it by itself",
         "ended": f"{waits}; its process has ended",
         "left": waits,
-        "sent": f"{spool.url}: sent {spool.sent_bytes:,} bytes in {spool.requests} requests; everything has "
-        "arrived",
+        "sent": f"{spool.url}: sent {spool.sent_bytes:,} bytes in {counted(spool.requests, 'request')}; "
+        "everything has arrived",
     }[spool.state]

@@ -29,6 +29,7 @@ from stepscope.record.summaries.encoder import Made, Prepared, bounded, refused
 from stepscope.record.summaries.media import hold, layout_of, ordered
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
 from stepscope.record.values import Pending, read
+from stepscope.text import counted
 
 FLOAT, DOUBLE = 1, 2
 MOST_THRESHOLDS = 127
@@ -252,7 +253,7 @@ def layout(categories: Any) -> Prepared:
         if not all(isinstance(tag, str) for tag in chart[1]):
             raise refused("a chart whose tags are not text", "name the tags")
         if chart[0] == "Margin" and len(chart[1]) != 3:
-            raise refused(f"a margin chart of {len(chart[1])} tags", "pass value, lower and upper")
+            raise refused(f"a margin chart of {counted(len(chart[1]), 'tag')}", "pass value, lower and upper")
         chart[0] = "Margin" if chart[0] == "Margin" else "Multiline"
     stored = Tensor.of_texts(encode(layouts.layout_of(charts)))
     value = Value(layouts.TAG, tensor=stored, metadata=Metadata.of(layouts.PLUGIN))
@@ -342,7 +343,9 @@ def image_order(held: Snapshot, dataformats: str) -> str:
         raise refused(f"an empty image of shape {held.shape}", "log nothing where there is no image")
     channels = dict(zip(order, held.shape, strict=True)).get("C", 1)
     if channels not in (1, 2, 3, 4):
-        raise refused(f"an image with {channels} channels", "1 grey, 2 grey and alpha, 3 RGB or 4 RGBA")
+        raise refused(
+            f"an image with {counted(channels, 'channel')}", "1 grey, 2 grey and alpha, 3 RGB or 4 RGBA"
+        )
     return order
 
 
@@ -354,7 +357,7 @@ def prepare_video(frames: Any, fps: float, dataformats: str = "NTCHW") -> Prepar
         raise refused(f"a video of shape {held.shape}", "pass (N, T, C, H, W)")
     channels = held.shape[order.index("C")]
     if channels not in (1, 3, 4):
-        raise refused(f"a video with {channels} channels", "1 grey, 3 RGB or 4 RGBA")
+        raise refused(f"a video with {counted(channels, 'channel')}", "1 grey, 3 RGB or 4 RGBA")
     bounded(held.nbytes)
 
     def make(tag: str) -> list[Value]:
@@ -443,7 +446,9 @@ def prepare_raw_histogram(numbers: Sequence[Any], bucket_limits: Any, bucket_cou
     """
     limits, counts = snapshot(bucket_limits, "limits"), snapshot(bucket_counts, "counts")
     if limits.size != counts.size:
-        raise refused(f"{limits.size} limits and {counts.size} counts", "pass one limit per count")
+        raise refused(
+            f"{counted(limits.size, 'limit')} and {counted(counts.size, 'count')}", "pass one limit per count"
+        )
     low, high, count, total, squares = (float(number) for number in numbers)
 
     def make(tag: str) -> list[Value]:

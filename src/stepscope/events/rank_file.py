@@ -38,6 +38,7 @@ from stepscope.events.telemetry import (
 )
 from stepscope.files import bounded_object
 from stepscope.kernels import payloads, warn_if_uncompiled
+from stepscope.text import counted
 
 warn_if_uncompiled(payloads)
 PACKED_HEADS = np.dtype([("shares", "<u2"), ("resident", "<f4"), ("device", "<f4")])
@@ -401,9 +402,10 @@ def unrecorded_text(ranks: Iterable[Mapping[str, Any]]) -> str:
     counts = [count for facts in ranks if isinstance(count := facts.get("unrecorded"), int) and count > 0]
     if not counts:
         return ""
-    some = "1 rank" if len(counts) == 1 else f"{len(counts)} ranks"
-    lost = f"{sum(counts):,} values that {some} logged are not recorded"
-    return f"{lost}: the chief writes what is logged; {KEEPS}"
+    some, lost = counted(len(counts), "rank"), sum(counts)
+    are = "is" if lost == 1 else "are"
+    text = f"{counted(lost, 'value')} that {some} logged {are} not recorded"
+    return f"{text}: the chief writes what is logged; {KEEPS}"
 
 
 def as_bytes(array: Array, rows: int) -> NDArray[np.uint8]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from stepscope.text import counted
+
 FirstBytes: TypeAlias = bytes
 """``bytes`` within FileStatus is one of its fields."""
 
@@ -111,8 +113,3 @@ def what_it_is(head: bytes) -> str:
     return next(
         (words for magic, words in OTHERS if head.startswith(magic) or head.lower().startswith(magic)), ""
     )
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number and its noun, in the singular or the plural."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import STRING, Shape, Tensor
 from stepscope.events.wire import LARGE_BYTES
+from stepscope.text import counted
 
 BFLOAT16, HALF = 14, 19
 _TYPES: dict[int, tuple[str, str]] = {
@@ -58,7 +59,8 @@ def array(tensor: Tensor) -> npt.NDArray[Any]:
     count = math.prod(sizes)
     if min(sizes, default=0) < 0 or len(values) > count:
         raise EventFileError(
-            f"a tensor of shape {list(sizes)} does not hold {len(values)} values", hint=UNUSUAL_SUMMARY
+            f"a tensor of shape {list(sizes)} does not hold {counted(len(values), 'value')}",
+            hint=UNUSUAL_SUMMARY,
         )
     try:
         return _fill(values, count, sizes)
@@ -138,7 +140,8 @@ def _content(tensor: Tensor) -> npt.NDArray[Any]:
         numpy = "u2"
     if numpy == "O" or len(data) % np.dtype(numpy).itemsize:
         raise EventFileError(
-            f"{len(data)} bytes are not values of DataType {tensor.dtype}", hint=UNUSUAL_SUMMARY
+            f"{counted(len(data), 'byte is', 'bytes are')} not values of DataType {tensor.dtype}",
+            hint=UNUSUAL_SUMMARY,
         )
     values = np.frombuffer(data, "<" + numpy if numpy != "?" else numpy)
     return (values.astype("<u4") << 16).view("<f4") if tensor.dtype == BFLOAT16 else values

@@ -22,7 +22,7 @@ from stepscope.health.finding import NONFINITE, Finding
 from stepscope.health.ring import median
 from stepscope.health.series import Stream
 from stepscope.names.roles import MODEL_INPUT
-from stepscope.text import number
+from stepscope.text import counted, number
 
 SPIKES = ("loss-spike", "gradient-spike")
 COUNTS = ("activation_nonfinite", "gradient_nonfinite")
@@ -172,7 +172,7 @@ class Origins:
             return
         what = "activation" if first.role == COUNTS[0] else "gradient"
         since = f"; its sample of step {good:,} was finite" if good is not None else "; it was never finite"
-        others = f", with {len(alike) - 1} more layers" if len(alike) > 1 else ""
+        others = f", with {counted(len(alike) - 1, 'more layer')}" if len(alike) > 1 else ""
         yield f"the first {what} that is not finite is that of {first.layer}, at step {step:,}{others}{since}"
 
     def _gradients(self, bad: list[Stream], step: int) -> str:
@@ -184,7 +184,7 @@ class Origins:
         names = ", ".join(str(s.layer) for s in bad[:SHOWN])
         more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
         finite = [s for s in known if self._good.get(s, -1) >= step]
-        left = "1 other" if len(finite) == 1 else f"{len(finite)} others"
+        left = counted(len(finite), "other")
         others = f"; those of {left} are finite" if len(finite) == len(known) - len(bad) else ""
         return f"the gradients of {names}{more} are not finite at step {step:,}{others}"
 

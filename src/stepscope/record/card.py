@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from stepscope.health.finding import urgency
 from stepscope.record import messages
-from stepscope.text import duration, number, printable, scrub_text, share
+from stepscope.text import counted, duration, number, printable, scrub_text, share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,7 @@ class Card:
             )
             rows += [("", remedy)] if remedy else []
             if at == MAX_FINDINGS and len(self.findings) > at:
-                rows.append(("", f"{len(self.findings) - at} more findings"))
+                rows.append(("", counted(len(self.findings) - at, "more finding")))
         for best in self.best:
             rows.append(("best", f"{best.tag} {number(best.value)} at step {best.step:,}"))
         room = MAX_LINES - len(rows) - 1

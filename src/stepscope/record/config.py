@@ -15,7 +15,7 @@ from typing import Any
 from stepscope.errors import UsageError
 from stepscope.record.problems import RefusalError, shown
 from stepscope.record.values import as_step
-from stepscope.text import SCRUBBED, is_secret, scrub_text
+from stepscope.text import SCRUBBED, counted, is_secret, scrub_text
 from stepscope.urls import is_url, local_path
 
 
@@ -262,7 +262,11 @@ def _words(value: object) -> str:
 
 def _text(text: str) -> str:
     text = scrub_text(text).encode("utf-8", "replace").decode()
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… {len(text) - MAX_TEXT} more characters"
+    return (
+        text
+        if len(text) <= MAX_TEXT
+        else f"{text[:MAX_TEXT]}… {counted(len(text) - MAX_TEXT, 'more character')}"
+    )
 
 
 def scrub_command(words: Sequence[str]) -> str:

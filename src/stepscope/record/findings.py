@@ -28,7 +28,7 @@ from stepscope.lru import Lru
 from stepscope.quiet import quiet
 from stepscope.record.hooks.functions import text_value
 from stepscope.record.problems import Reporter, pass_on, shown
-from stepscope.text import number, scrub_text
+from stepscope.text import counted, number, scrub_text
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -339,7 +339,7 @@ class Notifier:
         lines = [finding.summary, f"{log_dir}, {finding.tag}, step {finding.step:,}"]
         lines += [*finding.causes, f"Do: {finding.action}", *finding.rewind]
         if self._held_back:
-            lines.append(f"{self._held_back} more findings were held back")
+            lines.append(f"{counted(self._held_back, 'more finding was', 'more findings were')} held back")
         if self._link:
             lines.append(self._link)
         title = f"{finding.title} ({finding.severity})"

@@ -26,7 +26,7 @@ from stepscope.events.writer import EVENTS, is_own_name
 from stepscope.record.code import RunningCode
 from stepscope.record.config import flat, plain, scrub_command
 from stepscope.record.roles.role import Role
-from stepscope.text import scrub_text, utf8
+from stepscope.text import counted, scrub_text, utf8
 from stepscope.version import __version__
 
 TAG = "stepscope/run"
@@ -383,7 +383,8 @@ class Rewind:
             return (f"no checkpoint from before step {first_bad:,} is known: {do}",)
         where = f"{good.path}, " if good.path else ""
         return (
-            f"last good checkpoint: {where}after {good.done:,} steps; later ones may hold the broken model",
+            f"last good checkpoint: {where}after {counted(good.done, 'step')}; "
+            "later ones may hold the broken model",
             f"to go back: load it, ss.Run(…, start_step={good.done}), then leave out the batches from step "
             f"{first_bad:,} on or lower the learning rate until past it",
         )

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from stepscope.errors import StepscopeError
 from stepscope.record import messages
+from stepscope.text import counted
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,9 @@ def shown(value: object) -> str:
         return f"{name} of {value.bit_length()} bits"  # Python refuses to print really long ones
     if isinstance(value, str | bytes | int | float):
         return f"{name} {reprlib.repr(value)}"
-    return f"{name} of {len(value)} items" if isinstance(value, list | tuple | set | dict) else name
+    return (
+        f"{name} of {counted(len(value), 'item')}" if isinstance(value, list | tuple | set | dict) else name
+    )
 
 
 class RefusalError(ValueError):

@@ -29,6 +29,7 @@ from stepscope.record.sink import LogFiles, LogWriter
 from stepscope.record.steps import Pause, Stage
 from stepscope.record.summaries import SummaryMethods
 from stepscope.record.summaries.encoder import Made
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.health.alert import Alert
@@ -714,7 +715,8 @@ class Run(HotCalls, SummaryMethods):
             role = self.role
             chief = f"; rank {role.chief_rank} writes what is logged"
             lost = self._values.unrecorded
-            more = f"; {lost:,} values that were logged here are not recorded" if lost else ""
+            values = counted(lost, "value that was", "values that were")
+            more = f"; {values} logged here {'is' if lost == 1 else 'are'} not recorded" if lost else ""
             return "recording" if role.writes else f"recording telemetry only: {role}{chief}{more}"
         return self._info.status if self._info.ended else "not recording: no thread"
 

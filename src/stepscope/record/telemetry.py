@@ -40,6 +40,7 @@ from stepscope.record.roles.role import PS, Role
 from stepscope.record.sink import LogWriter, Sink, append
 from stepscope.record.spool import SpoolRoom
 from stepscope.record.steps import DATA_WAIT, STEP_TIME
+from stepscope.text import counted
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -438,7 +439,7 @@ class Telemetry:
             del self._rows[step]
         values = self.values.drop(self.values.size - MAX_WAITING)
         if surplus or values:
-            lost = f"{surplus} steps and {values} values" if values else f"{surplus} steps"
+            lost = counted(surplus, "step") + (f" and {counted(values, 'value')}" if values else "")
             error = RecordError(
                 f"{lost} of this rank's telemetry were dropped: the disk or the spool's bound refuses them",
                 hint="free space, make the directory writable, or restore the connection to the store",

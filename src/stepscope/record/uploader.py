@@ -31,6 +31,7 @@ from stepscope.record.spool import (
 )
 from stepscope.record.transfer import Transfer, left_in
 from stepscope.remote import Remote
+from stepscope.text import counted
 from stepscope.urls import check_driver, is_url, scheme, shown, without_secrets
 
 SEND_SECS = 30.0
@@ -197,7 +198,7 @@ class Uploader:
         if not count:
             return ""
         why = f" ({self._failure})" if self._failure else ""
-        files = "1 file" if count == 1 else f"{count} files"
+        files = counted(count, "file")
         return str(
             LogDirectoryError(
                 f"{files} of the run, {size:,} bytes, not in {self.url} yet{why}; nothing is lost",

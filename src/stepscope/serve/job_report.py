@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from stepscope.text import byte_rate, duration, quantity, share, size, time
+from stepscope.text import byte_rate, counted, duration, quantity, share, size, time
 
 if TYPE_CHECKING:
     from stepscope.analyze.parameter_server import TaskTraffic
@@ -102,7 +102,6 @@ def _account_verdict(job: Job) -> str:
 def _wait_verdict(job: Job, waits: Waits) -> str:
     from stepscope.analyze.ranks.hangs import listed
     from stepscope.analyze.ranks.stragglers import needed
-    from stepscope.events.status import counted
 
     share = f"{100 * waits.share_of_communication:.1f} % of the time in collectives is waiting"
     if not job.stragglers:
@@ -205,7 +204,7 @@ def _hang(hang: Hang) -> list[str]:
 
 def _frontier(frontier: Frontier) -> list[str]:
     head = f"{'STAGE':<12}{'EXPOSED':>12}{'SHARE':>9}{'LEADER':>9}{'LEADS':>8}{'MARGIN':>12}{'SINCE':>9}"
-    steps = f"{frontier.steps:,} step{'s' * (frontier.steps != 1)} of {len(frontier.ranks)} ranks"
+    steps = f"{counted(frontier.steps, 'step')} of {len(frontier.ranks)} ranks"
     lines = [f"{steps}, {duration(frontier.group_s)} by the slowest", head]
     lines += [_stage_line(stage, frontier.group_s) for stage in frontier.stages]
     return [*lines, ""]
@@ -220,7 +219,7 @@ def _stage_line(stage: StageLoss, group_s: float) -> str:
 
 def _waits(job: Job, waits: Waits) -> list[str]:
     lines = [
-        f"{len(waits.joint)} collectives of {len(waits.joint.ranks)} ranks; "
+        f"{counted(len(waits.joint), 'collective')} of {len(waits.joint.ranks)} ranks; "
         f"waiting {time(waits.total_ns)}, "
         f"transfer {time(int(waits.transfer_ns.sum()))} over all ranks",
         _clock_line(job),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import ExpressionError, UnknownRunError, UnknownTagError, UsageError
 from stepscope.serve.types import ChartRequest, LineRequest, Mistake, Note
 from stepscope.store.derive import derive
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.store import Log, Series
@@ -42,7 +43,7 @@ class FoundSeries:
         sorted_notes = sorted(self.noted.items(), key=lambda item: -item[1])
         notes = [Note(text, hint, lines) for (text, hint), lines in sorted_notes]
         rest = notes[MOST_NOTES:]
-        more = [Note(f"{len(rest)} other notes", "", sum(note.lines for note in rest))] if rest else []
+        more = [Note(counted(len(rest), "other note"), "", sum(note.lines for note in rest))] if rest else []
         return notes[:MOST_NOTES] + more
 
 

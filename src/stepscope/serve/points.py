@@ -20,7 +20,7 @@ from stepscope.serve.types import MAX_LINES, ExpressionAnswer, PointsAnswer
 from stepscope.store import Log
 from stepscope.store.across import across
 from stepscope.store.derive import derive
-from stepscope.text import csv_cell
+from stepscope.text import counted, csv_cell
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,8 @@ def download(
     if len(run) != len(tag) or len(run) > MAX_LINES:
         raise Refusal(
             400,
-            f"{len(run)} runs and {len(tag)} tags: expected as many of each, 1 to {MAX_LINES}",
+            f"{counted(len(run), 'run')} and {counted(len(tag), 'tag')}: "
+            f"expected as many of each, 1 to {MAX_LINES}",
             "give each series as run=…&tag=…",
         )
     series = [one for name, own in zip(run, tag, strict=True) for one in series_of(log, name, own)]

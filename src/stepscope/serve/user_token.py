@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stepscope.errors import ServeError, UsageError
 from stepscope.files import replacing
+from stepscope.text import counted
 
 CHECK_EVERY_S = 1.0
 """How often a server looks whether its user has a new token."""
@@ -87,7 +88,7 @@ def check_token(token: str) -> None:
     """Refuse a token that is too short or needs escaping in a URL or cookie."""
     if len(token) < SHORTEST_TOKEN:
         raise UsageError(
-            f"token of {len(token)} characters: expected at least {SHORTEST_TOKEN}",
+            f"token of {counted(len(token), 'character')}: expected at least {SHORTEST_TOKEN}",
             hint="use --token auto to generate a good one",
         )
     if not all(letter.isascii() and (letter.isalnum() or letter in "-._~") for letter in token):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.events.status import counted
 from stepscope.health.changes import ChangeGroup, Event, RecordedSeries, change_log
 from stepscope.names.splits import judged_split
 from stepscope.store.findings import WrittenFinding
@@ -17,6 +16,7 @@ from stepscope.store.info import RunInfo, flatten
 from stepscope.store.records import RecordSeries
 from stepscope.store.series import Series
 from stepscope.store.writers import Writer
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.store.ranks import Rank

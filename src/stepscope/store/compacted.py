@@ -34,6 +34,7 @@ from stepscope.store.points import Last, SeriesColumns, SeriesFacts, SeriesPoint
 from stepscope.store.ranges import RangedFile
 from stepscope.store.records import About, RecordPlaces, Records
 from stepscope.store.source import AttemptPart, FollowedFile, identity
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.mirror import Mirror
@@ -325,7 +326,7 @@ class CompactedFile(FollowedFile):
         step, wall, value = (np.concatenate([rows[at] for rows in columns]) for at in range(3))
         if len(step) != series.facts.size:
             raise LogDirectoryError(
-                f"{tag!r} has {len(step):,} points, and {series.facts.size:,} were written",
+                f"{tag!r} has {counted(len(step), 'point')}, and {series.facts.size:,} were written",
                 hint="compact the original log again, or take its event files",
                 path=self.index_path,
             )

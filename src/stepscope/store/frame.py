@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stepscope import lazy
 from stepscope.store.points import SeriesColumns
 from stepscope.store.series import Series
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ class Frame:
         return sum(len(columns.step) for _, columns in self._parts)
 
     def __repr__(self) -> str:
-        return f"<{len(self):,} points: {', '.join(self.columns)}>"
+        return f"<{counted(len(self), 'point')}: {', '.join(self.columns)}>"
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self.columns:

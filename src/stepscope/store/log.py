@@ -22,6 +22,7 @@ from stepscope.store.pieces import Assembler
 from stepscope.store.run import StoredRun, adopt, relate, settings_of
 from stepscope.store.series import Series
 from stepscope.store.source import FollowedFile
+from stepscope.text import counted
 from stepscope.urls import is_url
 
 THREADS = max(2, min(32, os.cpu_count() or 1))
@@ -84,7 +85,7 @@ class Log:
         """Runs that only hold the settings of another, each with that other."""
 
     def __repr__(self) -> str:
-        return f"<log {str(self.path)!r}: {len(self._runs)} runs>"
+        return f"<log {str(self.path)!r}: {counted(len(self._runs), 'run')}>"
 
     @property
     def is_remote(self) -> bool:
@@ -155,7 +156,8 @@ class Log:
                 "debugger",
                 count,
                 f"{self.path}/{name}",
-                f"{count} files of TensorFlow's debugger (tfdbg_events.*) are not read: "
+                f"{counted(count, 'file')} of TensorFlow's debugger (tfdbg_events.*) "
+                f"{'is' if count == 1 else 'are'} not read: "
                 "TensorBoard's Debugger V2 shows them",
             )
             for name, count in self._tree.debugger.items()

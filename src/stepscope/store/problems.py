@@ -8,11 +8,11 @@ from contextlib import suppress
 from itertools import combinations
 
 from stepscope.events.columns import MOST_TAGS
-from stepscope.events.status import counted
 from stepscope.reading import Problem
 from stepscope.store.info import RunInfo
 from stepscope.store.source import FollowedFile
 from stepscope.store.writers import Writer, finite, tags_of
+from stepscope.text import counted
 
 FAILED = ("alert", "callback", "hook")
 """Reasons that count failed calls, not points."""

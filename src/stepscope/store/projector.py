@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stepscope.errors import EventFileError
 from stepscope.files import regular_bytes, run_directory
 from stepscope.store.log import Log
-from stepscope.text import printable
+from stepscope.text import counted, printable
 
 CONFIG = "projector_config.pbtxt"
 MAX_CONFIG_BYTES = 16 << 20
@@ -376,7 +376,7 @@ def labels_of(root: Path, embedding: Embedding, points: int) -> Labels:
     rows = rows[1:] if named else rows
     if len(rows) != points:
         raise EventFileError(
-            f"{path.name} has {len(rows):,} labels for {points:,} points",
+            f"{path.name} has {counted(len(rows), 'label')} for {counted(points, 'point')}",
             hint="write one label a line, and a line of headings where there are several columns",
         )
     width = len(columns)

@@ -30,6 +30,7 @@ from stepscope.store.records import RecordSeries, RecordTag, joined
 from stepscope.store.series import Series, series_of, superseded_from
 from stepscope.store.source import AttemptPart
 from stepscope.store.writers import Writer, parts_of
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.events.ending import Ending
@@ -196,7 +197,8 @@ class StoredRun:
         return self.files.generation
 
     def __repr__(self) -> str:
-        return f"<run {self.name!r}: {len(self.files.tags)} tags, {self.num_points():,} points>"
+        tags, points = counted(len(self.files.tags), "tag"), counted(self.num_points(), "point")
+        return f"<run {self.name!r}: {tags}, {points}>"
 
     def _repr_html_(self) -> str:
         state, reason = self.condition()

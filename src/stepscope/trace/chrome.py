@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.errors import EmptyTraceError, TraceError
+from stepscope.text import counted
 from stepscope.trace.distinct import distinct, numbered
 from stepscope.trace.document import MISSING, Document
 from stepscope.trace.draft import Array, Draft, InstantEvents
@@ -89,7 +90,7 @@ def start_draft(document: Document, slices: Slices, path: str, kind: str) -> Dra
                 path=path,
             )
         raise EmptyTraceError(
-            f"the trace holds no events: {len(document)} entries, none with a duration",
+            f"the trace holds no events: {counted(len(document), 'entry', 'entries')}, none with a duration",
             hint="check that the profiler was active for at least one step before it was stopped",
             path=path,
         )

@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from stepscope.cell import card_html
 from stepscope.errors import EmptyTraceError
+from stepscope.text import counted
 from stepscope.trace.names import Paths, Strings
 from stepscope.trace.tables import (
     TABLES,
@@ -286,7 +287,7 @@ class Trace(_Derived):
 
     def __repr__(self) -> str:
         ranks = len(self.ranks)
-        events, steps = f"{len(self):,} events", f"{len(self.steps)} steps"
+        events, steps = counted(len(self), "event"), counted(len(self.steps), "step")
         return f"<Trace {self.format}: {events}, {ranks} rank{'s' * (ranks != 1)}, {steps}>"
 
     def _repr_html_(self) -> str:

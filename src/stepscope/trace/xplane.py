@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from stepscope.errors import EmptyTraceError, TraceError
 from stepscope.events.wire import read_varint as varint
 from stepscope.kernels import xline
+from stepscope.text import counted
 from stepscope.trace import communication
 from stepscope.trace.blocks import Blocks
 from stepscope.trace.chrome import UNIX_NS, order_lanes
@@ -701,7 +702,8 @@ def _draft(columns: _EventColumns, planes: list[_Plane], path: Path, size: int) 
     if columns.collapsed:
         draft.drop("aggregated_events", columns.collapsed)
         draft.notes.append(
-            f"{columns.collapsed} events stand for several occurrences and have no time of their own"
+            "without times of their own, for they stand for several occurrences: "
+            f"{counted(columns.collapsed, 'event')}"
         )
     order_lanes(draft)
     return draft

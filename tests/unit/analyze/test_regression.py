@@ -73,7 +73,7 @@ def test_runs_that_are_all_equal_need_no_test() -> None:
         (1, 1, "5 runs of each side"),
         (3, 3, "4 more runs of the candidate"),
         (5, 1, "3 more runs of the candidate"),
-        (20, 1, "1 more runs of the candidate"),
+        (20, 1, "1 more run of the candidate"),
     ],
 )
 def test_it_is_told_how_many_runs_are_missing(a, b, told) -> None:

@@ -113,7 +113,7 @@ def test_findings_are_throttled_by_rule_and_by_hour_and_what_was_held_back_is_co
     held = [
         line for message in service.seen for line in message["message"].split("\n") if "held back" in line
     ]
-    assert held == ["1 more findings were held back", "1 more findings were held back"]
+    assert held == ["1 more finding was held back", "1 more finding was held back"]
 
 
 def test_lesser_findings_hold_none_of_severity_high_back(service):

@@ -93,7 +93,7 @@ def test_escapes_in_names_are_resolved(tmp_path):
 def test_a_trace_without_events(load):
     with pytest.raises(EmptyTraceError, match="holds no events: 0 entries"):
         load([])
-    with pytest.raises(EmptyTraceError, match="1 entries, none with a duration"):
+    with pytest.raises(EmptyTraceError, match="1 entry, none with a duration"):
         load([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}])
 
 

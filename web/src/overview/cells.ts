@@ -1,6 +1,6 @@
 /** What plots of runs say of one: its value on an axis as people read it, its colour. */
 import type { Dimension } from "./dimensions";
-import { measured, NOTHING } from "../format/number";
+import { counted, measured, NOTHING } from "../format/number";
 import { configText } from "../runs/config";
 import { clock, duration } from "../format/time";
 import { strokeColour } from "../theme/palette";
@@ -26,6 +26,6 @@ export function runsLegend(runs: Iterable<string>): { label: string; colour: str
     dash: [] as number[],
   }));
   return all.length > MOST_NAMED
-    ? [...entries, { label: `${all.length - MOST_NAMED} more runs`, colour: app.palette.neutral, dash: [] }]
+    ? [...entries, { label: counted(all.length - MOST_NAMED, "more run"), colour: app.palette.neutral, dash: [] }]
     : entries;
 }

@@ -106,13 +106,13 @@ test("what a run is called is what the server says of it", () => {
 test("checks that pass, findings and what was not judged are counted", () => {
   const twice = [findingOf({}), findingOf({ step: 1500 })];
   expect(checks(judged({ findings: twice })).map((phrase) => phrase.text)).toEqual([
-    "1 of 3 checks pass",
+    "1 of 3 checks passes",
     "1 finding",
     "1 check lacked data",
   ]);
   expect(checks(null)).toEqual([]);
   expect(losses(recorded(judged())).map((phrase) => phrase.text)).toEqual([
-    "1 of 2 checks pass",
+    "1 of 2 checks passes",
     "1 check lacked data",
   ]);
   expect(losses(recorded(null)).map((phrase) => phrase.text)).toEqual(["no file problems"]);
@@ -124,7 +124,7 @@ test("a list says the worst that is not over, else that a run is healthy, and on
   );
   expect([bad.text, bad.tone]).toEqual(["loss spike", "bad"]);
   expect(bad.title).toBe(
-    "Since step 1,200: the loss rose to 9; 1 of 3 checks pass, 1 finding, 1 check lacked data",
+    "Since step 1,200: the loss rose to 9; 1 of 3 checks passes, 1 finding, 1 check lacked data",
   );
   expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
   const some = verdictOf(judged({ verdict: "nothing wrong found; not judged: whether it generalises" }));

@@ -49,7 +49,7 @@ export function verdictOf(job: JobAnswer): Verdict {
   if (slow)
     return {
       title: `Transfers are slower in group ${slow.group} (ranks ${listed(slow.ranks)})`,
-      evidence: `${slow.operation} takes ${nsText(slow.transfer_ns)} there and ${nsText(slow.usual_ns)} in the ${slow.others} others of its kind; ${waited}`,
+      evidence: `${slow.operation} takes ${nsText(slow.transfer_ns)} there and ${nsText(slow.usual_ns)} in the ${counted(slow.others, "other")} of its kind; ${waited}`,
     };
   if (job.shared)
     return {

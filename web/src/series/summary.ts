@@ -66,7 +66,7 @@ export function chartSummary(
   return (
     `${title}, ${counted(runs, "run")}, ${counted(lines.length, "line")}, ` +
     `${AXIS_NAME[axis].toLowerCase()} ${xText(x.min, axis)} to ${xText(x.max, axis)}${last}${other}` +
-    (bad ? `, ${fixed(bad, 0)} values not finite` : "")
+    (bad ? `, ${counted(bad, "value")} not finite` : "")
   );
 }
 

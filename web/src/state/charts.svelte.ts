@@ -7,7 +7,7 @@ import type { Chart, XAxis } from "../server/api";
 import { isAsking, pointsAddress } from "../server/client";
 import { Turns } from "./turns";
 import { fileName } from "../chart/export/names";
-import { count, fixed } from "../format/number";
+import { count, counted, fixed } from "../format/number";
 import { BAND_NAMES } from "../series/summary";
 import { feed } from "./feed.svelte";
 import { app } from "./app.svelte";
@@ -141,7 +141,7 @@ class Charts {
     const entries = shown.map(({ label, tag, colour, dash }) => ({ label: label || tag, colour, dash }));
     const rest = lines.length - shown.length;
     return rest > 0 && shown.length
-      ? [...foretold, ...entries, { label: `${rest} more lines`, colour: app.palette.neutral, dash: [] }]
+      ? [...foretold, ...entries, { label: counted(rest, "more line"), colour: app.palette.neutral, dash: [] }]
       : [...foretold, ...entries];
   }
 

@@ -12,7 +12,7 @@ from stepscope.analyze.health.forecast import Forecast
 from stepscope.health import RULES, SEVERITIES, Abstention, Finding, Verdict
 from stepscope.health.coverage import Covered, coverage, outcome
 from stepscope.health.finding import batch_line
-from stepscope.text import number
+from stepscope.text import counted, number
 
 ADD: dict[str, tuple[str, ...]] = {
     "ss.GradientHook()": ("gradient_norm", "layer_gradient", "update_ratio", "gradient_nonfinite"),
@@ -39,7 +39,7 @@ def lines_of_lacking(
     """
     if not abstained:
         return
-    yield f"could not tell: {len(abstained)} rules"
+    yield f"could not tell: {counted(len(abstained), 'rule')}"
     left = list(abstained)
     for kind in KINDS:
         rules = [one for one in left if one.missing.startswith(kind)]
@@ -144,7 +144,8 @@ class HealthReport:
             for severity in SEVERITIES
         }
         listing = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
-        checks = f"{len(verdict.passed)} checks pass, {len(verdict.abstained)} not judged"
+        passed = len(verdict.passed)
+        checks = f"{counted(passed, 'check passes', 'checks pass')}, {len(verdict.abstained)} not judged"
         return f"{listing or self.outcome}; {checks}"
 
     @property

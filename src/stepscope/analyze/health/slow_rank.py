@@ -16,7 +16,7 @@ from stepscope.analyze.ranks.pauses import WORTH as PAUSES_WORTH
 from stepscope.health import Abstention, Finding
 from stepscope.health.finding import Severity
 from stepscope.health.worth import WORTH
-from stepscope.text import number
+from stepscope.text import counted, number
 
 SLOW, WANDERING, TOGETHER = "slow-rank", "wandering-ranks", "slower-together"
 TITLES = {
@@ -88,7 +88,7 @@ def slow_ranks(
             lacking += _both(_without_waiting(account))
         elif len(account.steps) < FEWEST_STEPS:
             lacking += _both(
-                f"too few points: {len(account.steps)} steps of all ranks{_of(account)}, "
+                f"too few points: {counted(len(account.steps), 'step')} of all ranks{_of(account)}, "
                 f"it needs {FEWEST_STEPS}"
             )
         elif named_loss(account.frontier) > 0:
@@ -157,7 +157,7 @@ def _slow(account: Account, hosts: Mapping[int, str | None], walls: Mapping[int,
     over = _over(account, seen.since, stage)
     when = f"since step {seen.since:,}" if over is None else f"from step {seen.since:,} to {over:,}"
     summary = (
-        f"{place} makes the {len(frontier.ranks) - 1} other rank{'s' * (len(frontier.ranks) > 2)}"
+        f"{place} makes the {counted(len(frontier.ranks) - 1, 'other rank')}"
         f"{_of(account)} wait in {seen.stage} {when}: {number(1e3 * seen.delay_s)} ms of each step of "
         f"{number(1e3 * seen.after_s)} ms ({100 * share:.0f} %), {number(seen.lost_gpu_s)} s over all ranks"
     )

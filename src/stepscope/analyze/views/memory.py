@@ -13,6 +13,7 @@ from stepscope.analyze.allocations import live_allocations
 from stepscope.analyze.memory import DeviceMemory, PeakHolder, memory, memory_rows
 from stepscope.analyze.views.measure import Ints, Measures
 from stepscope.analyze.views.tree import Tree, below_added
+from stepscope.text import often
 from stepscope.trace.model import Trace
 from stepscope.trace.tables import MemoryAction
 
@@ -97,7 +98,7 @@ def _lines(device: DeviceMemory) -> Iterator[str]:
     if not device.by_address:
         yield "  addresses were not recorded: frees are matched by size"
     if device.out_of_memory:
-        yield f"  out of memory: {device.out_of_memory} times"
+        yield f"  out of memory: {often(device.out_of_memory)}"
     for name, holders in (
         ("scope", peak.by_scope),
         ("operator", peak.by_operator),

@@ -11,6 +11,7 @@ from rich.text import Text
 from stepscope.cli.ls_ranks import HEAD, line_of
 from stepscope.cli.top.plot import plot
 from stepscope.health.finding import batch_line
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -169,7 +170,7 @@ def verdict_of(report: HealthReport | None) -> Text:
         return Text()
     verdict = report.verdict
     opened = sum(finding.is_open for finding in verdict.findings)
-    looked = f"{len(verdict.passed)} rules found nothing, {len(verdict.abstained)} could not tell"
+    looked = f"{counted(len(verdict.passed), 'rule')} found nothing, {len(verdict.abstained)} could not tell"
     if not verdict.findings:
         return Text(f"No findings: {looked}", "#4cc27a" if verdict.passed else "dim")
-    return Text(f"{len(verdict.findings)} findings, {opened} open; {looked}", "bold")
+    return Text(f"{counted(len(verdict.findings), 'finding')}, {opened} open; {looked}", "bold")

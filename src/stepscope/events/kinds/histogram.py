@@ -14,6 +14,7 @@ from stepscope.events.tensors import numbers, tensor
 from stepscope.events.wire import length_prefixed
 from stepscope.kernels import encode as kernel
 from stepscope.kernels import warn_if_uncompiled
+from stepscope.text import counted
 
 warn_if_uncompiled(kernel)
 
@@ -114,7 +115,8 @@ def from_old(histo: Histogram) -> Rows:
     limits, counts = np.array(histo.bucket_limit, np.float64), np.array(histo.bucket, np.float64)
     if len(limits) != len(counts):
         raise EventFileError(
-            f"a histogram with {len(limits)} limits and {len(counts)} counts", hint=UNUSUAL_SUMMARY
+            f"a histogram with {counted(len(limits), 'limit')} and {counted(len(counts), 'count')}",
+            hint=UNUSUAL_SUMMARY,
         )
     used = np.flatnonzero(counts > 0)
     if not used.size:

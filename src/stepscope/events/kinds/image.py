@@ -9,6 +9,7 @@ from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.kinds.media import OTHER, mime
 from stepscope.events.messages import STRING, DataClass, Tensor, Value
 from stepscope.events.wire import Message, encode, message, wire
+from stepscope.text import counted
 
 PLUGIN = "images"
 VIDEO_PLUGIN = "stepscope_video"
@@ -92,7 +93,8 @@ def read(value: Value) -> Images:
     texts = value.tensor.string_val if value.tensor and value.tensor.dtype == STRING else []
     if len(texts) < 2:
         raise EventFileError(
-            f"pictures with {len(texts)} strings: expected width, height and pictures", hint=UNUSUAL_SUMMARY
+            f"pictures with {counted(len(texts), 'string')}: expected width, height and pictures",
+            hint=UNUSUAL_SUMMARY,
         )
     width, height = (int(text) if text.isdigit() and len(text) < 10 else 0 for text in texts[:2])
     return Images(width, height, tuple(blob(data) for data in texts[2:]))

@@ -12,7 +12,7 @@ from stepscope.health.looks import Known, Row, RunFacts, Seen, at_steps, means_b
 from stepscope.health.ring import MAD_TO_SIGMA, Floats
 from stepscope.health.rule import thresholds
 from stepscope.health.worth import HIGH, MEDIUM, is_worth, severity_of
-from stepscope.text import number, share
+from stepscope.text import number, often, share
 
 BLOCKS = 16
 """Stretches of a run that are compared."""
@@ -292,7 +292,7 @@ class Recompilation(Row):
         ratio = min(lost / whole, 1.0) if whole > 0 else 0.0
         if ratio < self.limits["ratio"]:
             return None
-        text = f"{share(ratio)} of the step time since step {half:,} is compiling, {count:,} times"
+        text = f"{share(ratio)} of the step time since step {half:,} is compiling, {often(count)}"
         values = {"ratio": ratio, "compilations": float(count), "compile_s": lost}
         return Seen(text, values, int(at[0]), severity_of(ratio))
 

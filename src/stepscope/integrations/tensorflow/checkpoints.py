@@ -13,6 +13,7 @@ from stepscope.integrations.tensorflow import runs
 from stepscope.integrations.tensorflow.hooks import Where
 from stepscope.record.hooks.functions import SAVE_TIME, text_value
 from stepscope.record.info import CHECKPOINTS
+from stepscope.text import counted
 
 
 class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc, unused-ignore]
@@ -39,7 +40,7 @@ class CheckpointSaverListener(tf.compat.v1.train.CheckpointSaverListener):  # ty
         """Record the checkpoint."""
         run, step, seconds = self._run, int(global_step_value), time.perf_counter() - self._begun
         path = f"{self._path}-{step}" if self._path else ""
-        text = f"{step} steps done: {path or 'saved'} in {seconds:.3g} s"
+        text = f"{counted(step, 'step')} done: {path or 'saved'} in {seconds:.3g} s"
         log = SessionLog(status=SessionStatus.CHECKPOINT, checkpoint_path=path)
         run.scalar(SAVE_TIME, seconds, step)
         run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)

@@ -14,6 +14,7 @@ from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.info import CHECKPOINTS
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -90,7 +91,7 @@ class CheckpointHook(Hook):
             where = None if path is None else os.fsdecode(os.fspath(path))
         except Exception as error:  # noqa: BLE001  the user's own code, their framework, their disk
             message = f"{type(error).__name__}: {error}"
-            self._write(step, f"{done} steps done: not saved, {message}", None)
+            self._write(step, f"{counted(done, 'step')} done: not saved, {message}", None)
             refusal = RecordError(
                 f"the checkpoint after {done} steps was not saved: {message}",
                 hint="training goes on, and the next checkpoint is tried at its time",
@@ -102,7 +103,7 @@ class CheckpointHook(Hook):
         self._saved = step
         run.rewind.saved(done, where)
         run.scalar(SAVE_TIME, seconds, step)
-        self._write(step, f"{done} steps done: {where or 'saved'} in {seconds:.3g} s", where)
+        self._write(step, f"{counted(done, 'step')} done: {where or 'saved'} in {seconds:.3g} s", where)
 
     def _write(self, step: int, text: str, path: str | None) -> None:
         self._run.event(lambda: [text_value(CHECKPOINTS, text)], step, nbytes=len(text), tag=CHECKPOINTS)

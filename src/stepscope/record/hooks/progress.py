@@ -15,7 +15,7 @@ from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks.timer import Timer, default_steps
 from stepscope.record.protocol import Hook
 from stepscope.record.steps import STEP_TIME, StepFollower
-from stepscope.text import duration, number
+from stepscope.text import counted, duration, number
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -158,7 +158,11 @@ class LoggingHook(Hook):
 
     def _put(self, step: int, line: str) -> None:
         def make() -> None:
-            left_out = f"{self._unread} lines were left out: nobody read them\n" if self._unread else ""
+            left_out = (
+                f"{counted(self._unread, 'line was', 'lines were')} left out: nobody read them\n"
+                if self._unread
+                else ""
+            )
             if self._write(f"{left_out}{line}") is False:
                 self._unread += 1
             else:

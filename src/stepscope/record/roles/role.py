@@ -216,7 +216,8 @@ def in_world(rank: int, world_size: int, wish: str) -> tuple[int, RoleError | No
     if rank < world_size:
         return rank, None
     last = world_size - 1
-    text = f"{wish}, but there are only {world_size} ranks; the last one, rank {last}, writes"
+    ranks = f"is only {world_size} rank" if world_size == 1 else f"are only {world_size} ranks"
+    text = f"{wish}, but there {ranks}; the last one, rank {last}, writes"
     return last, RoleError(text, hint=_HINT)
 
 

@@ -24,6 +24,7 @@ from stepscope.record.summaries import encode
 from stepscope.record.summaries.encoder import Prepared, bounded, refused
 from stepscope.record.summaries.media import Held, hold
 from stepscope.record.summaries.snapshot import Snapshot, snapshot
+from stepscope.text import counted
 
 PLUGIN = "tensor"
 """The name that torch's ``add_tensor`` gives."""
@@ -157,9 +158,14 @@ def take_examples(labels: Any, predictions: Any, weights: Any) -> tuple[Snapshot
     truth, guess = snapshot(labels, "labels"), snapshot(predictions, "probabilities")
     weight = None if weights is None else snapshot(weights, "weights")
     if truth.size != guess.size or not truth.size:
-        raise refused(f"{truth.size} labels and {guess.size} predictions", "pass one of each per example")
+        raise refused(
+            f"{counted(truth.size, 'label')} and {counted(guess.size, 'prediction')}",
+            "pass one of each per example",
+        )
     if weight is not None and weight.size not in (1, truth.size):
-        raise refused(f"{weight.size} weights for {truth.size} examples", "pass one per example")
+        raise refused(
+            f"{counted(weight.size, 'weight')} for {counted(truth.size, 'example')}", "pass one per example"
+        )
     return truth, guess, weight
 
 
@@ -310,7 +316,7 @@ def labels_of(labels: Sequence[Any] | None, columns: Sequence[str] | None, point
         return None
     names = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     if len(names) != points:
-        raise refused(f"{len(names)} labels for {points} points", "pass one per point")
+        raise refused(f"{counted(len(names), 'label')} for {counted(points, 'point')}", "pass one per point")
     if not columns:
         fixed = names if _UNCHANGING.issuperset(map(type, names)) else [str(label) for label in names]
         return lambda: _label_lines(_cell(label) for label in fixed)
@@ -386,11 +392,11 @@ def sprite_of(pixels: NDArray[np.uint8], points: int) -> tuple[bytes, int, int]:
     """
     count, height, width, channels = pixels.shape
     if count != points:
-        raise refused(f"{count} images for {points} points", "pass one per point")
+        raise refused(f"{counted(count, 'image')} for {counted(points, 'point')}", "pass one per point")
     side = math.ceil(count**0.5)
     if side * max(height, width) > MAX_SPRITE:
         hint = f"all of them together may have {MAX_SPRITE} pixels a side"
-        raise refused(f"{count} images of {width} x {height}", hint)
+        raise refused(f"{counted(count, 'image')} of {width} x {height}", hint)
     canvas = np.zeros((side * side, height, width, channels), np.uint8)
     canvas[:count] = pixels
     square = canvas.reshape(side, side, height, width, channels).transpose(0, 2, 1, 3, 4)

@@ -13,6 +13,7 @@ from stepscope.events.kinds.text import Cell, TextTable
 from stepscope.events.messages import Event, TaggedRunMetadata, Value
 from stepscope.record.problems import shown
 from stepscope.record.summaries.encoder import Prepared, bounded, refused
+from stepscope.text import counted
 
 _ROWS = "pass rows as dictionaries, or as lists with columns=[…], or a data frame"
 
@@ -135,7 +136,7 @@ def _row(row: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
         named = {str(name): value for name, value in row.items()}
         return tuple(map(named.get, names))
     if isinstance(row, str | bytes) or not hasattr(row, "__len__") or len(row) != len(names):
-        raise refused(f"a row of {shown(row)} for {len(names)} columns", _ROWS)
+        raise refused(f"a row of {shown(row)} for {counted(len(names), 'column')}", _ROWS)
     return tuple(row)
 
 
@@ -191,7 +192,7 @@ def serialized(what: str, value: Any) -> bytes:
     parts = list(value)
     kind = graph.Node if what == "graph" else graph.NodeCost
     if not parts or not all(isinstance(part, kind) for part in parts):
-        raise refused(f"{len(parts)} parts that are not all {kind.__name__}", _EXPECTED[what])
+        raise refused(f"{counted(len(parts), 'part')}, not all {kind.__name__}", _EXPECTED[what])
     return graph.graph_def(parts) if what == "graph" else graph.run_metadata(parts)
 
 

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from stepscope.cell import table_html
 from stepscope.errors import UsageError
-from stepscope.text import printable
+from stepscope.text import counted, printable
 
 Cell = str | int | float | None
 CHARACTERS = 4
@@ -265,7 +265,7 @@ def _left_out(whole: Answer, made: Answer, budget: int, *, narrowed: bool = Fals
             missing.append(f"{lost:,} of {total:,} {table.name}")
             hints += [table.more] if table.more and total > len(table.rows) else []
     if lost := len(whole.lines) - len(made.lines):
-        missing.append(f"{lost} sentences")
+        missing.append(counted(lost, "sentence"))
     held = {each.source: len(each.text) for each in made.quotes}
     missing += [
         f"{lost:,} of {quote.characters:,} characters of {quote.source[:60]}"

@@ -18,7 +18,7 @@ from stepscope.serve.questions.runs import Run, reported
 from stepscope.serve.run_series import points_of, tags_of
 from stepscope.serve.values import runs_found
 from stepscope.store.nearest import hint_nearest
-from stepscope.text import number
+from stepscope.text import counted, number
 
 if TYPE_CHECKING:
     from stepscope.serve.questions.picture import Curve
@@ -222,7 +222,7 @@ def image(
         line = f"{name} of {stored.name} at step {at}, {size}; {len(values)} are recorded"
         return Answer("image", (line,), image=picture.png_of(shown.blobs[0].data))
     title, curves = drawn(desk, chosen, [tag] if tag else [])
-    lines = [f"chart of {title} over the steps: {len(curves)} lines"]
+    lines = [f"chart of {title} over the steps: {counted(len(curves), 'line')}"]
     for curve in curves:
         good = curve.value[np.isfinite(curve.value)]
         if len(good):

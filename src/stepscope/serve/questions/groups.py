@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from stepscope.analyze.rank_test import LEVEL, rank_test
 from stepscope.analyze.regression import lacking_runs, regression, undisturbed
 from stepscope.errors import UsageError
-from stepscope.events.status import counted
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.curves import chosen_runs, matching
 from stepscope.serve.questions.declare import question
@@ -23,7 +22,7 @@ from stepscope.serve.questions.sweep import SweepRequest, sweep_of
 from stepscope.serve.run_series import points_of, tags_of, timed_of
 from stepscope.serve.values import runs_found
 from stepscope.store.info import flatten
-from stepscope.text import number, share
+from stepscope.text import counted, number, share
 
 if TYPE_CHECKING:
     from stepscope.names.telling import Chart

@@ -9,12 +9,12 @@ from msgspec import Meta
 
 from stepscope.errors import EmptyTraceError, UsageError
 from stepscope.events.rank_file import unrecorded_text
-from stepscope.events.status import counted
 from stepscope.serve.job_report import text_of, verdict
 from stepscope.serve.questions.answer import Answer, Cell, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.store.ranks import Ranks
+from stepscope.text import counted
 
 
 @question

@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Meta
 
 from stepscope.errors import UnknownTagError, UsageError
-from stepscope.events.status import counted
 from stepscope.health import SEVERITIES
 from stepscope.serve.questions.answer import Answer, Cell, Quote, Table
 from stepscope.serve.questions.declare import question
@@ -22,7 +21,7 @@ from stepscope.serve.run_series import points_of, tags_of
 from stepscope.serve.values import metric_reader, named
 from stepscope.store.info import age, flatten
 from stepscope.store.nearest import hint_nearest
-from stepscope.text import duration, number, scrub_text, share
+from stepscope.text import counted, duration, number, scrub_text, share
 
 if TYPE_CHECKING:
     from stepscope.analyze.health import HealthReport
@@ -298,11 +297,12 @@ def attempts_of(run: StoredRun) -> tuple[Table, list[str]]:
             lost = max(0, first - before - max(1, gap.get(attempt, 1)))
             if again:
                 sentences.append(
-                    f"attempt {attempt} resumed at step {first:,} and recorded {again:,} steps again"
+                    f"attempt {attempt} resumed at step {first:,} and recorded {counted(again, 'step')} again"
                 )
             elif lost:
                 sentences.append(
-                    f"attempt {attempt} resumed at step {first:,}: {lost:,} steps before it are not recorded"
+                    f"attempt {attempt} resumed at step {first:,}: "
+                    f"no record of {counted(lost, 'step')} before it"
                 )
             else:
                 sentences.append(f"attempt {attempt} resumed at step {first:,} without losing a step")
@@ -424,7 +424,7 @@ def text(
             steps = np.concatenate([one.step for one in series])
             rows.append((each.tag, each.kind, len(steps), int(steps.min()), int(steps.max())))
         lines = (
-            (f"{stored.name} recorded {len(rows)} kinds of text",)
+            (f"{stored.name} recorded {counted(len(rows), 'kind')} of text",)
             if rows
             else (f"{stored.name} recorded no text",)
         )
@@ -449,7 +449,10 @@ def text(
         content = "\n".join(line for line in content.split("\n") if search.lower() in line.lower())
     content = scrub_text(content)
     source = f"{tag} of {stored.name} at step {at}"
-    lines = (f"{source}: {len(content):,} characters" + (f" in lines with {search!r:.60}" if search else ""),)
+    lines = (
+        f"{source}: {counted(len(content), 'character')}"
+        + (f" in lines with {search!r:.60}" if search else ""),
+    )
     return Answer("text", lines, quotes=(Quote(source, content, len(content)),))
 
 

@@ -23,7 +23,7 @@ from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.run_series import Timed, recorded_beside, timed_of
 from stepscope.store.lines import LineWindow, growth, spent_s, windows_of_run
-from stepscope.text import share, size, time
+from stepscope.text import counted, share, size, time
 
 if TYPE_CHECKING:
     from stepscope.serve.profiles.open_profiles import OpenProfile
@@ -438,7 +438,7 @@ def _memory(opened: OpenProfile) -> Answer:
         if peak.before_bytes:
             lines.append(f"{place}: {size(peak.before_bytes)} of it was allocated before the recording")
         if each.out_of_memory:
-            lines.append(f"{place}: {each.out_of_memory} allocations failed")
+            lines.append(f"{place}: {counted(each.out_of_memory, 'allocation')} failed")
         for by in ("category", "scope", "operator", "phase", "stack"):
             holders = getattr(peak, f"by_{by}")
             rows = [

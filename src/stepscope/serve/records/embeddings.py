@@ -35,6 +35,7 @@ from stepscope.serve.reply import File, Refusal
 from stepscope.serve.routes import FRAME, get
 from stepscope.store import Log, StoredRun
 from stepscope.store.projector import Embedding, Labels, embeddings_of, file_of, labels_of, matrix_of, read
+from stepscope.text import counted
 
 KEPT = 3
 """Embeddings whose vectors stay in memory."""
@@ -96,7 +97,7 @@ class EmbeddingAnswers:
             raise Refusal(409, "umap-learn is not installed where the server runs", "pip install umap-learn")
         embedding, matrix, stamp = self.of(run, log, name)
         if method == "umap" and len(matrix) < axes + 2:
-            least = f"{axes + 2} points for {axes} dimensions"
+            least = f"{axes + 2} points for {counted(axes, 'dimension')}"
             raise Refusal(422, f"UMAP needs at least {least}, found {len(matrix)}", "PCA shows fewer")
         projection, since = self.projected(method, axes, matrix, stamp)
         labels, labels_error = Labels(), None

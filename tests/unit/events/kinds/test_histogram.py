@@ -73,7 +73,7 @@ def test_the_edges_of_an_old_histogram_are_no_wider_than_its_buckets():
 
 
 def test_limits_and_counts_must_be_as_many():
-    with pytest.raises(EventFileError, match="2 limits and 1 counts"):
+    with pytest.raises(EventFileError, match="2 limits and 1 count"):
         old([1, 2], [1], 0, 1)
 
 

@@ -136,7 +136,7 @@ def test_a_saver_that_raises_is_told_once_and_tried_again(real, lenient):
     assert saver.done == [1, 2, 3, 4, 5, 6, 7]
     logs, texts = events(run)
     assert [path for _, path in logs] == ["model-6", "model-7"]
-    assert texts[0] == (0, "1 steps done: not saved, OSError: no space")
+    assert texts[0] == (0, "1 step done: not saved, OSError: no space")
     assert run.problems == {}
 
 

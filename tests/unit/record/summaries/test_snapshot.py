@@ -129,7 +129,7 @@ def test_unusual_tensors():
     [
         (None, "None, expected an array"),
         ("path.png", "str 'path.png', expected"),
-        ({"a": 1}, "dict of 1 items"),
+        ({"a": 1}, "dict of 1 item"),
         ([1, "x", None], "list of 3 items of unlike parts"),
         (np.array(["a"]), "an array of <U1"),
         (torch.ones(2, device="meta"), "meta device"),
