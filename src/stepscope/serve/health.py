@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from stepscope.analyze.health.judge import AttemptSeries, JudgedPoints, judge
 from stepscope.analyze.health.report import HealthReport
 from stepscope.analyze.health.resumed import discontinuities
-from stepscope.analyze.health.slow_rank import MOST_VALUES, TITLES, slow_ranks
-from stepscope.analyze.ranks.account import accounts_of
 from stepscope.errors import EmptyTraceError, EventFileError
 from stepscope.health import Abstention, Finding, Verdict
 from stepscope.health.finding import as_shown
@@ -62,7 +60,11 @@ def report_of(
         histogram for histogram in saturation_of(run, judged.number) if histogram.points.tag not in tags
     ]
     judged = replace(judged, series=judged.series + [histogram.points for histogram in histograms])
-    own = {name: choice for name, choice in (rules or {}).items() if name not in TITLES}
+    own, off = dict(rules or {}), []
+    if own:
+        from stepscope.analyze.health.slow_rank import TITLES
+
+        off = [rule for rule in TITLES if own.pop(rule, None) is False]
     meanings = log.meanings.corrected(roles)
     verdict = judge(judged, rules=own, meanings=meanings, alerts=alerts)
     verdict = with_coarse(verdict, histograms, own.get(SaturatedActivation.id))
@@ -70,7 +72,6 @@ def report_of(
     name = run.base if run.whole is run else run.name
     name = log.path.name if name == "." else name
     report = joined(verdict, written)
-    off = [rule for rule in TITLES if (rules or {}).get(rule) is False]
     report = with_ranks(report, run, judged.number, off=off)
     if judged.number > 1 and (rules or {}).get(AttemptDiscontinuous.id) is not False:
         before = attempt_of(run, judged.number - 1)
@@ -288,7 +289,13 @@ def with_ranks(verdict: Verdict, run: StoredRun, number: int, *, off: Collection
         off: Rules that are switched off.
     """
     ranks = ranks_of(run, number)
-    if not ranks or set(TITLES) <= set(off):
+    if not ranks:
+        return verdict
+    # A fifth of the start of a command; most runs have one rank.
+    from stepscope.analyze.health.slow_rank import MOST_VALUES, TITLES, slow_ranks
+    from stepscope.analyze.ranks.account import accounts_of
+
+    if set(TITLES) <= set(off):
         return verdict
     ends = [run.ranks.steps(rank, attempt=number).step for rank in ranks]
     last = max((int(steps.max()) for steps in ends if len(steps)), default=0)

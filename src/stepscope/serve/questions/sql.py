@@ -288,7 +288,7 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
                 values.append(value)
 
     def joined(parts: list[Column], kind: type[Any]) -> Column:
-        return np.concatenate(parts).astype(kind) if parts else np.empty(0, kind)
+        return np.concatenate(parts, dtype=kind) if parts else np.empty(0, kind)
 
     points = {
         "number": joined(numbers, np.int32),
