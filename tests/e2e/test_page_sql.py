@@ -1,8 +1,11 @@
 """SQL: a query in the address, its answer as a chart and a table, and what it refuses."""
 
 import json
+import os
 
 import pytest
+
+import stepscope as ss
 
 pytest.importorskip("duckdb", reason="stepscope[sql]")
 
@@ -50,6 +53,52 @@ def test_curves_are_a_chart_and_a_table_and_survive_a_reload(opened):
     page.get_by_text("300 rows").wait_for()
     page.get_by_role("button", name="History").click()
     assert page.get_by_role("button", name=CURVES).count() == 1
+
+
+def test_the_pointer_reads_the_values(opened):
+    watched, page = opened, opened.page
+    ask(watched, CURVES)
+    watched.wait("() => document.querySelector('.plot canvas')")
+    line = next(each for each in watched.charts()["sql"]["lines"] if each["run"] == "b")
+    x, y = (line[axis][len(line["x"]) // 2] for axis in "xy")
+    place = page.evaluate("([x, y]) => window.__stepscope_test.pixel('sql', x, y)", [x, y])
+    page.mouse.move(place["left"], place["top"])
+    tip = page.locator("[data-tooltip]")
+    tip.get_by_text(f"step {x:g}", exact=True).wait_for()
+    run, value = tip.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert run.strip() == "b"
+    assert float(value) == pytest.approx(y, rel=1e-3)
+    page.mouse.move(0, 0)
+    tip.wait_for(state="detached")
+
+
+def profile_of(path, count, modified):
+    """Write a profile with as many events."""
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
+        for at in range(count)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    os.utime(path, (modified, modified))
+
+
+def test_events_are_those_of_the_profile_that_is_chosen(serve, watch, tmp_path):
+    log = tmp_path / "log"
+    with ss.Run(log / "a") as run:
+        run.scalar("train/loss", 1.0, step=0)
+    profile_of(log / "a" / "old.pt.trace.json", 3, 1_700_000_000)
+    profile_of(log / "b" / "new.pt.trace.json", 5, 1_700_000_100)
+    watched = watch(serve(log))
+    watched.open("#/sql")
+    ask(watched, "SELECT count(*) AS n FROM events")
+    rows_of(watched).first.get_by_text("5", exact=True).wait_for()
+    page = watched.page
+    page.get_by_label("Profile of the table events").select_option("a/old.pt.trace.json")
+    rows_of(watched).first.get_by_text("3", exact=True).wait_for()
+    page.reload()
+    rows_of(watched).first.get_by_text("3", exact=True).wait_for()
+    assert page.get_by_label("Profile of the table events").input_value() == "a/old.pt.trace.json"
 
 
 def test_rows_are_sorted_by_a_head_and_saved_whole(opened):

@@ -26,6 +26,9 @@ export function runsLegend(runs: Iterable<string>): { label: string; colour: str
     dash: [] as number[],
   }));
   return all.length > MOST_NAMED
-    ? [...entries, { label: counted(all.length - MOST_NAMED, "more run"), colour: app.palette.neutral, dash: [] }]
+    ? [
+        ...entries,
+        { label: counted(all.length - MOST_NAMED, "more run"), colour: app.palette.neutral, dash: [] },
+      ]
     : entries;
 }

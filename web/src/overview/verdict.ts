@@ -111,7 +111,10 @@ export function checks(judged: RunFindings | null): Phrase[] {
     judged.abstained.length,
   ];
   const phrases: Phrase[] = [
-    { text: `${count(passed)} of ${count(passed + rules + lacking)} checks ${passed === 1 ? "passes" : "pass"}`, tone: "" },
+    {
+      text: `${count(passed)} of ${count(passed + rules + lacking)} checks ${passed === 1 ? "passes" : "pass"}`,
+      tone: "",
+    },
   ];
   if (rules) phrases.push({ text: counted(rules, "finding"), tone: "" });
   if (lacking) phrases.push({ text: `${counted(lacking, "check")} lacked data`, tone: "" });

@@ -141,7 +141,11 @@ class Charts {
     const entries = shown.map(({ label, tag, colour, dash }) => ({ label: label || tag, colour, dash }));
     const rest = lines.length - shown.length;
     return rest > 0 && shown.length
-      ? [...foretold, ...entries, { label: counted(rest, "more line"), colour: app.palette.neutral, dash: [] }]
+      ? [
+          ...foretold,
+          ...entries,
+          { label: counted(rest, "more line"), colour: app.palette.neutral, dash: [] },
+        ]
       : [...foretold, ...entries];
   }
 

@@ -146,6 +146,8 @@ function noteStep(): void {
 }
 
 function pin(): void {
+  // The chart of an answer is on its own page alone.
+  if (app.view.page === "sql") return;
   const chart = charts.active;
   if (chart !== null) charts.pin(chart);
   else selected((name) => runs.keep(name))();

@@ -94,7 +94,10 @@ const full: View = {
     point: 7,
     nearness: "euclidean",
   },
-  sql: { query: "SELECT run, max(value) FROM series\nWHERE tag = 'a&b#%' -- c" },
+  sql: {
+    query: "SELECT run, max(value) FROM series\nWHERE tag = 'a&b#%' -- c",
+    profile: "a/b.pt.trace.json",
+  },
 };
 
 const DEFAULT = defaultView();

@@ -310,7 +310,7 @@ export const PARTS = {
   graph: GRAPH,
   compare: COMPARE,
   board: BOARD,
-  sql: { query: visited(text("sql")) },
+  sql: { query: visited(text("sql")), profile: visited(text("events")) },
 };
 
 type Parts = { [K in keyof typeof PARTS]: Values<(typeof PARTS)[K]> };

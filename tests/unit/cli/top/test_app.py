@@ -95,7 +95,7 @@ def test_the_cursor_chooses_the_run_and_space_overlays(log):
 def test_findings_say_what_is_wrong_and_what_to_do(log):
     async def steps(app, pilot):
         await pilot.press("2")
-        await until(pilot, lambda: "findings" in words(app, "#verdict"))
+        await until(pilot, lambda: " open; " in words(app, "#verdict"))
         table = app.query_one("#findings", DataTable)
         first = [str(cell) for cell in table.get_row_at(0)]
         assert first[0] == "high"
