@@ -294,7 +294,7 @@ def of_the_ledger() -> bool:
 
         def look() -> None:
             for step in range(steps):
-                ledger.stepping(optimizer)
+                ledger._newcomers.update_begins(optimizer)
                 part._silence.stepped(step)
                 part._watched.moved(optimizer)
                 part._note(step, True)

@@ -58,6 +58,8 @@ cdef class LoopMarks:
     cdef bint _mine(self) except -1
     cdef bint _notes(self, unsigned long trains) except -1
     cpdef bint note_updater(self) except -1
+    cpdef double before_fetch(self) except? -1
+    cpdef fetched(self, double asked)
     cpdef begin_step(self, double asked, object waited=*)
     cpdef bint end_at_update(self) except -1
 
@@ -76,8 +78,20 @@ cdef class Gate:
     cdef public long long measured
     cdef public long long awake
 
+    cdef bint _rests_now(self) except -1
+
 cdef class RateMarks:
     cdef public object optimizer
     cdef public str tag
     cdef public bint apart
     cdef HotCalls _direct
+
+cdef class Newcomers:
+    cdef public set known
+    cdef object _meet
+
+cdef class BackwardPasses:
+    cdef public tuple listeners
+    cdef set _inside
+
+    cpdef run(self, object original, tuple arguments, dict named)

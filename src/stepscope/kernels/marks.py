@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from weakref import ref
 
 import cython
 
@@ -205,6 +206,8 @@ class LoopMarks:
     """The calls of a loop of the user's own that make its steps.
 
     A subclass makes the run: ``first`` is called with what updates first, and sets ``run`` and ``steps``.
+    Calls within are by the class, ``LoopMarks.now(self)``: these go to the compiled function at once, where
+    ``self.now()`` would look for a method of the subclass first.
 
     Args:
         process: Says whether nothing is recorded, ``off``, or a framework counts the steps, ``led``.
@@ -285,9 +288,9 @@ class LoopMarks:
             self._notes(get_ident())  # it is the one that trains
         return self._mine()
 
-    def before_fetch(self) -> float:
+    def before_fetch(self) -> cython.double:
         """Note that a batch is asked for; return the time."""
-        now: cython.double = self.now()
+        now: cython.double = LoopMarks.now(self)
         if not self._mine():
             return now
         if self.steps is None:
@@ -303,7 +306,7 @@ class LoopMarks:
 
     def fetched(self, asked: cython.double) -> None:
         """Note that the batch is there."""
-        now: cython.double = self.now()
+        now: cython.double = LoopMarks.now(self)
         if not self._mine():
             return
         self.got = True
@@ -313,14 +316,14 @@ class LoopMarks:
             if self._is_its_step():
                 self.steps.wait_more(now - asked)
             elif not self.steps.running:
-                self.begin_step(asked, now - asked)
+                LoopMarks.begin_step(self, asked, now - asked)
 
     def backward_begins(self, outputs: Any = None) -> None:
         """Note a backward pass."""
         if not self.differentiated and self._mine():
             self.differentiated = True
             if self.steps is None:
-                self.begun = self.now()
+                self.begun = LoopMarks.now(self)
 
     def backward_ended(self) -> None:
         """Note that it is over."""
@@ -329,7 +332,7 @@ class LoopMarks:
         """Note that an optimizer, or what else changes the parameters, begins to; a hook of optimizers."""
         evaluated_s: cython.double
         divided: cython.bint
-        if not self.note_updater():
+        if not LoopMarks.note_updater(self):
             return
         if self.steps is None and not self.first(updater):
             return
@@ -337,15 +340,15 @@ class LoopMarks:
         if not self._shared and steps.running and id(updater) in self.updated:
             # No batch came since its last update: this is a step of its own.
             evaluated_s = self.evaluated_s
-            divided = self.end_at_update()
+            divided = LoopMarks.end_at_update(self)
             self._eager, self._expected = True, max(len(self.updated), 1)
-            self.begin_step(self.ended)
+            LoopMarks.begin_step(self, self.ended)
             steps.leave_out(evaluated_s)
             if not divided and steps.stages is not None:
                 steps.stages.drop()  # those that are over were counted for the step before
         if not steps.running:
             self._eager = True
-            self.begin_step(self.ended or self.now())
+            LoopMarks.begin_step(self, self.ended or LoopMarks.now(self))
 
     def update_ended(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
         """Note that it has stepped; a hook of optimizers."""
@@ -353,12 +356,12 @@ class LoopMarks:
             return
         self.updates += 1
         self.updated.add(id(updater))
-        self.ended, self.evaluated_s = self.now(), 0.0
+        self.ended, self.evaluated_s = LoopMarks.now(self), 0.0
         if self.got and len(self.updated) > 1:
             self._shared = True
         if self._eager and not self._shared and len(self.updated) >= self._expected:
             self.steps.end(self.ended)
-            self.begin_step(self.ended)
+            LoopMarks.begin_step(self, self.ended)
             self.ahead = True
 
     def begin_step(self, asked: cython.double, waited: object = None) -> None:
@@ -391,9 +394,9 @@ def timed(original: Any, loop: LoopMarks) -> Any:
     def following(self: Any) -> Any:
         if loop.fetching:
             return original(self)
-        asked = loop.before_fetch()
+        asked: cython.double = LoopMarks.before_fetch(loop)
         batch = original(self)
-        loop.fetched(asked)
+        LoopMarks.fetched(loop, asked)
         return batch
 
     return following
@@ -444,20 +447,23 @@ class Gate:
     @property
     def resting(self) -> bool:
         """Whether nothing of the running step is measured, so that the whole stays within its budget."""
+        return self._rests_now()
+
+    def _rests_now(self):
         steps = self.steps
         return steps.has_begun and self.measured < steps.number and steps.number < self.awake
 
     def update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Pass the beginning of the optimizer's step on, unless this rests; a hook of optimizers."""
         if self.steps.has_begun:
-            self.rhythm.stepped(self.steps.number)
-            if self.rests and self.resting:
+            Rhythm.stepped(self.rhythm, self.steps.number)
+            if self.rests and self._rests_now():
                 return None
         return self.before_update(optimizer, args, kwargs)
 
     def update_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Likewise its end."""
-        if not (self.rests and self.resting):
+        if not (self.rests and self._rests_now()):
             self.after_update(optimizer)
 
     def before_update(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
@@ -512,3 +518,71 @@ class RateMarks:
     def record(self) -> None:
         """Record rates that are new or several."""
         raise NotImplementedError
+
+
+@cython.final
+@cython.cclass
+class Newcomers:
+    """A hook of all optimizers that passes on those that are not known.
+
+    Args:
+        meet: Returns what is called with such an optimizer when it is about to step; None once nobody asks.
+
+    Attributes:
+        known: Weak references to the others.
+    """
+
+    def __init__(self, meet: Callable[[], Callable[[Any], None] | None]) -> None:
+        self.known: set[ref[Any]] = set()
+        self._meet = meet
+
+    def update_begins(self, optimizer: Any, args: Any = None, kwargs: Any = None) -> None:
+        """Look at an optimizer that is about to step; a hook of optimizers."""
+        if ref(optimizer) not in self.known:
+            meet = self._meet()
+            if meet is not None:
+                meet(optimizer)
+
+
+@cython.final
+@cython.cclass
+class BackwardPasses:
+    """Those who listen for backward passes, and the threads that are in one.
+
+    Attributes:
+        listeners: Weak references; replaced rather than changed, as they are gone through twice in each step.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: tuple[ref[Any], ...] = ()
+        self._inside: set[int] = set()
+
+    def heard(self, original: Any) -> Any:
+        """Return a function of autograd that computes gradients, so that the listeners hear of it."""
+
+        @wraps(original)
+        def backward(*arguments: Any, **named: Any) -> Any:
+            return BackwardPasses.run(self, original, arguments, named)
+
+        return backward
+
+    def run(self, original: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Call a function of autograd between the two calls of the listeners."""
+        thread = get_ident()
+        # Of passes within a pass, as checkpoints make them, the outermost counts.
+        if thread in self._inside:
+            return original(*arguments, **named)
+        self._inside.add(thread)
+        outputs = arguments[0] if arguments else named.get("tensors", named.get("outputs"))
+        try:
+            for listener in self.listeners:
+                alive = listener()
+                if alive is not None:
+                    alive.backward_begins(outputs)
+            return original(*arguments, **named)
+        finally:
+            self._inside.discard(thread)
+            for listener in self.listeners:
+                alive = listener()
+                if alive is not None:
+                    alive.backward_ended()

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-NAMES = ("backward", "grad")
+from stepscope.kernels.marks import BackwardPasses
 
 
 class BackwardListener(Protocol):
@@ -28,31 +28,27 @@ class BackwardListener(Protocol):
 
 
 _lock = threading.Lock()
-_listeners: tuple[weakref.ref[Any], ...] = ()
-"""Of those that live; replaced rather than changed, as it is gone through twice in each step."""
+_passes = BackwardPasses()
 _wrapped: dict[str, tuple[Any, Any]] = {}
-_thread = threading.local()
 
 
 def listen(listener: BackwardListener) -> None:
     """Report every backward pass to a listener, until ``ignore``."""
-    global _listeners
     with _lock:
-        _listeners = (*_without(listener), weakref.ref(listener))
-        for name in NAMES:
+        _passes.listeners = (*_without(listener), weakref.ref(listener))
+        for name, wrap in (("backward", _passes.heard), ("grad", _traceable)):
             if name not in _wrapped:
                 original = getattr(torch.autograd, name)
-                wrapper = _wrap(original)
+                wrapper = wrap(original)
                 _wrapped[name] = original, wrapper
                 setattr(torch.autograd, name, wrapper)
 
 
 def ignore(listener: BackwardListener) -> None:
     """Tell a listener no more."""
-    global _listeners
     with _lock:
-        _listeners = _without(listener)
-        if not _listeners:
+        _passes.listeners = _without(listener)
+        if not _passes.listeners:
             for name, (original, wrapper) in tuple(_wrapped.items()):
                 if getattr(torch.autograd, name) is wrapper:  # else somebody else has wrapped it meanwhile
                     setattr(torch.autograd, name, original)
@@ -60,26 +56,15 @@ def ignore(listener: BackwardListener) -> None:
 
 
 def _without(listener: BackwardListener) -> tuple[weakref.ref[Any], ...]:
-    return tuple(ref for ref in _listeners if (other := ref()) is not None and other is not listener)
+    return tuple(ref for ref in _passes.listeners if (other := ref()) is not None and other is not listener)
 
 
-def _wrap(original: Any) -> Any:
+def _traceable(original: Any) -> Any:
+    """Return ``grad``, heard unless it becomes part of a compiled graph; ``backward`` never does."""
+    heard = _passes.heard(original)
+
     @wraps(original)
-    def backward(*arguments: Any, **named: Any) -> Any:
-        # Of passes within a pass, as checkpoints make them, the outermost counts.
-        if torch.compiler.is_compiling() or getattr(_thread, "inside", False):
-            return original(*arguments, **named)
-        _thread.inside = True
-        outputs = arguments[0] if arguments else named.get("tensors", named.get("outputs"))
-        try:
-            for ref in _listeners:
-                if (listener := ref()) is not None:
-                    listener.backward_begins(outputs)
-            return original(*arguments, **named)
-        finally:
-            _thread.inside = False
-            for ref in _listeners:
-                if (listener := ref()) is not None:
-                    listener.backward_ended()
+    def grad(*arguments: Any, **named: Any) -> Any:
+        return (original if torch.compiler.is_compiling() else heard)(*arguments, **named)
 
-    return backward
+    return grad

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 from torch.utils.hooks import RemovableHandle
 
 _nothing = nullcontext().__exit__
@@ -31,7 +32,7 @@ class ModuleHook:
         self._call = call
 
     def __call__(self, *arguments: Any) -> Any:
-        return None if torch.compiler.is_compiling() else self._call(*arguments)
+        return None if is_compiling() else self._call(*arguments)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return _nothing

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from stepscope.integrations.guard import report_raised
-from stepscope.kernels.marks import Rhythm
+from stepscope.kernels.marks import Newcomers, Rhythm
 from stepscope.record import Run
 
 SILENT_TURNS = 3
@@ -83,18 +83,19 @@ class Ledger:
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
         self.left_out: dict[str, int] = {}
-        self._known: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._met: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._strangers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._followers: list[weakref.ref[Follower]] = []
+        # The hook keeps neither this nor its run alive.
+        self._newcomers = Newcomers(weakref.WeakMethod(self.stepping))
         self._handle: Any = None
 
     def follow(self, follower: Follower) -> None:
         """Tell a follower of optimizers that it does not know, until ``forget``."""
         self._followers.append(weakref.ref(follower))
-        self._known.update(follower.optimizers.values())
+        self._newcomers.known.update(map(weakref.ref, follower.optimizers.values()))
         if self._handle is None:
-            self._handle = register_optimizer_step_pre_hook(hook_of(self))
+            self._handle = register_optimizer_step_pre_hook(self._newcomers.update_begins)
             weakref.finalize(self, self._handle.remove)
 
     def forget(self, follower: Follower) -> None:
@@ -118,13 +119,11 @@ class Ledger:
         return bool(self._strangers)
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Look at an optimizer that is about to step."""
-        if optimizer in self._known:
-            return
+        """Look at an optimizer that is about to step and is not known."""
         try:
             self._meet(optimizer)
         except Exception as error:  # noqa: BLE001  optimizers and modules of any kind
-            self._known.add(optimizer)
+            self._newcomers.known.add(weakref.ref(optimizer))
             run = self._run()
             if run is not None:
                 report_raised(run, "watch: a new optimizer", error)
@@ -146,12 +145,11 @@ class Ledger:
         self._met.add(optimizer)
         # One that another replaced here is met again if it steps again.
         watched = self._watched()
-        self._known = weakref.WeakSet(
-            parameter
-            for parameter in self._known
-            if parameter in self._strangers or any(parameter is one for one in watched)
-        )
-        self._known.add(optimizer)
+        self._newcomers.known = {
+            reference
+            for reference in self._newcomers.known
+            if (one := reference()) in self._strangers or any(one is other for other in watched)
+        } | {weakref.ref(optimizer)}
         if not any(optimizer is one for one in watched):
             self._strangers.add(optimizer)
 
@@ -167,18 +165,6 @@ class Ledger:
             if frame.f_code.co_name in ("step", "wrapper") and id(frame.f_locals.get("self")) in watched:
                 return True
         return False
-
-
-def hook_of(ledger: Ledger) -> Callable[[Optimizer, Any, Any], None]:
-    """Return a hook for the steps of all optimizers that keeps neither the ledger nor its run alive."""
-    reference = weakref.ref(ledger)
-
-    def stepping(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        follower = reference()
-        if follower is not None:
-            follower.stepping(optimizer)
-
-    return stepping
 
 
 class Silence(Rhythm):

@@ -429,6 +429,25 @@ def test_a_function_that_is_compiled_as_a_whole_is_compiled_as_without_hooks(tmp
     assert order == ["compile", "forward", "backward", "optimizer"]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_backward_pass_in_a_compiled_step_is_heard(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile(backend="eager")
+    def compute(batch):
+        model(batch).square().mean().backward()
+
+    with ss.Run(tmp_path, rank=0, world_size=1) as run:
+        watch(model, optimizer, run)
+        for batch in run.steps(torch.randn(3, 2, 4)):
+            compute(batch)
+            optimizer.step()
+        names = run.step_counter.stages.names
+        order = [names[number] for number in run.step_counter.stages.order]
+    assert order == ["compile", "forward", "backward", "optimizer"]
+
+
 def test_listeners_hear_of_backward_passes_until_they_go():
     class Listener:
         heard = 0
