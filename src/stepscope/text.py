@@ -208,8 +208,11 @@ def printable(text: str) -> str:
     return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
-_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Characters in names that move a cursor, recolour or reorder a terminal. Newlines and tabs are kept."""
+_CONTROL = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff\U000e0000-\U000e007f"
+)
+"""Characters in names that move a cursor, recolour or reorder a terminal, that XML cannot hold, or that only
+programs see. Newlines and tabs are kept."""
 _IN_TEXT = re.compile(f"[{_CONTROL}]")
 _IN_JSON = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 _IN_LINE = re.compile(f"[{_CONTROL}\n\t\ud800-\udfff]")
@@ -231,11 +234,21 @@ def terminal_line(text: str) -> str:
 
 def terminal_json(text: str) -> str:
     """Return JSON so that nothing in its texts controls a terminal; it means the same."""
-    return _IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _IN_JSON.sub(_escaped_in_json, text)
+
+
+def plain_line(text: str) -> str:
+    """Return foreign text as one line that can be sent, without characters that control what shows it."""
+    return terminal_line(printable(text))
 
 
 def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
+
+
+def _escaped_in_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def cell_text(text: str) -> str:

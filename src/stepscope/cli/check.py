@@ -14,7 +14,7 @@ from stepscope.cli.arguments import add_cache
 from stepscope.cli.output import Output, complain, put
 from stepscope.errors import UsageError
 from stepscope.files import write_whole, writing
-from stepscope.text import printable
+from stepscope.text import plain_line
 
 if TYPE_CHECKING:
     from stepscope.serve.check import Check, Side
@@ -169,13 +169,13 @@ def junit_of(checks: Sequence[Check]) -> bytes:
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", facts)
     for check in checks:
-        name = printable(f"{check.kind} {check.subject}".strip())
+        name = plain_line(f"{check.kind} {check.subject}".strip())
         case = ElementTree.SubElement(suite, "testcase", {"classname": "stepscope.check", "name": name})
-        text = printable(check.text)
+        text = plain_line(check.text)
         if check.status == "failed":
             ElementTree.SubElement(case, "failure", {"message": text})
         elif check.status == "cannot tell":
-            ElementTree.SubElement(case, "skipped", {"message": f"{text}; needs {printable(check.missing)}"})
+            ElementTree.SubElement(case, "skipped", {"message": f"{text}; needs {plain_line(check.missing)}"})
         else:
             ElementTree.SubElement(case, "system-out").text = text
     data: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
@@ -191,7 +191,7 @@ def write_markdown(checks: Sequence[Check], path: Path) -> None:
     from stepscope.serve.check import picture_of
 
     def cell(text: str) -> str:
-        plain = printable(text).replace("\\", "\\\\")
+        plain = plain_line(text).replace("\\", "\\\\")
         for mark in "|<>[]`*_":
             plain = plain.replace(mark, f"\\{mark}")
         return plain

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from stepscope.cell import table_html
 from stepscope.errors import UsageError
-from stepscope.text import counted, printable
+from stepscope.text import counted, plain_line, printable, terminal_text
 
 Cell = str | int | float | None
 CHARACTERS = 4
@@ -88,7 +88,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as text: one line a row, cells apart by tabs."""
-        parts = ["\n".join(map(printable, self.lines))]
+        parts = ["\n".join(map(plain_line, self.lines))]
         parts += [
             "\n".join(map(_line, [(f"{each.name}:", *each.columns), *each.rows])) for each in self.tables
         ]
@@ -97,7 +97,7 @@ class Answer:
         return "\n\n".join(filter(None, [*parts, self.left_out])) + "\n"
 
     def _repr_html_(self) -> str:
-        parts = [f"<div>{escape(printable(line))}</div>" for line in self.lines]
+        parts = [f"<div>{escape(plain_line(line))}</div>" for line in self.lines]
         parts += [table_html(each.columns, each.rows, caption=each.name) for each in self.tables]
         if self.quotes:
             text = "\n".join([DATA, *(quoted(each) for each in self.quotes)])
@@ -106,14 +106,14 @@ class Answer:
             picture = base64.b64encode(self.image).decode()
             parts.append(f'<img alt="{escape(" ".join(self.lines))}" src="data:image/png;base64,{picture}">')
         if self.left_out:
-            parts.append(f"<div>{escape(printable(self.left_out))}</div>")
+            parts.append(f"<div>{escape(plain_line(self.left_out))}</div>")
         return "".join(parts)
 
 
 def quoted(quote: Quote) -> str:
     """Return a text of a run between marks that the text itself cannot close."""
-    inner = "\n".join(f"| {printable(line)}" for line in quote.text.split("\n"))
-    return f"<<< {printable(quote.source)}\n{inner}\n>>>"
+    inner = "\n".join(f"| {terminal_text(printable(line))}" for line in quote.text.split("\n"))
+    return f"<<< {plain_line(quote.source)}\n{inner}\n>>>"
 
 
 def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
@@ -173,7 +173,7 @@ def _cell(value: Cell) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 or abs(value) >= 1e9 else f"{value:.0f}"
-    return printable(" | ".join(str(value).splitlines())).replace("\t", " ")
+    return plain_line(" | ".join(str(value).splitlines()).replace("\t", " "))
 
 
 def _shortened(table: Table) -> Table:
@@ -268,7 +268,7 @@ def _left_out(whole: Answer, made: Answer, budget: int, *, narrowed: bool = Fals
         missing.append(counted(lost, "sentence"))
     held = {each.source: len(each.text) for each in made.quotes}
     missing += [
-        f"{lost:,} of {quote.characters:,} characters of {quote.source[:60]}"
+        f"{lost:,} of {quote.characters:,} characters of {plain_line(quote.source[:60])}"
         for quote in whole.quotes
         if (lost := quote.characters - held.get(quote.source, 0))
     ]

@@ -24,6 +24,7 @@ from stepscope.serve.questions.answer import BUDGET, CHARACTERS, Answer, fitted
 from stepscope.serve.questions.declare import all_questions, answered
 from stepscope.serve.questions.desk import Desk
 from stepscope.store.nearest import hint_nearest
+from stepscope.text import plain_line
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -93,9 +94,8 @@ class Tools:
         try:
             answer = self.answer(name, dict(given))
         except StepscopeError as error:
-            return types.CallToolResult(
-                content=[types.TextContent(text=str(error)[: BUDGET * CHARACTERS])], is_error=True
-            )
+            text = error_text(error)[: BUDGET * CHARACTERS]
+            return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
         content: list[types.ContentBlock] = [types.TextContent(text=answer.text)]
         if answer.image:
             data = base64.b64encode(answer.image).decode()
@@ -167,6 +167,12 @@ class Tools:
         return "\n".join(part.text for part in parts)
 
 
+def error_text(error: StepscopeError) -> str:
+    """Return an error as lines that no name in them can end or add to."""
+    hint, path = error.hint and f"hint: {error.hint}", error.path and f"file: {error.path}"
+    return "\n".join(plain_line(str(part)) for part in (error.message, hint, path) if part)
+
+
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter without what says nothing to an agent."""
     found = {
@@ -204,7 +210,7 @@ def server_of(tools: Tools) -> Server[Any]:
         try:
             text = await anyio.to_thread.run_sync(tools.report, str(params.uri))
         except StepscopeError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, error_text(error)) from None
         content = types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)
         return types.ReadResourceResult(contents=[content])
 
