@@ -20,6 +20,7 @@ from stepscope.health.restarts import Restarts
 from stepscope.health.ring import Floats
 from stepscope.health.rule import At, Rule
 from stepscope.health.series import Stream
+from stepscope.health.spikes import Spikes
 
 OFTEN = {"eval": 64, "train": 16, None: 16}
 """Points up to which rules look at each of them: evaluations are few."""
@@ -90,15 +91,16 @@ class Known:
         last: The value of the newest point, also of those that wait for their look.
         was_urgent: Whether a row looks at once at that point.
         next: The number of points at which rules look at it next.
-        tail: Its values by size, where a row asks for them.
+        tail: Its values by size, or those beyond its tail, where a row asks for them.
+        due: Numbers of finite values at which rows look because of its tail.
     """
 
     stream: Stream
     facts: Facts
     at: At
     next: int = 1
-    tail: Tail = field(default_factory=lambda: Tail(10))
-    is_tailed: bool = False
+    tail: Tail | Spikes | None = None
+    due: set[int] = field(default_factory=set)
     begun: int = 0
     last: float = nan
     was_urgent: bool = False
@@ -127,7 +129,7 @@ class Known:
             part = chunk.part(slice(self._done, stop))
             for facts in (self.facts, self.stage)[: 1 if self.stage is self.facts else 2]:
                 facts.take(part.steps, part.values, part.walls)
-            if self.is_tailed:
+            if isinstance(self.tail, Tail):
                 self.tail.take(part.values)
             self.at, self._done = At.row(part, -1), stop
         if end == len(chunk):
@@ -165,7 +167,8 @@ class RunFacts:
             begins = self._restarts.cuts(chunk.stream)
             cuts = tuple(index for index, is_whole in begins if is_whole or not of_rate)
             known.follow(chunk, cuts)
-            walls = {**_looks(known, chunk, cuts), **self._urgent(known, chunk)}
+            moments = self._moments(known, chunk, cuts)
+            walls = {**_looks(known, chunk, cuts), **self._urgent(known, chunk), **moments}
             looks += [(wall, stream_order(chunk.stream), known) for wall in walls]
         for wall, _, known in sorted(looks, key=lambda look: look[:2]):
             self._now = wall
@@ -194,7 +197,7 @@ class RunFacts:
             known = self._known[stream] = Known(stream, Facts(), At.row(chunk, 0))
             self._of_role.setdefault((stream.run, stream.role), []).append(known)
             self._leads[stream] = [row for row in self._rows if row.is_led_by(stream)]
-            known.is_tailed = any(row.tails for row in self._leads[stream])
+            known.tail = next((tail for row in self._leads[stream] if (tail := row.tail())), None)
             if not self._leads[stream]:
                 known.next = NEVER
         return known
@@ -209,6 +212,21 @@ class RunFacts:
         first = urgent & ~np.concatenate([[known.was_urgent], urgent[:-1]])
         known.was_urgent = bool(urgent[-1])
         return dict.fromkeys(chunk.walls[first].tolist())
+
+    def _moments(self, known: Known, chunk: Chunk, cuts: tuple[int, ...]) -> dict[float, None]:
+        """Return when rows look because of values beyond the tail of a series."""
+        if not isinstance(known.tail, Spikes):
+            return {}
+        for begin, end in pairwise([0, *cuts, len(chunk)]):
+            if begin in cuts:
+                known.tail.begin()
+            if known.tail.take(chunk.part(slice(begin, end))):
+                known.due |= {place for row in self._leads[known.stream] for place in row.moments(known.tail)}
+        places = known.facts.finite + np.cumsum(np.isfinite(chunk.values))
+        due = [place for place in known.due if place <= places[-1]]
+        known.due -= set(due)
+        new = np.searchsorted(places, [place for place in due if place > known.facts.finite])
+        return dict.fromkeys(chunk.walls[new].tolist())
 
     def of(self, run: str, role: str, split: str | None = None) -> Iterator[Known]:
         """Return what is known of the series of one role, in the order in which they began.
@@ -260,8 +278,6 @@ class Row(Rule):
 
     again: ClassVar[bool] = False
     """Whether it tells only what it sees at two looks that follow each other."""
-    tails: ClassVar[bool] = False
-    """Whether it asks for the values of a series by size."""
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:
         super().__init__(limits)
@@ -278,6 +294,14 @@ class Row(Rule):
     def see_end(self, known: Known, run: RunFacts) -> Seen | None:
         """Return what is wrong with a series once nothing more comes."""
         return self.see(known, run)
+
+    def tail(self) -> Tail | Spikes | None:
+        """Return the tail that it asks for of a series; by default none."""
+        return None
+
+    def moments(self, tail: Spikes) -> list[int]:
+        """Return the numbers of finite values at which it looks because of a tail."""
+        return []
 
     def urgent(self, stream: Stream, values: Floats, before: Floats) -> NDArray[np.bool_] | Literal[False]:
         """Return which points it looks at once at, given the values before them; by default at none."""
@@ -308,6 +332,8 @@ class Row(Rule):
             return
         if self.again and self._before.setdefault(known.stream, known.facts.count) == known.facts.count:
             return
+        if self._about.get(known.stream, seen.about) != seen.about:
+            self.close(known.at, about=self._about.pop(known.stream))
         at = seen.at or known.at
         since = self.holding[known.stream] = min(seen.since_step, at.step)
         at = replace(at, first_step=min(since, at.first_step))

@@ -28,7 +28,6 @@ from stepscope.health.rules.generalising import (
     SeriesStopped,
     WorseThanBest,
 )
-from stepscope.health.rules.gradient_spike import GradientSpike
 from stepscope.health.rules.gradients import (
     Clipping,
     ExplodingGradient,
@@ -47,7 +46,6 @@ from stepscope.health.rules.learning import (
     ScheduleTooFast,
 )
 from stepscope.health.rules.loss_not_decreasing import LossNotDecreasing
-from stepscope.health.rules.loss_spike import LossSpike
 from stepscope.health.rules.memory import MemoryCreep
 from stepscope.health.rules.nonfinite import (
     NonFiniteActivation,
@@ -57,6 +55,7 @@ from stepscope.health.rules.nonfinite import (
 )
 from stepscope.health.rules.poor_initialization import PoorInitialization
 from stepscope.health.rules.rank_divergence import RankDivergence
+from stepscope.health.rules.spikes import GradientSpike, LossSpike
 from stepscope.health.rules.stalled import NO_LIFE, StalledTraining
 from stepscope.health.rules.time import (
     CpuBottleneck,

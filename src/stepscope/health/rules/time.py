@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.health.looks import Known, Row, RunFacts, Seen, at_steps, means_between
+from stepscope.health.looks import Known, Row, RunFacts, Seen, Tail, at_steps, means_between
 from stepscope.health.ring import MAD_TO_SIGMA, Floats
 from stepscope.health.rule import thresholds
 from stepscope.health.worth import HIGH, MEDIUM, is_worth, severity_of
@@ -147,14 +148,19 @@ class StepOutliers(Row):
     )
     fewest = "210 steps"
     roles = ("step_time",)
-    tails = True
     defaults = thresholds(least_s=0.02, cost=MEDIUM, lost_s=1)
     action = (
         "compare a long step with a short one in a profile; usual causes are checkpoints, evaluation "
         "inside the step, garbage collection, recompilation (shapes that change), other work on the machine"
     )
 
+    def tail(self) -> Tail:
+        """Return the tail that it asks for."""
+        return Tail(SKIPPED)
+
     def see(self, known: Known, run: RunFacts) -> Seen | None:
+        if not isinstance(known.tail, Tail):
+            return None
         times, counts = known.tail.shape
         if counts.sum() < 200:
             return None
@@ -188,6 +194,14 @@ def weighted_median(values: Floats, counts: NDArray[np.int64]) -> float:
     return float(values[order][np.searchsorted(np.cumsum(counts[order]), counts.sum() / 2)])
 
 
+IN_PARALLEL = (
+    "make batches in parallel and ahead: with workers of the loader, if there is one (PyTorch: "
+    "DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); Keras and JAX: tf.data "
+    "map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), grain), or in a thread or "
+    "process, if your own code makes them; if that is done already, "
+)
+
+
 class DataWait(Row):
     """Adds up waits and step times over the stretch that waits, and judges it by its share of the whole run.
 
@@ -210,12 +224,10 @@ class DataWait(Row):
     needs = ("step_time", "data_wait")
     defaults = thresholds(ratio=MEDIUM, high=HIGH, steps=100)
     action = (
-        "make batches in parallel and ahead: with workers of the loader, if there is one (PyTorch: "
-        "DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…); Keras and JAX: tf.data "
-        "map(num_parallel_calls=…) and prefetch, keras.utils.PyDataset(workers=…), grain), or in a thread or "
-        "process, if your own code makes them; if that is done already, make a batch cheaper: decode once, "
-        "fewer transforms, larger files; a profile of one step names the line"
+        f"{IN_PARALLEL}make a batch cheaper: decode once, fewer transforms, larger files; a profile of one "
+        "step names the line"
     )
+    applied = MappingProxyType({"workers": IN_PARALLEL})
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         timed = next(run.of(known.stream.run, "step_time"), None)
@@ -313,6 +325,7 @@ class GpuUnderused(Row):
     fewest = "72 samples"
     roles = ("gpu",)
     defaults = thresholds(high=0.7, low=0.1)
+    applied = dict.fromkeys(("mixed precision", "loss_scale"), "mixed precision, ")
     action = (
         "larger batches, mixed precision, more of the step in one launch (PyTorch: torch.compile, CUDA "
         "graphs; JAX: the whole step in jax.jit, several by lax.scan; Keras: steps_per_execution, "
