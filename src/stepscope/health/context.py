@@ -141,9 +141,11 @@ class Context:
     Attributes:
         kinds: When each kind of training was first indicated, and by which tag.
         restarts: The restarts of its series, and changes of settings.
+        practices: What it does already, by its configuration.
     """
 
     def __init__(self) -> None:
+        self.practices: frozenset[str] = frozenset()
         self.kinds: dict[str, tuple[float, str]] = {}
         self.restarts = Restarts()
         self._hints: dict[str, dict[str, tuple[float, str]]] = {}

@@ -16,6 +16,7 @@ from stepscope.health.context import Context
 from stepscope.health.finding import NONFINITE, Abstention, Finding, as_shown, led
 from stepscope.health.looks import Row, RunFacts
 from stepscope.health.origins import SPIKES, Origins
+from stepscope.health.practice import practices_of
 from stepscope.health.rule import Rule
 from stepscope.health.rules import RULES
 from stepscope.health.series import Stream, stream_of
@@ -112,6 +113,10 @@ class Monitor:
     def failures(self) -> list[str]:
         """Errors that the user's functions raised."""
         return [rule.failure for rule in self.rules if isinstance(rule, Own) and rule.failure]
+
+    def configured(self, config: Mapping[str, Any]) -> None:
+        """Note the recorded configuration of the run: advice leaves out what it does already."""
+        self.context.practices = practices_of(config)
 
     def take(
         self,

@@ -22,8 +22,8 @@ from stepscope.names.roles import ROLES
 Detail = TypeVar("Detail")
 MOST_FINDINGS = 20
 """Most findings of one rule in one series; further ones are only counted."""
-CLIPPED = ("clipped_norm", "clipped")
-"""Roles of series that only a training which clips its gradients records."""
+CLIPPED = ("clipped_norm", "clipped", "clipping")
+"""Signs that a training clips its gradients: series that only such a one records, and its settings."""
 MOST_LAYERS = 20
 """Further layers that a finding names."""
 
@@ -85,7 +85,7 @@ class Rule(ABC):
     action: ClassVar[str]
     """The recommended action."""
     applied: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """By role, the part of the action that a run which records such a series does already."""
+    """By role or practice, the part of the action that a run which records such a series or setting does."""
     roles: ClassVar[tuple[str, ...]]
     """The roles of the series that it looks at."""
     needs: ClassVar[tuple[str, ...]] = ()
@@ -222,8 +222,8 @@ class Rule(ABC):
     ) -> None:
         stream = at.stream
         action = self.action if action is None else action
-        for role, part in self.applied.items():
-            if self.context.records(role, stream.run, at.wall):
+        for sign, part in self.applied.items():
+            if sign in self.context.practices or self.context.records(sign, stream.run, at.wall):
                 action = action.replace(part, "")
         if stream.scale < 0:
             summary = f"minus {stream.tag}, as a loss: {summary}"

@@ -66,7 +66,7 @@ def report_of(
 
         off = [rule for rule in TITLES if own.pop(rule, None) is False]
     meanings = log.meanings.corrected(roles)
-    verdict = judge(judged, rules=own, meanings=meanings, alerts=alerts)
+    verdict = judge(judged, rules=own, meanings=meanings, alerts=alerts, config=run.info.config)
     verdict = with_coarse(verdict, histograms, own.get(SaturatedActivation.id))
     written = [finding for finding in run.findings if finding.attempt == judged.number]
     name = run.base if run.whole is run else run.name

@@ -81,3 +81,62 @@ def test_a_run_that_clips_its_gradients_is_not_told_to(clips):
     monitor.finish()
     found = next(each for each in monitor.verdict.findings if each.rule == "nonfinite-loss")
     assert ("clip gradients" in found.action) == (not clips)
+
+
+def advice_of(rule, series, config):
+    monitor = Monitor()
+    monitor.configured(config)
+    for tag, values in series.items():
+        monitor.take(tag, np.arange(len(values)), values, 1e9 + 0.1 * np.arange(len(values)))
+    monitor.finish()
+    return next(each for each in monitor.verdict.findings if each.rule == rule).action
+
+
+WAITS = {"speed/step_time_ms": np.full(300, 100.0), "speed/data_wait_ms": np.full(300, 60.0)}
+IDLE = {"system/gpu0/utilization_ratio": np.full(100, 0.3)}
+EVALS = np.arange(40) / 10
+OVERFITS = {
+    "train/loss": 2 * np.exp(-EVALS) + 0.01 * np.sin(np.arange(40)),
+    "eval/loss": 1 + np.exp(-3 * EVALS) + 0.4 * EVALS,
+}
+FLAT = {"train/loss": np.r_[np.linspace(2, 1, 300), np.full(3000, 1.0)]}
+ADVICE = [
+    ("data-wait", WAITS, "in parallel", {"num_workers": 4}, {"num_workers": 0}),
+    ("data-wait", WAITS, "num_workers", {"data": {"dataloader_num_workers": 2}}, {"data": {"batch_size": 8}}),
+    ("gpu-underused", IDLE, "mixed precision", {"precision": "bf16-mixed"}, {"precision": "32-true"}),
+    ("gpu-underused", IDLE, "mixed precision", {"args/fp16": True}, {"fp16": False}),
+    ("overfitting", OVERFITS, "weight decay", {"optimizer": {"weight_decay": 0.1}}, {"weight_decay": 0.0}),
+    ("overfitting", OVERFITS, "dropout", {"--attention-dropout": 0.1}, {}),
+    (
+        "plateau",
+        FLAT,
+        "if it was never changed",
+        {"lr_scheduler_type": "cosine"},
+        {"lr_scheduler_type": "constant"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "series", "advice", "does", "lacks"), ADVICE)
+def test_advice_leaves_out_what_the_configuration_shows(rule, series, advice, does, lacks):
+    assert advice in advice_of(rule, series, lacks)
+    assert advice not in advice_of(rule, series, does)
+    assert advice_of(rule, series, does)
+
+
+def test_a_loss_scale_shows_mixed_precision():
+    action = advice_of("gpu-underused", IDLE | {"amp/loss_scale": np.full(100, 1024.0)}, {})
+    assert "mixed precision" not in action
+
+
+def test_labels_that_are_wrong_are_not_advised_to_stop_early():
+    at = np.arange(40)
+    series = {"train/loss": 2.3 * np.exp(-at / 8), "eval/loss": 2.3 + at / 10 + 0.01 * np.sin(at)}
+    monitor = Monitor()
+    for tag, values in series.items():
+        monitor.take(tag, at * 100, values, 1e9 + 10.0 * at)
+    monitor.finish()
+    told = [each for each in monitor.verdict.findings if each.severity != "info"]
+    assert [each.rule for each in told] == ["evaluation-unlike-training"]
+    assert "stop early" not in told[0].action
+    assert "labels" in told[0].action

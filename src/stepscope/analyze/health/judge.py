@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -57,6 +57,7 @@ def judge(
     rules: Choice | None = None,
     meanings: Meanings = NAMED,
     alerts: Iterable[str | Alert] = (),
+    config: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Apply the rules to one attempt.
 
@@ -65,11 +66,13 @@ def judge(
         rules: As for ``HealthHook``.
         meanings: The meanings of tags.
         alerts: As for ``HealthHook``.
+        config: The recorded configuration of the run.
 
     Raises:
         UsageError: An unknown rule or threshold, or a malformed condition.
     """
     monitor = Monitor(rules, meanings, alerts=alerts)
+    monitor.configured(config or {})
     several = len({points.run for points in attempt.series}) > 1
     times = [rising_times(np.asarray(points.wall, np.float64)) for points in attempt.series]
     for until in stretches(times):

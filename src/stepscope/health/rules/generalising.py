@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -403,6 +404,7 @@ class Overfitting(Row):
     unfit = ("adversarial", "reinforcement", "contrastive", "variational")
     explains = ("worse-than-best",)
     defaults = thresholds(gap=0.1, rise=0.25, z=4)
+    applied = MappingProxyType({"weight decay": "weight decay, ", "dropout": "dropout, "})
     action = (
         "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
         "data, or take a smaller model"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -355,6 +356,7 @@ class Plateau(Row):
     splits = ("train",)
     unfit = ("adversarial", "reinforcement", "variational", "contrastive")
     defaults = thresholds(blocks=20, ratio=0.01, left=0.25)
+    applied = MappingProxyType({"schedule": ", or raise it if it was never changed"})
     action = (
         "if the loss is good enough, stop; otherwise lower the learning rate, or raise it if it was never "
         "changed, and look at the size of the model and the noise of the labels"

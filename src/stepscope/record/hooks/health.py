@@ -118,6 +118,7 @@ class HealthHook(Hook):
             raise UsageError(f"ranks must be 'chief' or 'all', got {shown(ranks)}", hint="ranks='all'")
         self.ranks = ranks
         self._monitor = Monitor(rules, Meanings(roles), single=True, alerts=alerts)
+        self._config: Mapping[str, Any] = {}
         self._failures = 0
         self._severity = SEVERITIES.index(severity)
         self._call = callable_or_none("call", call)
@@ -238,6 +239,9 @@ class HealthHook(Hook):
 
     def _judge(self, run: Run, wall: float) -> None:
         self._judged_to = max(self._judged_to, wall)
+        if self._config is not run.config:  # settings that are known only once the model exists
+            self._config = run.config
+            self._monitor.configured(self._config)
         self._monitor.advance(wall)
         self._tell(run)
 
