@@ -4,6 +4,8 @@ import {
   axisOf,
   dimensionOf,
   placeAt,
+  correlationsOf,
+  discs,
   rankCorrelation,
   readBrush,
   wide,
@@ -11,6 +13,7 @@ import {
   within,
   writeBrush,
   type Dimension,
+  type Axis,
 } from "./dimensions";
 import { runOf } from "../runs/fixtures";
 
@@ -133,4 +136,32 @@ describe("units of axes", () => {
   const of = (unit: string | null): Dimension => ({ field: "metric:a", label: "a", unit, values: new Map() });
   it("stand beside the name, but for shares", () =>
     expect([of("ms"), of("ratio"), of(null)].map(withUnit)).toEqual(["a, ms", "a", "a"]));
+});
+
+describe("dots of one colour", () => {
+  it("are one path, with one dot where several lie on a pixel, and none without a place", () => {
+    const path = discs([[10, 20], [10.2, 19.9], null, [30, 20]], 2);
+    expect(path.match(/M[^a]+/g)).toEqual(["M8 20", "M28 20"]);
+    expect(discs([null], 2)).toBe("");
+  });
+
+  it("have the same correlation whichever axes were compared before", () => {
+    const runs = ["a", "b", "c", "d"];
+    const axis = (values: (number | null)[]): Axis =>
+      axisOf(
+        {
+          field: "f",
+          label: "f",
+          unit: null,
+          values: new Map(runs.flatMap((run, at) => (values[at] === null ? [] : [[run, values[at]!]]))),
+        },
+        false,
+        5,
+      );
+    const [rising, gappy, falling] = [axis([1, 2, 3, 4]), axis([9, null, 5, 7]), axis([4, 3, 2, 1])];
+    const of = correlationsOf(runs);
+    expect(of(rising, gappy)).toBeCloseTo(-0.5);
+    expect(of(rising, falling)).toBeCloseTo(-1);
+    expect(of(gappy, falling)).toBeCloseTo(0.5);
+  });
 });

@@ -206,19 +206,59 @@ export function within(runs: readonly string[], brushes: readonly Brush[], axes:
   );
 }
 
-/** Spearman's rank correlation over the runs that have a number on both axes; null with fewer than three, or where one does not vary. */
-export function rankCorrelation(a: Axis, b: Axis, runs: readonly string[]): number | null {
-  if (a.named || b.named) return null;
-  const pairs = runs.flatMap((run) => {
-    const [x, y] = [a.place(run), b.place(run)];
-    return x === null || y === null ? [] : [[x, y] as const];
-  });
-  if (pairs.length < 3) return null;
-  return correlationOf(ranksOf(pairs.map(([value]) => value)), ranksOf(pairs.map(([, value]) => value)));
+/** Spearman's rank correlation of two axes over the runs that have a number on both; null with fewer than three, or where
+ * one does not vary. Each axis is put in order once, whatever number of others it is compared with. */
+export function correlationsOf(runs: readonly string[]): (a: Axis, b: Axis) => number | null {
+  const known = new Map<Axis, Placed>();
+  const placed = (axis: Axis): Placed => {
+    let found = known.get(axis);
+    if (!found) known.set(axis, (found = placedOn(axis, runs)));
+    return found;
+  };
+  return (a, b) => {
+    if (a.named || b.named) return null;
+    const [x, y] = [placed(a), placed(b)];
+    const [p, q] = [ranksBeside(x, y), ranksBeside(y, x)];
+    const both = runs.flatMap((_, at) => (x.values[at] === null || y.values[at] === null ? [] : [at]));
+    return both.length < 3
+      ? null
+      : correlationOf(
+          both.map((at) => p[at]!),
+          both.map((at) => q[at]!),
+        );
+  };
+}
+
+export const rankCorrelation = (a: Axis, b: Axis, runs: readonly string[]): number | null =>
+  correlationsOf(runs)(a, b);
+
+/** Runs on an axis, by their number, and those that have a place in its order. */
+interface Placed {
+  values: (number | null)[];
+  order: number[];
+}
+
+function placedOn(axis: Axis, runs: readonly string[]): Placed {
+  const values = runs.map((run) => axis.place(run));
+  const order = values.flatMap((value, at) => (value === null ? [] : [at]));
+  return { values, order: order.sort((p, q) => values[p]! - values[q]!) };
+}
+
+/** Ranks from 0 of the runs that have a place on both axes, equal values sharing the middle of theirs. */
+function ranksBeside({ values, order }: Placed, other: Placed): Float64Array {
+  const shared = order.filter((at) => other.values[at] !== null);
+  const ranks = new Float64Array(values.length);
+  for (let from = 0; from < shared.length;) {
+    let to = from;
+    while (to + 1 < shared.length && values[shared[to + 1]!] === values[shared[from]!]) to += 1;
+    for (let at = from; at <= to; at += 1) ranks[shared[at]!] = (from + to) / 2;
+    from = to + 1;
+  }
+  return ranks;
 }
 
 /** The correlation of two lists of ranks; null where one does not vary. */
-export function correlationOf(x: readonly number[], y: readonly number[]): number | null {
+function correlationOf(x: readonly number[], y: readonly number[]): number | null {
   const middle = (x.length - 1) / 2;
   const sum = (p: readonly number[], q: readonly number[]): number =>
     p.reduce((total, value, at) => total + (value - middle) * (q[at]! - middle), 0);
@@ -226,15 +266,13 @@ export function correlationOf(x: readonly number[], y: readonly number[]): numbe
   return vx > 0 && vy > 0 ? sum(x, y) / Math.sqrt(vx * vy) : null;
 }
 
-/** Ranks from 0, equal values sharing the middle of theirs. */
-export function ranksOf(values: readonly number[]): number[] {
-  const order = values.map((_, at) => at).sort((p, q) => values[p]! - values[q]!);
-  const found = new Array<number>(values.length);
-  for (let from = 0; from < order.length;) {
-    let to = from;
-    while (to + 1 < order.length && values[order[to + 1]!] === values[order[from]!]) to += 1;
-    for (let at = from; at <= to; at += 1) found[order[at]!] = (from + to) / 2;
-    from = to + 1;
-  }
-  return found;
+/** Dots of one colour as one path, whatever their number; where several lie on one pixel it has one.
+ *
+ * @param at: Where a dot lies, in pixels; null: it has no place.
+ */
+export function discs(dots: Iterable<readonly [number, number] | null>, radius: number): string {
+  const arc = `a${radius} ${radius} 0 1 0 `;
+  const drawn = new Set<string>();
+  for (const dot of dots) if (dot) drawn.add(`M${Math.round(dot[0]) - radius} ${Math.round(dot[1])}`);
+  return [...drawn].map((start) => `${start}${arc}${2 * radius} 0${arc}${-2 * radius} 0z`).join("");
 }

@@ -1,12 +1,20 @@
 /** The configuration of runs: one flat list of keys, and what differs between runs. */
 import { rounded, typed } from "../format/number";
 
-/** Nested objects as dotted keys; lists stay values. */
-export function flatten(config: Record<string, unknown>, prefix = ""): Record<string, unknown> {
+const flats = new WeakMap<object, Record<string, unknown>>();
+
+/** Nested objects as dotted keys; lists stay values. Of each config it is made once. */
+export function flatten(config: Record<string, unknown>): Record<string, unknown> {
+  let flat = flats.get(config);
+  if (!flat) flats.set(config, (flat = flattened(config, "")));
+  return flat;
+}
+
+function flattened(config: Record<string, unknown>, prefix: string): Record<string, unknown> {
   const flat: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(config)) {
     if (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length) {
-      Object.assign(flat, flatten(value as Record<string, unknown>, `${prefix}${key}.`));
+      Object.assign(flat, flattened(value as Record<string, unknown>, `${prefix}${key}.`));
     } else {
       flat[prefix + key] = value;
     }
@@ -52,11 +60,11 @@ export function differences(configs: Record<string, unknown>[]): Difference[] {
 }
 
 function differenceOf(key: string, flats: Record<string, unknown>[]): Difference {
-  const distinct = new Map<string, unknown>();
+  const distinct = new Map<unknown, unknown>();
   let missing = 0;
   for (const flat of flats) {
     if (!(key in flat)) missing += 1;
-    else distinct.set(JSON.stringify(flat[key]) ?? "null", flat[key]);
+    else distinct.set(identity(flat[key]), flat[key]);
   }
   const values = [...distinct.values()];
   const numeric = values.every((value) => typeof value === "number");
@@ -64,6 +72,11 @@ function differenceOf(key: string, flats: Record<string, unknown>[]): Difference
     numeric ? (a as number) - (b as number) : configText(a).localeCompare(configText(b)),
   );
   return { key, values, numeric, missing };
+}
+
+/** What equal values share: lists are equal if what they hold is. */
+function identity(value: unknown): unknown {
+  return typeof value === "object" && value !== null ? `${typeof value} ${JSON.stringify(value)}` : value;
 }
 
 /** The values on one line: a range for many numbers, a list otherwise. */

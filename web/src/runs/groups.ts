@@ -28,12 +28,8 @@ export function parseGrouping(text: string | null): Grouping | null {
   return { of: (family) => keyGroup(family, keys), keys, pattern: null, error: null };
 }
 
-const flats = new WeakMap<object, Record<string, unknown>>();
-
 function keyGroup(family: Family, keys: string[]): string {
-  const { config } = family.main;
-  let flat = flats.get(config);
-  if (!flat) flats.set(config, (flat = flatten(config)));
+  const flat = flatten(family.main.config);
   if (keys.length === 1) return configText(flat[keys[0]!]);
   return keys.map((key) => `${key}=${configText(flat[key])}`).join(", ");
 }
