@@ -1,4 +1,4 @@
-"""A figure that stands in several places of the page is the same in all of them, in ten logs."""
+"""A figure or a sentence that stands in several places of the page is the same in all of them, in ten logs."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from support.everything import staged, write_records
-from support.recordings import estimator
+from support.recordings import estimator, recorded
 
 COLLECT = """() => [...document.querySelectorAll("[data-fact]")].map(element => ({
   fact: element.dataset.fact, text: element.textContent.trim(), unit: element.dataset.unit ?? "",
@@ -14,6 +14,10 @@ COLLECT = """() => [...document.querySelectorAll("[data-fact]")].map(element => 
 COMPLETE = """() => {
   const test = window.__stepscope_test;
   return test && (test.complete() || !document.querySelector("main [data-chart]"));
+}"""
+JUDGED = """() => {
+  const findings = document.getElementById("findings");
+  return !location.hash.includes("overview?q=run:") || findings?.querySelector(".covered");
 }"""
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 UNITS = {
@@ -73,23 +77,33 @@ def logs(tmp_path_factory, written):
     write_records(root / "records")
     staged(root / "job")
     shutil.copytree(estimator() / "single", root / "estimator")
+    for run, name in PROFILES.items():
+        (root / run / "profiles").mkdir()
+        shutil.copy(recorded(f"traces/kineto/{name}"), root / run / "profiles" / "step100.json.gz")
     return root
 
 
+PROFILES = {"usual": "resnet50_v100_workers4.json.gz", "slower": "resnet50_v100_workers0.json.gz"}
+SENTENCE = " | sentence"
 RUNS = ("usual", "slower", "nan", "between", "tiny", "large", "again", "records", "job", "estimator")
 
 
 def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     watched = watch(serve_long(logs))
-    seen = {}
+    seen, where = {}, {}
+
+    def collect(place):
+        for at, each in enumerate(watched.page.evaluate(COLLECT)):
+            if each["text"] not in ("", NONE):
+                seen.setdefault(each["fact"], {}).setdefault((each["text"], each["unit"]), place)
+                where.setdefault(each["fact"], set()).add((place, at))
 
     def look(hash_):
-        page = watched.open(f"#/{hash_}")
+        watched.open(f"#/{hash_}")
         watched.wait(COMPLETE)
         watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
-        for each in page.evaluate(COLLECT):
-            if each["text"] not in ("", NONE):
-                seen.setdefault(each["fact"], {}).setdefault((each["text"], each["unit"]), hash_)
+        watched.wait(JUDGED)
+        collect(hash_)
 
     look("overview")
     for reading in ("best", "min", "max"):
@@ -100,10 +114,28 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         look(f"scalars?q=run:{run}")
     for part in ("curves", "figures"):
         look(f"compare?a=run:usual&b=run:slower&part={part}")
+    paths = {run: f"{run}/profiles/step100.json.gz" for run in PROFILES}
+    for path in paths.values():
+        for tab in ("summary", "operations", "operations&tree=scope", "operations&tree=op"):
+            look(f"profile?prof={path}&show={tab}")
+    look(f"profile?prof={paths['slower']}&show=diff&with={paths['usual']}")
+    watched.page.get_by_role("button", name="Parts", exact=True).click()
+    watched.page.get_by_role("rowheader", name="Data loading").wait_for()
+    collect("diff by parts")
+    look("ranks?run=job")
+    sentences = {fact: texts for fact, texts in seen.items() if fact.endswith(SENTENCE)}
+    told = {fact: {text.lower() for text, _ in texts} for fact, texts in sentences.items()}
+    assert {fact: texts for fact, texts in told.items() if len(texts) > 1} == {}
     wrong = {}
     for fact, texts in seen.items():
-        values = [read(*each) for each in texts]
+        values = [] if fact in sentences else [read(*each) for each in texts]
         if any(differ(one, other) for one in values for other in values):
             wrong[fact] = texts
     assert wrong == {}
-    assert len([texts for texts in seen.values() if len(texts) > 0]) >= 100
+    assert len(seen) >= 150
+    # What is compared stands in several places: a fact that only one page states proves nothing.
+    several = {fact for fact, places in where.items() if len(places) > 1}
+    for path in paths.values():
+        assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= several
+    for rule in ("data-wait", "nonfinite-loss"):
+        assert any(f" | {rule} of " in fact and fact.endswith(SENTENCE) for fact in several), rule

@@ -45,7 +45,9 @@ const input = {
 describe("the blame", () => {
   it("names the line, and leads to the span of a captured step", () => {
     const blame = blameOf(found(), [capture(779, [input])], family, [])!;
-    expect(blame.sentence).toBe("Since step 660: 72 % of the step time is waiting for data");
+    expect(`${blame.since}: ${blame.sentence}`).toBe(
+      "Since step 660: 72 % of the step time is waiting for data",
+    );
     expect(blame.line).toBe("digits.py:92 read_from_a_busy_disk");
     expect(blame.lacking).toBe(false);
     expect(blame.look!.name).toBe("Show step 779");

@@ -25,6 +25,9 @@ function alike({ rule, summary }: RunFinding): RegExp | undefined {
 
 export interface Blame {
   finding: RunFinding;
+  /** `Since step 300`. */
+  since: string;
+  /** What holds since then. */
   sentence: string;
   /** `file:line function` that is to blame, "" where no stacks were recorded. */
   line: string;
@@ -72,7 +75,8 @@ export function blameOf(
   const rules = new Set(found.findings.filter((one) => one.closed_step === null).map((one) => one.rule));
   return {
     finding,
-    sentence: `Since step ${count(finding.since_step)}: ${lowered(summaryOf(finding))}`,
+    since: `Since step ${count(finding.since_step)}`,
+    sentence: lowered(summaryOf(finding)),
     line,
     look,
     others: rules.size - 1,

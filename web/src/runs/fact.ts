@@ -16,6 +16,30 @@ export interface Stated {
   "data-unit"?: string;
 }
 
+/** What a sentence about a finding states: it stands in several places, and says the same in all of them. */
+export const ofFinding = (run: string, finding: { rule: string; tag: string; since_step: number }): Fact => ({
+  of: run,
+  what: `${finding.rule} of ${finding.tag} since ${finding.since_step}`,
+  statistic: "sentence",
+});
+
+/** The step since which a finding holds. */
+export const sinceOf = (run: string, finding: { rule: string; tag: string }): Fact => ({
+  of: run,
+  what: `${finding.rule} of ${finding.tag}`,
+  statistic: "first step",
+});
+
+/** The time of a part of the step, or of the whole of it, in a profile.
+ *
+ * @param steps: Those that were chosen; empty: all.
+ */
+export const ofProfile = (path: string, part: string, statistic: string, steps = ""): Fact => ({
+  of: path,
+  what: part,
+  statistic: steps ? `${statistic}, steps ${steps}` : statistic,
+});
+
 /** The attributes of the element that has a figure and nothing else; none where it states nothing of its own. */
 export function stated(fact: Fact | null | undefined): Stated {
   if (!fact) return {};

@@ -82,3 +82,11 @@ test("a finding says where it began, and in which layers it also is", () => {
     "Batch of step 3: indices 1, 2",
   ]);
 });
+
+test("a sentence begins with a capital letter, unless it begins with a name", () => {
+  expect(sentence("the loss is NaN")).toBe("The loss is NaN");
+  expect(sentence("high")).toBe("High");
+  expect(sentence("not aligned: no step")).toBe("Not aligned: no step");
+  for (const name of ["aten::mm takes 26 ms", "train/loss is NaN", "data_wait is long", "x.py raised"])
+    expect(sentence(name)).toBe(name);
+});

@@ -31,12 +31,13 @@ export function toneOf(severity: Severity): string {
   return TONES[severity];
 }
 
-/** With a capital letter at its beginning, and percent as the page writes it. */
+/** With a capital letter at its beginning, unless that is a name such as `train/loss`, and percent as the page writes it. */
 export function sentence(text: string): string {
-  return spaced(text.charAt(0).toUpperCase() + text.slice(1));
+  return spaced(text.replace(/^\p{Ll}(?=[\p{L}'’-]*[,;.:)]*(?:\s|$))/u, (letter) => letter.toUpperCase()));
 }
 
-const spaced = (text: string): string => text.replace(/(\d)%/g, `$1${GAP}%`);
+/** Percent as the page writes it. */
+export const spaced = (text: string): string => text.replace(/(\d)%/g, `$1${GAP}%`);
 
 /** With a small letter at its beginning, unless it begins with an acronym. */
 export function lowered(text: string): string {
