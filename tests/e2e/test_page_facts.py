@@ -1,4 +1,4 @@
-"""A figure or a sentence that stands in several places of the page is the same in all of them, in ten logs."""
+"""A figure or a sentence that stands in several places of the page is the same in all, in ten logs."""
 
 import math
 import re
