@@ -12,7 +12,7 @@ from stepscope.serve.questions.answer import Answer, Table
 from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.runs import Run
-from stepscope.text import scrub_text
+from stepscope.text import counted, scrub_text
 
 if TYPE_CHECKING:
     from stepscope.health.changes import ChangeGroup
@@ -44,7 +44,8 @@ def _counted(name: str, groups: Sequence[ChangeGroup]) -> tuple[str, ...]:
     main = sum(group.main for group in groups)
     more = len(groups) - main
     rest = f", and {more:,} of side series alone (side=true)" if more else ""
-    return (f"{name}: changes at {main:,} {'time' if main == 1 else 'times'}{rest}",)
+    changed = f"changes at {counted(main, 'time')}" if main else "no change"
+    return (f"{name}: {changed}{rest}",)
 
 
 def _tables(name: str, groups: Sequence[ChangeGroup], *, side: bool) -> tuple[Table, ...]:

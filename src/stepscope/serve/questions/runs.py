@@ -76,14 +76,17 @@ def runs(
     found = asked.found(summaries.values())
     values = Values(desk, charts)
     whole = counted(len(summaries), "run")
-    match = "matches" if len(summaries) == 1 else "match"
+    match = "matches" if 1 in (len(found), len(summaries)) else "match"
     lines = [f"{len(found):,} of {whole} {match}" if query else whole]
     if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
         settings = {key for each in summaries.values() for key in flatten(each.config)}
         near = hint_nearest(unknown[0], sorted(settings), "the config keys")
         lines.append(f"no run has {', '.join(unknown)}: {near}")
     states = Counter(each.state for each in found)
-    lines.append(", ".join(f"{count:,} {state}" for state, count in states.most_common()))
+    if not found and summaries:
+        states = Counter(each.state for each in summaries.values())
+    every = "of all runs: " if not found and summaries else ""
+    lines.append(every + ", ".join(f"{count:,} {state}" for state, count in states.most_common()))
     key, falling = sort.removeprefix("-"), sort.startswith("-")
     values.check([key, *columns], found)
     keyed = [(values.of(each, key), each) for each in found]

@@ -181,6 +181,16 @@ def test_of_ten_thousand_runs_the_count_and_the_first_page_are_told(served, monk
     assert len(text) <= 4 * 4000
 
 
+def test_a_query_that_no_run_matches_says_which_states_there_are(served) -> None:
+    [result] = served(("runs", {"query": "state:runing"}))
+    assert result.content[0].text == "0 of 1 run matches\nof all runs: 1 finished\n"
+
+
+def test_a_run_in_which_nothing_changed_says_so(served) -> None:
+    [result] = served(("changes", {"run": "a"}))
+    assert result.content[0].text == "a: no change\n"
+
+
 def test_a_text_that_gives_orders_is_data(served) -> None:
     [result] = served(("text", {"tag": "notes"}))
     text = result.content[0].text
