@@ -15,9 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.health.batch import Chunk
 from stepscope.health.facts import CHANCE, SCALES, Change, Facts
 from stepscope.health.finding import plain
 from stepscope.health.series import Stream, stream_of
+from stepscope.health.spikes import FAR, Spikes
+from stepscope.health.spikes import repeated as repeated_marks
 from stepscope.names.roles import MEASURED
 from stepscope.names.splits import JudgedSplit
 from stepscope.text import levels, number
@@ -26,7 +29,7 @@ Source = Literal["attempt", "rank", "setting", "code", "series", "capture", "fin
 
 SETTINGS = ("learning_rate", "setting", "loss_scale")
 """Roles whose values somebody or a schedule sets: they have no noise."""
-MAIN = ("loss", "part_loss", "metric", "gradient_norm", "step_time", "data_wait", "memory")
+MAIN = ("loss", "part_loss", "metric", "reward", "gradient_norm", "step_time", "data_wait", "memory")
 """Roles by which a run is judged."""
 MAIN_SHARE = 0.8
 """Share of the chance of a false change that goes to main series: there are few, and they matter."""
@@ -182,16 +185,16 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
         series: All that the run recorded; points of later attempts follow those of earlier ones.
         events: What happened besides.
     """
-    known: list[tuple[Stream, Facts]] = []
+    known: list[tuple[Stream, Facts, RecordedSeries]] = []
     for each in series:
         stream = stream_of(each.tag, rank=each.rank, run=each.run, split=each.split)
         if stream is not None and len(each.steps) and not _is_extreme(each.tag):
             facts = Facts()
             facts.take(each.steps, each.values, each.walls)
-            known.append((stream, facts))
-    until = max((facts.last_wall for _, facts in known), default=math.inf)
-    until_step = max((facts.last_step for _, facts in known), default=math.inf)
-    main = sum(stream.role in MAIN for stream, _ in known)
+            known.append((stream, facts, each))
+    until = max((facts.last_wall for _, facts, _ in known), default=math.inf)
+    until_step = max((facts.last_step for _, facts, _ in known), default=math.inf)
+    main = sum(stream.role in MAIN for stream, _, _ in known)
     chances = {
         True: CHANCE * MAIN_SHARE / max(main, 1),
         False: CHANCE * (1 - MAIN_SHARE) / max(len(known) - main, 1),
@@ -199,15 +202,37 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
     events = list(events)
     begun = [event.wall for event in events if event.source == "attempt" and event.begins]
     logged = [_of_event(event) for event in events if event.source != "checkpoint"]
-    for stream, facts in known:
+    for stream, facts, columns in known:
         found = (
             set_changes(facts)
             if stream.role in SETTINGS
             else repeated(facts.changes(chances[stream.role in MAIN], until=until, until_step=until_step))
         )
+        if (again := _comes_again(stream, columns)) is not None:
+            found = [*found, again]
         logged += [_of_series(stream, _since_attempt(change, begun), times) for change, times in found]
     saved = [_of_event(event) for event in events if event.source == "checkpoint"]
-    return [_with_way_back(group, saved) for group in grouped(logged, LAG * _spacing(known))]
+    return [
+        _with_way_back(group, saved)
+        for group in grouped(logged, LAG * _spacing([(stream, facts) for stream, facts, _ in known]))
+    ]
+
+
+def _comes_again(stream: Stream, columns: RecordedSeries) -> tuple[Change, int] | None:
+    """Return single values far above the others that come again at equal distances, and how often."""
+    if stream.role not in ("loss", "gradient_norm") or stream.split == "eval":
+        return None
+    tail = Spikes(FAR)
+    walls = np.asarray(columns.walls, np.float64)
+    tail.take(Chunk(stream, np.asarray(columns.steps), np.asarray(columns.values, np.float64), walls))
+    marks = repeated_marks(tail.marks)
+    if marks is None:
+        return None
+    first = marks[0]
+    change = Change(
+        "jump", first.step, first.step, first.wall, first.wall, first.middle, first.value, lasts=False
+    )
+    return change, len(marks)
 
 
 def _since_attempt(change: Change, begun: Sequence[float]) -> Change:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -23,6 +25,12 @@ WINDOW = 128
 """Comparisons that the tail is fitted to, as many as OLMo-core and llm-foundry take."""
 LEAP = 3.0
 """Factor over the largest of the three previous points that makes a leap."""
+REPEATED = 4
+"""Single marks at equal distances that are no chance."""
+UNEQUAL = 0.02
+"""Share by which these distances may differ."""
+FAR = 3.0
+"""Multiple of the points before it that such a mark has to reach."""
 KEPT = 256
 """Newest marks that are kept."""
 
@@ -44,6 +52,28 @@ class Mark(NamedTuple):
     value: float
     middle: float
     limit: float
+
+
+def apart_of(marks: Sequence[Mark]) -> float:
+    """Return the mean distance of marks that follow each other, in points."""
+    return (marks[-1].place - marks[0].place) / (len(marks) - 1)
+
+
+def repeated(marks: Iterable[Mark]) -> list[Mark] | None:
+    """Return the marks that come again at equal distances to the newest on, of which at most one is missing.
+
+    They are those of a bad shard that comes again with each epoch; None if there are none.
+    """
+    far = [mark for mark in marks if mark.value > FAR * mark.middle]
+    for begun in range(len(far) - REPEATED + 1):
+        four = far[begun : begun + REPEATED]
+        between = [after.place - before.place for before, after in pairwise(four)]
+        if max(between) - min(between) > max(1.0, UNEQUAL * apart_of(four)) or apart_of(four) < 2 * LOCAL:
+            continue
+        later = [after.place - before.place for before, after in pairwise(far[begun + REPEATED - 1 :])]
+        if all(gap < 2 * round(apart_of(four)) for gap in later):
+            return far[begun:]
+    return None
 
 
 class Spikes:
@@ -86,7 +116,8 @@ class Spikes:
             return []
         values = np.concatenate([self._before.values, chunk.values])
         middle = trailing_median(values, LOCAL)
-        factors = np.log(chunk.values / middle)
+        with np.errstate(all="ignore"):
+            factors = np.log(chunk.values / middle)
         factors[~((chunk.values > 0) & (middle > 0))] = inf  # where a ratio makes no sense
         apart = chunk.values - middle
         may = apart > (self._ratio - 1) * np.abs(middle)

@@ -102,3 +102,14 @@ def test_of_two_runs_the_changes_of_one_alone_are_left():
     assert only_in(fewer, both) == []
     [group] = only_in(both, fewer)
     assert [each.tag for each in group.changes] == ["lr", "train/loss"]
+
+
+def test_single_values_that_come_again_are_one_change_and_others_none():
+    steps = np.arange(1000)
+    values = 0.3 + 2 * np.exp(-steps / 100) + 0.02 * np.random.default_rng(0).normal(size=1000)
+    spiky = np.where(steps % 100 == 50, 9.0, values)
+    (again,) = change_log([RecordedSeries("train/loss", steps[200:], spiky[200:], 1e9 + steps[200:])])
+    assert (again.first_step, again.last_step) == (250, 250)
+    assert "→ 9, the first of 8 times at equal distances" in again.text
+    once = np.where(np.isin(steps, (350, 470, 500, 731)), 9.0, values)
+    assert change_log([RecordedSeries("train/loss", steps[200:], once[200:], 1e9 + steps[200:])]) == []

@@ -6,22 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-import numpy as np
-
 from stepscope.health.looks import Known, Row, RunFacts, Seen
 from stepscope.health.rule import CLIPPED, At, thresholds
 from stepscope.health.series import Stream
-from stepscope.health.spikes import FEWEST, LOCAL, Mark, Spikes
+from stepscope.health.spikes import FEWEST, LOCAL, REPEATED, Mark, Spikes, apart_of, repeated
 from stepscope.text import number
 
 CALM = 64
 """Points without a mark after which it is over."""
-REPEATED = 4
-"""Single spikes at equal distances that are no chance."""
-UNEQUAL = 0.02
-"""Share by which these distances may differ."""
-FAR = 3.0
-"""Multiple of the points before it that such a spike has to reach."""
 
 
 class SpikeRow(Row):
@@ -119,27 +111,18 @@ class LossSpike(SpikeRow):
 
     def _again(self, stream: Stream, marks: Sequence[Mark], now: int) -> Seen | None:
         """Return marks that come again as a bad shard does with each epoch, until two did not come."""
-        far = [mark for mark in marks if mark.value > FAR * mark.middle]
-        for begun in range(len(far) - REPEATED + 1):
-            four, later = far[begun : begun + REPEATED], far[begun + REPEATED :]
-            between = [after.place - before.place for before, after in pairwise(four)]
-            apart = float(np.mean(between))
-            if max(between) - min(between) > max(1.0, UNEQUAL * apart) or apart < 2 * LOCAL:
-                continue
-            gaps = np.diff([four[-1].place, *(mark.place for mark in later), now])
-            if (gaps >= 2 * round(apart)).any():
-                continue
-            newest, opening = far[-1], four[-1]
-            every = round((opening.step - four[0].step) / (REPEATED - 1))
-            text = (
-                f"single points of {self.what} rise far above the others every {every:,} steps, at last to "
-                f"{number(newest.value)}; the median of the {LOCAL} points before is {number(newest.middle)}"
-            )
-            values = {"value": newest.value, "median": newest.middle, "every_n_steps": every}
-            at = At(stream, opening.step, opening.wall, four[0].step)
-            action = self.action_repeated
-            return Seen(text, values, four[0].step, "low", action, at, "repeated")
-        return None
+        found = repeated(marks)
+        if found is None or now - found[-1].place >= 2 * round(apart_of(found[:REPEATED])):
+            return None
+        first, opening, newest = found[0], found[REPEATED - 1], found[-1]
+        every = round((opening.step - first.step) / (REPEATED - 1))
+        text = (
+            f"single points of {self.what} rise far above the others every {every:,} steps, at last to "
+            f"{number(newest.value)}; the median of the {LOCAL} points before is {number(newest.middle)}"
+        )
+        values = {"value": newest.value, "median": newest.middle, "every_n_steps": every}
+        at = At(stream, opening.step, opening.wall, first.step)
+        return Seen(text, values, first.step, "low", self.action_repeated, at, "repeated")
 
 
 class GradientSpike(SpikeRow):
