@@ -16,6 +16,8 @@ import yaml
 
 import stepscope as ss
 from stepscope.cli import main
+from stepscope.cli.check import junit_of, write_markdown
+from stepscope.serve.check import Check
 
 ROOT = Path(__file__).parents[3]
 
@@ -76,6 +78,20 @@ def test_files_for_ci_say_the_same(logs, monkeypatch, tmp_path, capsys) -> None:
     assert "| failed | metric | eval/loss: 0.302 before, 0.402 after" in text
     [picture] = re.findall(r"!\[metric eval/loss\]\((.*)\)", text)
     assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_files_for_ci_stay_whole_whatever_a_run_is_called(tmp_path) -> None:
+    name = "loss\x1b[31m\x00\uffff\r\n| x |\u202e<img>"
+    checks = [
+        Check("expect", name, status, f"{name} is worse", f"needs {name}")
+        for status in ("failed", "cannot tell", "passed")
+    ]
+    cases = ElementTree.fromstring(junit_of(checks)).findall("testsuite/testcase")
+    assert [[each.tag for each in case] for case in cases] == [["failure"], ["skipped"], ["system-out"]]
+    write_markdown(checks, tmp_path / "check.md")
+    rows = [line for line in (tmp_path / "check.md").read_text().split("\n") if line.startswith("| ")]
+    assert len(rows) == 4
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
 
 
 def test_a_baseline_is_kept_in_a_file_unless_a_check_failed(logs, monkeypatch, tmp_path) -> None:
