@@ -19,6 +19,7 @@ JUDGED = """() => {
   const findings = document.getElementById("findings");
   return !location.hash.includes("overview?q=run:") || findings?.querySelector(".covered");
 }"""
+JUDGED_MS = 60_000
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 UNITS = {
     "": 1.0, "s": 1.0,
@@ -102,7 +103,7 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         watched.open(f"#/{hash_}")
         watched.wait(COMPLETE)
         watched.wait("() => !document.querySelector('main :is(.reading, .blank[role=status])')")
-        watched.wait(JUDGED)
+        watched.page.wait_for_function(JUDGED, timeout=JUDGED_MS)
         collect(hash_)
 
     look("overview")
