@@ -77,7 +77,7 @@ def _case(waited: Waited) -> Case | None:
         handing = handing.minus(around(trace, reading))
     # A step of several functions calls each of them once: that is not one by one.
     names = len(distinct(trace.name[rows]))
-    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows) // names, handing)
+    worth = waited.but_one(waited.worth(host={lane: handing}), len(rows) // names, waited.own_parts(handing))
     lines = waited.lines(handing)
     evidence: dict[str, Any] = {
         "operations_per_step": len(rows) / waited.count,

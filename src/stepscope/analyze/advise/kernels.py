@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import (
     WORTH,
@@ -123,9 +124,16 @@ def _case(trace: Trace, waited: Waited, rows: Ints, short: Any) -> Case:
         "operators_ns": round(running.measure_ns / waited.count),
         "between_ns": round(calling.minus(running).measure_ns / waited.count),
     }
-    # A wait for a processor takes longer than any of these pieces, so that none lies in them.
+    repeated = _repeated(trace, waited, rows)
+    # A wait for a processor takes longer than any of the small pieces and gaps, so that none lies in them.
+    steps = waited.steps
+    alone = calling.minus(repeated.spans).within(steps.start_ns, steps.end_ns)
+    inside = calling.intersect(repeated.spans).within(steps.start_ns, steps.end_ns)
+    parts = alone + np.maximum(inside, repeated.parts)
+    calling = calling.union(repeated.spans)
     worth = waited.worth(host={waited.lane: calling}, queued=False)
-    worth = waited.but_one(worth, len(tiny), calling, queued=False)
+    worth = waited.but_one(worth, len(tiny), parts)
+    evidence |= {"repeated": repeated.times} if repeated.times else {}
     looked = None if waited.sampled is None else waited.sampled.samples.end_ns
     lines = waited.origin_lines(tiny, lambda rows: _calling(trace, rows, looked))
     evidence["lines"] = lines_told(lines, calling.measure_ns)
@@ -150,15 +158,125 @@ def _calling(trace: Trace, tiny: Ints, looked: Ints | None = None) -> Spans:
     return Spans.of(np.concatenate((start, end[:-1][near])), np.concatenate((end, start[1:][near])))
 
 
+MIN_REPEATS = 3
+"""Two pieces in a row that are alike may be two layers of a model, or chance."""
+_GRAMS = (1, 4, 16)
+"""Numbers of operators in a row by whose next occurrence the length of a loop's body is sought: a body holds
+one operator several times, but hardly ever the same sixteen."""
+_PRIME = np.uint64(0x100000001B3)
+"""FNV's, by which a sequence of names becomes one number."""
+_MOST_PERIODS = 4
+"""Lengths of a body that are tried for each of these numbers, those first that explain most operators."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The time in which the same operators run again and again.
+
+    Attributes:
+        spans: That time.
+        parts: How much of each step it is, by the usual time of each operator and of the gap after it.
+        times: How often the operators run in a row at most.
+    """
+
+    spans: Spans
+    parts: Ints
+    times: int
+
+
+def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
+    """Find the loops of the steps, by the names of their operators.
+
+    One call for all elements takes the place of a loop with all that lies in it, unless most of it is
+    something else than calling small operators: large ones, or much Python between two of them.
+
+    Args:
+        trace: The trace.
+        waited: The rank.
+        rows: The outermost operators in the steps, in order of time.
+    """
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    step = np.searchsorted(waited.steps.start_ns, start, side="right") - 1
+    found, parts, times = [], np.zeros(waited.count, np.int64), 0
+    for number in range(waited.count):
+        mine = np.flatnonzero(step == number)
+        for first, period, count in _loops(trace.name[rows[mine]]):
+            at = mine[first : first + period * count]
+            work = _usual(end[at] - start[at], count)
+            gaps = _usual(np.append(start[at[1:]], end[at[-1]]) - end[at], count)
+            usual = work.sum() + gaps.sum()
+            if 2 * (work[work >= SMALL_NS].sum() + gaps[gaps >= NEAR_NS].sum()) <= usual:
+                found.append((int(start[at[0]]), int(end[at[-1]])))
+                parts[number] += round(count * usual)
+                times = max(times, count)
+    if not found:
+        return Repeated(Spans.empty(), parts, 0)
+    begins, ends = np.array(found, np.int64).T
+    return Repeated(Spans.of(begins, ends), parts, times)
+
+
+_NOT_HELD_UP = 0.9
+"""Share of the repeats, the shorter ones, that tell how long one usually takes: in the others the machine may
+have held something up, such as a thread that waited for a processor."""
+
+
+def _usual(times: Ints, count: int) -> npt.NDArray[np.float64]:
+    """Return how long each part of a loop's body usually takes, of so many repeats one after the other."""
+    ordered = np.sort(times.reshape(count, -1), axis=0)
+    return np.asarray(ordered[: int(_NOT_HELD_UP * count)].mean(axis=0))
+
+
+def _loops(names: Ints) -> list[tuple[int, int, int]]:
+    """Return begin, length of the body and number of repeats of loops that do not overlap, longest first."""
+    runs = [
+        (last - first + period, first, period)
+        for period in _periods(names)
+        for first, last in _runs(names[period:] == names[:-period])
+        if last - first >= (MIN_REPEATS - 1) * period
+    ]
+    taken, loops = np.zeros(len(names), bool), []
+    for length, first, period in sorted(runs, key=lambda run: (-run[0], run[2])):
+        if not taken[first : first + length].any():
+            taken[first : first + length] = True
+            loops.append((first, period, length // period))
+    return loops
+
+
+def _periods(names: Ints) -> list[int]:
+    """Return how far apart most sequences of operators are from the next of their kind."""
+    periods: dict[int, None] = {}
+    for length in _GRAMS:
+        if len(names) <= length:
+            break
+        kind = np.zeros(len(names) - length + 1, np.uint64)
+        for at in range(length):
+            kind = kind * _PRIME + names[at : at + len(kind)].astype(np.uint64)
+        order = np.argsort(kind, kind="stable")
+        apart = np.diff(order)[np.diff(kind[order]) == 0]
+        far, count = np.unique(apart, return_counts=True)
+        most = far[np.argsort(-count, kind="stable")[:_MOST_PERIODS]]
+        periods |= dict.fromkeys(most.tolist())
+    return list(periods)
+
+
+def _runs(same: Any) -> list[tuple[int, int]]:
+    """Return begin and end of each stretch of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], same.astype(np.int8), [0]))))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
 def _say(case: Case) -> str:
     what = "kernels" if case.waited.has_device else "operators"
     count = case.evidence["per_step"]
     unit = "a step" if case.waited.marked else "in all"
     between = "" if case.waited.has_device else " with what lies between them"
-    return (
+    said = (
         f"{count:,.0f} {what} {unit}, {case.evidence['small_ratio']:.0%} of them shorter than 10 µs, take "
-        f"{case.cost_text}{between}{case.where}; {case.free_text}"
+        f"{case.cost_text}{between}{case.where}"
     )
+    times = case.evidence.get("repeated", 0)
+    in_a_row = f"; the same ones run up to {times:,} times in a row" if times else ""
+    return f"{said}{in_a_row}; {case.free_text}"
 
 
 def _remedy(trace: Trace) -> str:
@@ -194,7 +312,7 @@ def optimizer(facts: Facts) -> Iterator[Finding]:
         large = leaves[trace.duration_ns[leaves] >= SMALL_NS]
         calls = spans if len(work) else spans.minus(rows_spans(trace, large))
         whole = waited.worth(host={waited.lane: calls}, device=work if len(work) else None)
-        worth = waited.but_one(whole, len(leaves), calls)
+        worth = waited.but_one(whole, len(leaves), waited.own_parts(calls))
         # Its own work on the device is hidden by nothing else that it does: it costs what goes without it.
         worth = replace(worth, cost_ns=max(worth.cost_ns, worth.gain_ns))
         evidence = {

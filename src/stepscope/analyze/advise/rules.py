@@ -215,8 +215,9 @@ RULES: dict[str, Rule] = {
         formula=(
             "gain without kernels below 10 µs; without an accelerator, without operators below 10 µs (in "
             "the backward pass, those within autograd's own events) and the gaps between them if shorter "
-            "than 20 µs. Operators of the backward pass are reported at the lines of the forward operators "
-            "that created them"
+            "than 20 µs; where the same operators run three times in a row or more, without all that lies "
+            "in between, if most of that is such operators and gaps. Operators of the backward pass are "
+            "reported at the lines of the forward operators that created them"
         ),
         fires="half of them, 100 per step",
     ),

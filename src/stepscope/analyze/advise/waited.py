@@ -397,7 +397,7 @@ class Waited:
         cost, gain = round(worth.cost_ns * ran), round(worth.gain_ns * ran)
         return replace(worth, cost_ns=min(cost, self.own_ns), gain_ns=min(gain, self.own_ns))
 
-    def but_one(self, worth: Worth, pieces: int, spans: Spans | None = None, *, queued: bool = True) -> Worth:
+    def but_one(self, worth: Worth, pieces: int, parts: Ints | None = None) -> Worth:
         """Return a worth with one of the pieces of each step left: one piece does the work of all of them.
 
         Every step has such pieces, so the median step tells; a step in which something held them up does not.
@@ -405,25 +405,24 @@ class Waited:
         Args:
             worth: The worth of all pieces.
             pieces: Their number in all steps.
-            spans: Their time on the training thread, None if devices run them.
-            queued: As in :meth:`worth`.
+            parts: Their time in each step without waits for a processor, None if devices run them.
         """
         left = 1 - min(self.count / max(pieces, 1), 1.0)
-        if spans is None or self.has_device or not worth.cost_ns:
+        if parts is None or self.has_device or not worth.cost_ns:
             return replace(worth, gain_ns=round(worth.gain_ns * left))
-        inside = [spans.intersect(step) for step in self._each_step]
-        parts = np.array([self._own_ns(one) if queued else one.measure_ns for one in inside])
-        whole = np.array([self._own_ns(step) for step in self._each_step])
+        whole = self.own_parts(self.spans)
         usual = float(np.median(parts / np.maximum(whole, 1))) * self.own_ns / worth.cost_ns
         return replace(
             worth,
-            cost_ns=round(worth.cost_ns * usual),
+            cost_ns=min(round(worth.cost_ns * usual), self.own_ns),
             gain_ns=min(round(worth.gain_ns * left * usual), self.own_ns),
             steps=parts / max(parts.sum(), 1),
         )
 
-    def _own_ns(self, spans: Spans) -> int:
-        return int(self.own_lengths(spans.start, spans.end).sum())
+    def own_parts(self, spans: Spans) -> Ints:
+        """Return how much of some time each step has, without the thread's waits for a processor."""
+        inside = [spans.intersect(step) for step in self._each_step]
+        return np.array([int(self.own_lengths(one.start, one.end).sum()) for one in inside], np.int64)
 
     @cached_property
     def _each_step(self) -> list[Spans]:
