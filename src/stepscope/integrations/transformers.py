@@ -72,6 +72,10 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         """The run, None before the first training or evaluation."""
         return None if self._holder is None else self._holder.opened
 
+    def step_of(self, state: Any) -> int:
+        """Return how many steps the Trainer has taken."""
+        return int(state.global_step)
+
     # --- the Trainer's events -------------------------------------------------------------------------
 
     @guarded
@@ -82,7 +86,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
             self._holder.end("failed", "the training was left by an exception")
         holder = self._home(args, state)
         # The Trainer numbers steps from 1.
-        run = holder.run(start_step=state.global_step + 1)
+        run = holder.run(start_step=self.step_of(state) + 1)
         if state.max_steps > 0:
             run.expect_steps(state.max_steps)
         holder.describe(_facts(args, more.get("model")))
@@ -111,7 +115,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Begin a step; all its batches have arrived."""
         if self._stepper is not None:
-            self._stepper.begin(state.global_step + 1)
+            self._stepper.begin(self.step_of(state) + 1)
 
     @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -122,7 +126,7 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
         examples = args.train_batch_size * args.gradient_accumulation_steps
         self._holder.run().count(examples=examples, tokens=int(tokens) // max(args.world_size, 1))
         self._stepper.end()
-        if self._stop.after(state.global_step):
+        if self._stop.after(self.step_of(state)):
             control.should_training_stop = True
         self._stepper.asking()
 
@@ -173,10 +177,10 @@ class StepscopeCallback(TrainerCallback):  # type: ignore[misc]
     def _record(self, args: Any, state: Any, logs: Mapping[str, Any]) -> None:
         named = tags(logs)
         numbers = {tag: value for tag, value in named.items() if not isinstance(value, str)}
-        run = self._home(args, state).run(start_step=state.global_step + 1)
-        run.scalars(numbers, state.global_step)
+        run = self._home(args, state).run(start_step=self.step_of(state) + 1)
+        run.scalars(numbers, self.step_of(state))
         for tag in named.keys() - numbers.keys():
-            run.text(tag, named[tag], state.global_step)
+            run.text(tag, named[tag], self.step_of(state))
 
     def _asking(self) -> None:
         if self._stepper is not None and not self._stepper.running:

@@ -36,21 +36,35 @@ def _add(trainer: Any) -> None:
     if any(isinstance(callback, StepscopeCallback) for callback in trainer.callbacks):
         return
 
+    class Counted(StepscopeCallback):
+        """Counts on from where another Trainer of this process has ended: each counts from 0."""
+
+        before = 0
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            run = process.opened
+            if run is not None and not trainer.global_step:
+                self.before = run.step_counter.next
+            super().on_train_start(trainer, pl_module)
+
+        def step_of(self, trainer: Any) -> int | None:
+            number = super().step_of(trainer)
+            return None if number is None else self.before + number
+
     class Logged(Callback):  # type: ignore[misc]
         """Makes the run when the strategy has told the ranks apart, and records the logged metrics."""
 
+        counted: Counted | None = None
+
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-            if stage != "fit" or self.added:
+            if stage != "fit" or self.counted is not None:
                 return
             with process.apart():
                 run = process.measured()
                 if run is not None:
-                    self.added = True
-                    counts = StepscopeCallback(run)
-                    trainer.callbacks.insert(0, counts)
-                    counts.setup(trainer, pl_module, stage)
-
-        added = False
+                    counted = self.counted = Counted(run)
+                    trainer.callbacks.insert(0, counted)
+                    counted.setup(trainer, pl_module, stage)
 
         def on_train_batch_end(self, trainer: Any, *arguments: Any, **options: Any) -> None:
             if trainer.global_step % max(trainer.log_every_n_steps, 1) == 0:
@@ -62,8 +76,9 @@ def _add(trainer: Any) -> None:
 
         def _record(self, trainer: Any) -> None:
             run = process.opened
-            if run is not None and run.recording and not process.off:
+            if run is not None and run.recording and not process.off and self.counted is not None:
+                step = self.counted.before + max(trainer.global_step - 1, 0)
                 with process.apart():
-                    run.scalars(dict(trainer.callback_metrics), max(trainer.global_step - 1, 0))
+                    run.scalars(dict(trainer.callback_metrics), step)
 
     trainer.callbacks.append(Logged())

@@ -34,8 +34,23 @@ def _add(trainer: Any) -> None:
 
     if any(isinstance(callback, StepscopeCallback) for callback in trainer.callback_handler.callbacks):
         return
+
+    class Counted(StepscopeCallback):
+        """Counts on from where another Trainer of this process has ended: each counts from 0."""
+
+        before = 0
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            run = process.opened
+            if run is not None and not state.global_step:
+                self.before = max(run.step_counter.next - 1, 0)  # its first step is 1
+            super().on_train_begin(args, state, control, **more)
+
+        def step_of(self, state: Any) -> int:
+            return self.before + super().step_of(state)
+
     run = process.measured()
     if run is not None:
-        counts = StepscopeCallback(run)
+        counts = Counted(run)
         trainer.add_callback(counts)
         process.fetched = counts.fetched

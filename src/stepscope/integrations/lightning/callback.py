@@ -107,11 +107,16 @@ class StepscopeCallback(Callback):  # type: ignore[misc]
         self._stop = Stop(run, trainer.log_every_n_steps)
         self._restore = _listen(trainer.profiler, self._stepper)
 
+    def step_of(self, trainer: Any) -> int | None:
+        """Return the number under which Lightning will log this step, None if it does not tell."""
+        number = getattr(getattr(trainer.fit_loop, "epoch_loop", None), "_batches_that_stepped", None)
+        return number if isinstance(number, int) else None
+
     @guarded
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Begin a step, unless this batch is a further part of one."""
         if self._stepper is not None and not self._stepper.running:
-            self._stepper.begin(_step(trainer))
+            self._stepper.begin(self.step_of(trainer))
 
     @guarded
     def on_train_batch_end(
@@ -181,12 +186,6 @@ def _settings(trainer: Any) -> dict[str, Any]:
     """Return the trainer's settings that shape the training."""
     values = {name: getattr(trainer, name, None) for name in SETTINGS}
     return {**values, "strategy": type(trainer.strategy).__name__}
-
-
-def _step(trainer: Any) -> int | None:
-    """Return the number under which Lightning will log this step, None if it does not tell."""
-    number = getattr(getattr(trainer.fit_loop, "epoch_loop", None), "_batches_that_stepped", None)
-    return number if isinstance(number, int) else None
 
 
 def _accumulates(trainer: Any) -> bool:
