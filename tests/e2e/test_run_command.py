@@ -72,32 +72,6 @@ def needed(script):
     return python, (["-m", *launcher.split()] if launcher else [])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_the_steps_of_a_script(tmp_path, command, script):
-    python, launcher = needed(script)
-    ended = command(python, *launcher, script)
-    assert ended.returncode == 0, ended.stderr
-    expected, lacks = int(noted(script, "steps")), noted(script, "lacks")
-    says = noted(script, "says") or ""
-    assert says in ended.stderr
-    assert ("further models" in ended.stderr) == (says == "further models")
-    assert "stepscope/launch" not in ended.stderr  # no warning of Python's that is about us
-    if lacks is not None:
-        assert lacks in ended.stderr
-        return
-    ranks = Ranks(str(tmp_path / "runs" / "a"))
-    assert ranks.count() == int(noted(script, "ranks") or 1)
-    steps = ranks.steps(0)
-    first = int(steps.step[0])  # some frameworks count from 1
-    assert steps.step.tolist() == list(range(first, first + expected))
-    assert (steps.step_time_s >= 0).all()
-    rows = card(ended.stderr)
-    assert rows["steps"].startswith(f"{expected:,} ·")
-    assert rows["state"].startswith("finished after")
-    assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", rows["time"].replace("<1", ""))) == 100
-
-
 TIMED = """
 import atexit, json, os
 from time import perf_counter
@@ -132,21 +106,69 @@ def twin(script):
     return None if timed == text else TIMED + timed
 
 
+def check_card(script, ended, expected):
+    """Of a program that has taken so many steps."""
+    rows = card(ended.stderr)
+    assert rows["steps"].startswith(f"{expected:,} ·")
+    assert rows["state"].startswith("finished after")
+    assert sum(int(share) for share in re.findall(r"(?<!<)\b(\d+) %", rows["time"].replace("<1", ""))) == 100
+    assert (noted(script, "says") or "") in ended.stderr
+    assert "stepscope/launch" not in ended.stderr  # no warning of Python's that is about us
+
+
+def check_steps(steps, expected):
+    first = int(steps.step[0])  # some frameworks count from 1
+    assert steps.step.tolist() == list(range(first, first + expected))
+    assert (steps.step_time_s >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [each for each in SCRIPTS if not twin(each)], ids=lambda path: path.stem)
+def test_the_steps_of_a_script(tmp_path, command, script):
+    python, launcher = needed(script)
+    ended = command(python, *launcher, script)
+    assert ended.returncode == 0, ended.stderr
+    assert ("further models" in ended.stderr) == (noted(script, "says") == "further models")
+    lacks = noted(script, "lacks")
+    if lacks is not None:
+        assert lacks in ended.stderr
+        return
+    ranks = Ranks(str(tmp_path / "runs" / "a"))
+    assert ranks.count() == int(noted(script, "ranks") or 1)
+    check_steps(ranks.steps(0), int(noted(script, "steps")))
+    check_card(script, ended, int(noted(script, "steps")))
+
+
+BOTH = """
+import runpy
+for path in {paths}:
+    runpy.run_path(path, run_name="__main__")
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [each for each in SCRIPTS if twin(each)], ids=lambda path: path.stem)
-def test_the_wait_for_data_is_that_by_hand(tmp_path, command, script):
-    """Of the batches of a step within 3 % or 30 µs a batch, of most steps: others pay for a busy machine."""
+def test_the_steps_of_a_script_and_the_wait_by_hand(tmp_path, command, script):
+    """A program that runs the script and then its twin: training twice is no matter, and starts once.
+
+    Of most steps the wait a batch is that by hand within 3 % or 30 µs: others pay for a busy machine.
+    """
     python, launcher = needed(script)
-    program = tmp_path / script.name
-    program.write_text(twin(script))
-    ended = command(python, *launcher, program)
+    expected = int(noted(script, "steps"))
+    timed = tmp_path / script.name
+    timed.write_text(twin(script))
+    both = tmp_path / "both.py"
+    paths = [str(timed)] if noted(script, "once") else [str(script), str(timed)]
+    both.write_text(BOTH.format(paths=paths))
+    ended = command(python, *launcher, both)
     assert ended.returncode == 0, ended.stderr
-    steps = Ranks(str(tmp_path / "runs" / "a")).steps(0)
-    by_hand = np.array(json.loads((tmp_path / "waits.json").read_text()))
-    assert len(by_hand) % len(steps.step) == 0
-    by_hand = by_hand.reshape(len(steps.step), -1)
-    batches = by_hand.shape[1]
-    difference = np.abs(steps.data_wait_s - by_hand.sum(1)) / batches
+    ranks = Ranks(str(tmp_path / "runs" / "a"))
+    assert ranks.count() == int(noted(script, "ranks") or 1)
+    steps = ranks.steps(0)
+    check_steps(steps, len(paths) * expected)
+    check_card(script, ended, len(paths) * expected)
+    by_hand = np.array(json.loads((tmp_path / "waits.json").read_text())).reshape(expected, -1)
+    difference = np.abs(steps.data_wait_s[-expected:] - by_hand.sum(1)) / by_hand.shape[1]
     allowed = np.maximum(0.03 * by_hand.mean(1), 30e-6)
     assert np.median(difference / allowed) <= 1, (by_hand.mean(), np.median(difference))
 

@@ -1,4 +1,5 @@
 # steps: 20
+# once: the training of a second thread is not recorded
 import threading
 
 import torch
