@@ -286,7 +286,13 @@ class LoopMarks:
         """Return whether what this thread does is noted, as it is the one that updates."""
         if self.steps is None:
             self._notes(get_ident())  # it is the one that trains
-        return self._mine()
+        if self._mine():
+            return True
+        return self.thread != 0 and not self.process.off and not self.process.led and self.succeeds()
+
+    def succeeds(self) -> bool:
+        """Return whether this thread trains from now on, as the one that did has ended."""
+        raise NotImplementedError
 
     def before_fetch(self) -> cython.double:
         """Note that a batch is asked for; return the time."""

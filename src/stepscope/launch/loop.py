@@ -9,11 +9,13 @@ evaluation and is no step; several batches with backward passes and one update a
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import enumerate as threads
 from threading import get_ident
 from typing import Any
 
 from stepscope.integrations.compiling import compilations
 from stepscope.kernels.marks import LoopMarks
+from stepscope.kernels.steps import Steps
 from stepscope.launch.process import Process
 from stepscope.record import Run
 from stepscope.record.clock import Deadline
@@ -21,6 +23,8 @@ from stepscope.record.hooks import Hook
 
 NO_LOADER = "the wait for data: batches come from no loader that is known here; run.steps(loader) tells"
 BY_HAND = "the steps: gradients were computed, but no optimizer stepped; run.step() marks updates by hand"
+
+ELSEWHERE = "the steps of a second thread that trains beside the first; each in a process of its own has all"
 
 
 class LastStep(Hook):
@@ -98,6 +102,23 @@ class Loop(LoopMarks):
         run.step_counter.leave_out(now - begun)  # which is ours
         if run.step_counter.stages is not None:
             run.step_counter.stages.since = now  # what came before is not divided
+        return True
+
+    def succeeds(self) -> bool:
+        """Return whether this thread trains from now on, as the one that did has ended; say if it has not."""
+        if any(thread.ident == self.thread for thread in threads()):
+            self.process.say(ELSEWHERE)
+            return False
+        steps: Steps = self.run.step_counter
+        if steps.running and self.updated:
+            self.end_at_update()
+        elif steps.running and self.ahead:
+            number = steps.number
+            steps.abandon()
+            steps.next = number
+        self.thread = get_ident()
+        if not steps.running:  # what lies between the two trainings belongs to no step
+            self.begin_step(self.now())
         return True
 
     def evaluated(self, begun: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from stepscope.kernels.steps import Stages, Steps
-from stepscope.launch.loop import Loop
+from stepscope.launch.loop import ELSEWHERE, Loop
 
 MADE = 50.0
 """Seconds that it takes to make the run."""
@@ -25,10 +26,10 @@ class Program:
         self.steps = Steps(0, lambda: self.now)
         self.stages = self.steps.stages = Stages(lambda: self.now)
         self.stages.keep = True
-        self.hooks = []
+        self.hooks, self.sentences = [], []
         self.run = SimpleNamespace(step_counter=self.steps, recording=True, add_hook=self.hooks.append)
         self.process = SimpleNamespace(
-            off=False, led=False, opened=None, run=self.made, say=lambda text: None, step_of_values=None
+            off=False, led=False, opened=None, run=self.made, say=self.sentences.append, step_of_values=None
         )
         self.loop = Loop(self.process, steady=lambda: self.now)
         self.values = []
@@ -143,3 +144,47 @@ def test_stages_of_another_step_are_not_taken_for_those_of_the_first(monkeypatch
     rows = Program(monkeypatch).does(work).stages.take()
     assert [step for step, _ in rows] == known
     assert all(spent >= 0 for _, stages in rows for spent in stages)
+
+
+def in_turns(program, first, second, *, ends):
+    """Let one thread work, and then another, when the first has ended or while it is still there."""
+    worked, go, leave = threading.Event(), threading.Event(), threading.Event()
+
+    def one():
+        program.does(first)
+        worked.set()
+        assert ends or leave.wait(60)
+
+    def two():
+        assert go.wait(60)  # it is there from the beginning, so it is another thread for the system, too
+        program.now += 100
+        program.does(second)
+
+    threads = [threading.Thread(target=one), threading.Thread(target=two)]
+    for thread in threads:
+        thread.start()
+    assert worked.wait(60)
+    if ends:
+        threads[0].join(60)
+    go.set()
+    threads[1].join(60)
+    leave.set()
+    threads[0].join(60)
+
+
+@pytest.mark.parametrize(
+    ("work", "times"), [("fmbup", [4, 4, 4, 1, 4, 4]), ("mbup", [2, 3, 3, 1, 3, 3])], ids=["loader", "none"]
+)
+def test_a_thread_that_trains_after_another_has_ended_counts_on(monkeypatch, work, times):
+    """Of its first step only the update is seen: until then it might have been anything."""
+    program = Program(monkeypatch)
+    in_turns(program, 3 * work, 3 * work + "x", ends=True)
+    assert [(step, seconds) for step, seconds, _ in program.steps.since(0)] == list(enumerate(times))
+    assert ELSEWHERE not in program.sentences
+
+
+def test_a_thread_that_trains_beside_another_is_named(monkeypatch):
+    program = Program(monkeypatch)
+    in_turns(program, 3 * "fmbup", 3 * "fmbup" + "x", ends=False)
+    assert [step for step, _, _ in program.steps.since(0)] == [0, 1, 2]
+    assert ELSEWHERE in program.sentences
