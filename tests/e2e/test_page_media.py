@@ -288,7 +288,7 @@ def test_what_torch_and_tensorboard_write_is_shown_too(tmp_path, serve, watch):
     page = watched.open("#/media")
     page.get_by_role("img", name="Precision over recall of cats: t area 0.").wait_for()
     page.get_by_role("button", name="Meshes").click()
-    page.get_by_role("application", name="cloud of t, step 3, 4 points, 1 triangles").wait_for()
+    page.get_by_role("application", name="cloud of t, step 3, 4 points, 1 triangle").wait_for()
     page.get_by_role("button", name="Embeddings").click()
     page.get_by_role("application", name="words:00003: 20 points of 5 dimensions").wait_for()
     page.get_by_role("option", name="word 0").wait_for()

@@ -122,7 +122,7 @@ def test_a_port_in_use_is_the_users_to_solve(runs):
         (["runs", "--host", "203.0.113.9"], "cannot listen on host '203.0.113.9'"),
         (["runs", "--port", "70000"], "port 70000: expected 0 to 65535"),
         (["runs", "--port", "0", "--path-prefix", "a b"], "not a path prefix: 'a b'"),
-        (["runs", "--port", "0", "--token", "x"], "token of 1 characters"),
+        (["runs", "--port", "0", "--token", "x"], "token of 1 character:"),
         (["runs", "--port", "0", "--allow-host", "http://x"], "not a host name: 'http://x'"),
     ],
 )

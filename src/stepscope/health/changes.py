@@ -143,7 +143,7 @@ class ChangeGroup:
     @property
     def main(self) -> bool:
         """Whether it holds more than changes of side series."""
-        return any(each.main for each in self.changes)
+        return any(change.main for change in self.changes)
 
     @property
     def _leader(self) -> LoggedChange:
@@ -153,9 +153,9 @@ class ChangeGroup:
     def text(self) -> str:
         """Return it as a sentence, each change with its own onset if that differs from the first one's."""
         parts = [f"step {steps_of(self._leader.change)}: {self._leader.text}"]
-        for each in self.changes[1:]:
-            same = each.change.first_step == self.first_step and each.change.last_step == self.last_step
-            parts.append(each.text if same else f"{each.text} (step {steps_of(each.change)})")
+        for logged in self.changes[1:]:
+            same = logged.change.first_step == self.first_step and logged.change.last_step == self.last_step
+            parts.append(logged.text if same else f"{logged.text} (step {steps_of(logged.change)})")
         return "; ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class ChangeGroup:
             "wall": plain(self.wall),
             "main": self.main,
             "text": self.text,
-            "changes": [each.as_dict() for each in self.changes],
+            "changes": [change.as_dict() for change in self.changes],
         }
 
 
@@ -186,12 +186,12 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
         events: What happened besides.
     """
     known: list[tuple[Stream, Facts, RecordedSeries]] = []
-    for each in series:
-        stream = stream_of(each.tag, rank=each.rank, run=each.run, split=each.split)
-        if stream is not None and len(each.steps) and not _is_extreme(each.tag):
+    for column in series:
+        stream = stream_of(column.tag, rank=column.rank, run=column.run, split=column.split)
+        if stream is not None and len(column.steps) and not _is_extreme(column.tag):
             facts = Facts()
-            facts.take(each.steps, each.values, each.walls)
-            known.append((stream, facts, each))
+            facts.take(column.steps, column.values, column.walls)
+            known.append((stream, facts, column))
     until = max((facts.last_wall for _, facts, _ in known), default=math.inf)
     until_step = max((facts.last_step for _, facts, _ in known), default=math.inf)
     main = sum(stream.role in MAIN for stream, _, _ in known)
@@ -243,9 +243,9 @@ def _since_attempt(change: Change, begun: Sequence[float]) -> Change:
 
 def _with_way_back(group: ChangeGroup, saved: Sequence[LoggedChange]) -> ChangeGroup:
     """Return a group in which main series changed with the last checkpoint from before it."""
-    begins = min(each.change.first_wall for each in group.changes)
+    begins = min(logged.change.first_wall for logged in group.changes)
     before = [each for each in saved if each.change.wall <= begins]
-    if not before or not any(each.main and each.source == "series" for each in group.changes):
+    if not before or not any(logged.main and logged.source == "series" for logged in group.changes):
         return group
     return ChangeGroup((*group.changes, max(before, key=lambda each: each.change.wall)))
 
@@ -315,8 +315,8 @@ def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
     while waiting:
         first, *others = waiting
         end = first.change.wall + lag_s
-        inside = [first, *(each for each in others if each.change.first_wall <= end)]
-        waiting = [each for each in others if not each.change.first_wall <= end]
+        inside = [first, *(other for other in others if other.change.first_wall <= end)]
+        waiting = [other for other in others if not other.change.first_wall <= end]
         if any(each.source == "attempt" for each in inside):  # which says that steps start over
             inside = [each for each in inside if each.change.kind != "counter"]
         inside.sort(key=lambda each: (each.place, each.change.wall, each.tag, each.rank or 0))
@@ -331,16 +331,16 @@ def only_in(groups: Sequence[ChangeGroup], others: Sequence[ChangeGroup]) -> lis
         groups: Of the run.
         others: Of the other run. Its steps may differ; the order and the direction of changes count.
     """
-    left = Counter(_likeness(each) for group in others for each in group.changes)
+    left = Counter(_likeness(change) for group in others for change in group.changes)
     found = []
     for group in groups:
         only: list[LoggedChange] = []
-        for each in group.changes:
-            like = _likeness(each)
+        for change in group.changes:
+            like = _likeness(change)
             if left[like]:
                 left[like] -= 1
-            elif each.source != "checkpoint" or only:
-                only.append(each)
+            elif change.source != "checkpoint" or only:
+                only.append(change)
         if only:
             found.append(ChangeGroup(tuple(only)))
     return found

@@ -131,8 +131,8 @@ class Signs:
 def all_still(signs: dict[Stream, Signs], run: str, wall: float) -> bool:
     """Return whether series of a run are known that never had another value before a time."""
     known = [each for stream, each in signs.items() if stream.run == run and each.walls[0] < wall]
-    enough = any(len(each.walls) == STILL and each.walls[-1] < wall for each in known)
-    return enough and all(each.other >= wall for each in known)
+    enough = any(len(series.walls) == STILL and series.walls[-1] < wall for series in known)
+    return enough and all(series.other >= wall for series in known)
 
 
 class Context:
@@ -313,7 +313,7 @@ class Context:
     def weights_alone(self, run: str, since: float, until: float) -> bool:
         """Return whether several parts of the loss are recorded, and none rose after a time."""
         parts = [h for s, h in self._parts.items() if s.run == run and h.is_known(since, until)]
-        return len(parts) > 1 and not any(each.improves(since, until, falls=False) for each in parts)
+        return len(parts) > 1 and not any(part.improves(since, until, falls=False) for part in parts)
 
     def stands(self, run: str, since: float, until: float) -> bool:
         """Return whether a training loss is known in a stretch of time, and none fell in it."""

@@ -108,18 +108,18 @@ def coverage(
         passed: Ids of the rules that could judge and found nothing.
         abstained: Rules that could not tell.
     """
-    lacking = {each.rule: each.missing for each in abstained}
+    lacking = {lack.rule: lack.missing for lack in abstained}
     # A rule whose findings are all over, or are consequences, has judged as well.
-    judged = {*passed, *(each.rule for each in findings)}
+    judged = {*passed, *(finding.rule for finding in findings)}
     return [_answer(question, findings, judged, lacking) for question in (*NEEDED, "cost")]
 
 
 def _answer(
     question: Question, findings: Sequence[Finding], judged: Collection[str], lacking: dict[str, str]
 ) -> Covered:
-    for each in findings:
-        if each.rule in QUESTIONS[question] and each.is_open and each.severity != "info":
-            return Covered(question, "no", f"{each.title.lower()} since step {each.since:,}")
+    for finding in findings:
+        if finding.rule in QUESTIONS[question] and finding.is_open and finding.severity != "info":
+            return Covered(question, "no", f"{finding.title.lower()} since step {finding.since:,}")
     deciding = DECIDING[question]
     if any(rule in judged for rule in deciding):
         return Covered(question, "yes")
@@ -134,14 +134,16 @@ def outcome(answers: Sequence[Covered], *, state: str = "") -> str:
         answers: Of all questions.
         state: Of the run: one that failed, or that stopped moving, is not called healthy.
     """
-    wrong = [each for each in answers if each.answer == "no"]
+    wrong = [answer for answer in answers if answer.answer == "no"]
     if wrong:
         return "; ".join(f"{_NOT[each.question]}: {each.why}" for each in wrong)
-    lacking = [each.question for each in answers if each.question in NEEDED and each.answer == "not judged"]
+    lacking = [
+        answer.question for answer in answers if answer.question in NEEDED and answer.answer == "not judged"
+    ]
     if len(lacking) == len(NEEDED):
         return "not judged"
     if lacking:
-        return f"nothing wrong found; not judged: {', '.join(_WORDS[each] for each in lacking)}"
+        return f"nothing wrong found; not judged: {', '.join(_WORDS[question] for question in lacking)}"
     if state in ("failed", "stalled"):
         return f"nothing wrong in its numbers before it {state}"
     return "healthy"

@@ -779,7 +779,7 @@ def _wandering(level: Floats) -> float:
 
 def _tail(heads: int, throws: int) -> float:
     """Return the chance of at least so many heads of a fair coin."""
-    return sum(math.comb(throws, each) for each in range(heads, throws + 1)) / 2.0**throws
+    return sum(math.comb(throws, count) for count in range(heads, throws + 1)) / 2.0**throws
 
 
 SORTED = 64

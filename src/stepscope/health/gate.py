@@ -45,7 +45,7 @@ class AlarmGate:
             self._good = 0
             if self.is_open:
                 return None
-            self._recent = [each for each in self._recent if each[0] > self._count - self._within]
+            self._recent = [entry for entry in self._recent if entry[0] > self._count - self._within]
             self._recent.append((self._count, step))
             if len(self._recent) >= self.opens:
                 self.since = self._recent[0][1]

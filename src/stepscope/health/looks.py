@@ -245,7 +245,7 @@ class RunFacts:
     def beside(self, known: Known, role: str) -> list[Known]:
         """Return what is known of the series of one role of the same run and rank as a series."""
         stream = known.stream
-        return [each for each in self.of(stream.run, role) if each.stream.rank == stream.rank]
+        return [other for other in self.of(stream.run, role) if other.stream.rank == stream.rank]
 
     def training_loss(self, run: str) -> Known | None:
         """Return the main training loss: the first one, of another part of the run if this part has none."""
@@ -390,9 +390,9 @@ class AcrossSeries(Row):
     def judge(self, known: Known, run: RunFacts, *, ended: bool = False) -> None:
         """Open, renew and close findings about all series."""
         seen = self.see_all(known, run)
-        for each in run.beside(known, known.stream.role):
-            if each.stream in seen or each.stream in self.holding:
-                self.tell(each, seen.get(each.stream))
+        for other in run.beside(known, known.stream.role):
+            if other.stream in seen or other.stream in self.holding:
+                self.tell(other, seen.get(other.stream))
 
 
 class AcrossLayers(AcrossSeries):
@@ -423,13 +423,13 @@ class AcrossLayers(AcrossSeries):
         layers = [each for each in every if self.counts(each.stream) and len(each.facts.curve[0])]
         steps, count = known.facts.curve[0], self.limit("samples")
         # Within a step the first layer is recorded before the others.
-        if len(steps) and min(each.facts.last_step for each in layers) < steps[-1]:
+        if len(steps) and min(layer.facts.last_step for layer in layers) < steps[-1]:
             steps = steps[:-1]
         if len(layers) < self.fewest_layers or len(steps) < count:
             return {}
         self.judged()
         recent = self.bad(layers, _values_at(layers, steps[-count:]), run)
-        held = np.array([each.stream in self.holding for each in layers])
+        held = np.array([layer.stream in self.holding for layer in layers])
         wrong = np.flatnonzero(np.where(held, recent.any(axis=1), recent.all(axis=1))).tolist()
         seen: dict[Stream, Seen] = {}
         values = _values_at(layers, steps) if wrong else np.empty((0, 0))
@@ -442,7 +442,7 @@ class AcrossLayers(AcrossSeries):
 
 
 def _values_at(layers: list[Known], steps: NDArray[np.int64]) -> Floats:
-    return np.array([at_steps(each.facts, steps, 1) for each in layers])
+    return np.array([at_steps(layer.facts, steps, 1) for layer in layers])
 
 
 class InARow(Row):

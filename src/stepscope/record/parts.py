@@ -42,6 +42,7 @@ from stepscope.record.summaries.encoder import SummaryEncoder
 from stepscope.record.telemetry import Telemetry, attempt_of, folder_of
 from stepscope.record.uploader import Uploader, begin_upload
 from stepscope.record.writer_loop import OnClose, WriterLoop, WriterTasks
+from stepscope.text import counted
 
 STRICT_PATIENCE = 20
 """Factor on waiting times in strict mode, in which a disk that does not answer is an error."""
@@ -308,7 +309,7 @@ def _show_card(info: AttemptInfo, hooks: Hooks, tally: Tally, place: str, direct
 def unwritten(points: int, directory: str) -> RecordError:
     """Return the message about points that were not written when the run was closed."""
     return RecordError(
-        f"the run was closed before {points} points could be written",
+        f"the run was closed before {counted(points, 'point')} could be written",
         hint="see the earlier warning of this run for the cause",
         path=directory,
     )

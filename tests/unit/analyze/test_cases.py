@@ -350,7 +350,7 @@ def test_work_that_cannot_be_told_leaves_utilisation_open(make) -> None:
     strings = Strings.of([*trace.strings.texts(), "aten::convolution"])
     answer = roofline(replace(trace, name=name, strings=strings))
     assert answer.steps[0].utilisation_ratio is None
-    assert "1 calls of aten::convolution" in answer.notes[-1]
+    assert "1 call of aten::convolution" in answer.notes[-1]
 
 
 def test_a_table_of_shapes_has_the_utilisation_of_the_roofline_and_its_peak(make) -> None:

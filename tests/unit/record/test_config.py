@@ -78,7 +78,7 @@ def test_long_things_are_cut_and_say_so():
     config = plain(
         {"text": "x" * 5_000, "list": list(range(5_000)), "map": {str(i): i for i in range(5_000)}}
     )
-    assert config["text"] == "x" * MAX_TEXT + "… 4000 more characters"
+    assert config["text"] == "x" * MAX_TEXT + "… 4,000 more characters"
     assert config["list"][-1] == "… 4000 more"
     assert len(config["list"]) == MAX_ITEMS + 1
     assert config["map"]["…"] == "4000 more"

@@ -106,7 +106,7 @@ def test_the_end_keeps_its_deadline_and_the_rest_is_written_behind_it(
         run = Run(tmp_path / "run", _open_writer=disk)
         run.scalar("loss", 1.0, 0)
         run.close(timeout=0.01)
-    assert any("closed before 1 points could be written" in str(each.message) for each in made)
+    assert any("closed before 1 point could be written" in str(each.message) for each in made)
     disk.answers.set()
     run._writer._thread.join(WAIT)
     assert read(run)["loss"] == [(0, 1.0)]

@@ -497,7 +497,7 @@ def test_points_missing_at_the_end_are_told(fake, monkeypatch):
     run = fake()
     run.scalar("a", 1.0, 0)
     monkeypatch.setattr(type(run._writer), "alive", False)
-    with pytest.raises(RecordError, match="closed before 1 points could be written"):
+    with pytest.raises(RecordError, match="closed before 1 point could be written"):
         run.close()
     assert run.problems == {"unwritten": 1}
 

@@ -124,7 +124,7 @@ class TestARankThatIsLearntLate:
             run.scalar("early", 1.0, 0)
             assert run.flush()
             runtime(1, 2)
-            with pytest.warns(RuntimeWarning, match="wrote 1 points as if it were alone; it is rank 1 of 2"):
+            with pytest.warns(RuntimeWarning, match="wrote 1 point as if it were alone; it is rank 1 of 2"):
                 run.flush()
             steps(run)
         assert files(tmp_path) == ["./events", "ranks/rank 1"]

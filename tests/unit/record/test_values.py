@@ -53,7 +53,7 @@ def test_nan_is_a_number_to_record(value):
         (b"1", "bytes b'1'", "Python, numpy"),
         (None, "None", "log nothing"),
         ({"a": 1, "b": 2}, "dict of 2 items", "run.scalars"),
-        ([1.0], "list of 1 items", "Python, numpy"),
+        ([1.0], "list of 1 item", "Python, numpy"),
         (object, "type", "Python, numpy"),
         pytest.param(10**400, "a number beyond the range of a float", "scale it", id="10**400"),
         (decimal.Decimal("1e999999"), "a number beyond the range of a float", "scale it"),

@@ -90,7 +90,7 @@ def test_a_series_that_grows_meanwhile_stays_whole(tmp_path, monkeypatch, writer
     [
         ([], 400, "no run given"),
         ([("run", "a")], 400, "no tag given"),
-        ([("run", "a"), ("run", "b"), ("tag", "loss")], 400, "2 runs and 1 tags"),
+        ([("run", "a"), ("run", "b"), ("tag", "loss")], 400, "2 runs and 1 tag"),
         ([("run", "a"), ("tag", "loss"), ("format", "xls")], 400, "format is 'xls': expected csv or json"),
         ([("run", "a"), ("tag", "loss"), ("depth", "1")], 400, "unknown parameter 'depth'"),
         ([("run", "z"), ("tag", "loss")], 404, "no run 'z'"),

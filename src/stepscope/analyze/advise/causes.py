@@ -356,7 +356,7 @@ def _longer_line(waited: Waited) -> Selection | None:
     bounds = [*first.tolist(), len(steps)]
     count = np.diff(bounds)
     spans = [Spans.of(steps.start_ns[at:end], steps.end_ns[at:end]) for at, end in pairwise(bounds)]
-    lines = [{one.line: one for one in sampled.lines(each, most=EVERY, own=True)} for each in spans]
+    lines = [{one.line: one for one in sampled.lines(span, most=EVERY, own=True)} for span in spans]
     whole = np.array([sum(one.time_ns for one in known.values()) for known in lines]) / count
     grown = []
     for line in {line for known in lines for line in known}:

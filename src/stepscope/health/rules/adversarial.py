@@ -137,7 +137,7 @@ class EntropyCollapsed(Row):
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         own = known.facts
         rewards = [
-            each.facts for each in run.of(known.stream.run, "reward") if each.facts.finite >= STRETCHES
+            other.facts for other in run.of(known.stream.run, "reward") if other.facts.finite >= STRETCHES
         ]
         if own.finite < 32 or not own.first > 0 or not rewards:
             return None
@@ -145,7 +145,7 @@ class EntropyCollapsed(Row):
         limit = self.limits["fell"] * own.first
         if not (levels(own, STRETCHES)[STRETCHES // 2 :] < limit).all():
             return None
-        if any(each.level > float(levels(each, STRETCHES)[0]) for each in rewards):
+        if any(reward.level > float(levels(reward, STRETCHES)[0]) for reward in rewards):
             return None
         text = (
             f"the entropy fell from {number(own.first)} to {number(own.level)}: one action is left; the "
@@ -195,14 +195,14 @@ class ReturnCollapsed(Row):
             return None
         steps = own.curve[0]
         best_step = int(steps[(2 * at + 1) * len(steps) // (2 * STRETCHES)])
-        falls = (each for each in own.sudden(SERIES) if each.lasts and each.last_step > best_step)
-        drop = next((each for each in falls if (each.after or 0.0) < (each.before or 0.0)), None)
+        falls = (change for change in own.sudden(SERIES) if change.lasts and change.last_step > best_step)
+        drop = next((fall for fall in falls if (fall.after or 0.0) < (fall.before or 0.0)), None)
         if drop is None:
             low = np.flatnonzero(medians < best - ONSET * (best - level))
             since = int(steps[int(low[low > at][0]) * len(steps) // STRETCHES])
         else:
             since = drop.first_step
-        if any(each.facts.constant_since > best_step for each in run.of(known.stream.run, "setting")):
+        if any(other.facts.constant_since > best_step for other in run.of(known.stream.run, "setting")):
             return None
         text = f"it is {number(own.level)}; it was {number(best)} around step {best_step:,}"
         return Seen(text, {"level": own.level, "best": best, "first": first}, since)

@@ -103,8 +103,8 @@ class EvaluationCollapsed(Row):
     def _is_worse(self, change: Change, known: Known, run: RunFacts) -> bool:
         before, after = change.before or 0.0, change.after or 0.0
         worse = (after > before) == known.stream.lower_is_better
-        broken = [each.facts.broken for each in run.of(known.stream.run, "loss")]
-        began = min((each[1] for each in broken if each is not None), default=inf)
+        broken = [other.facts.broken for other in run.of(known.stream.run, "loss")]
+        began = min((span[1] for span in broken if span is not None), default=inf)
         return worse and abs(after - before) > self.limits["share"] * abs(before) and began > change.wall
 
 
@@ -360,7 +360,7 @@ class SeriesStopped(Row):
 
     def see_end(self, known: Known, run: RunFacts) -> Seen | None:
         facts = known.facts
-        trained = [each.facts for each in run.of(known.stream.run, "loss") if each.stream.split == "train"]
+        trained = [other.facts for other in run.of(known.stream.run, "loss") if other.stream.split == "train"]
         if facts.count < FEWEST_GAPS or not trained:
             return None
         newest = max(trained, key=lambda each: (each.last_wall, each.last_step))
@@ -559,9 +559,9 @@ class ClassImbalance(AcrossSeries):
 
     def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
         counts: dict[str | None, float] = {}
-        for each in run.beside(known, "labels"):
-            seen = np.maximum(each.facts.curve[1], 0.0).sum() * each.facts.width
-            counts[each.stream.layer] = counts.get(each.stream.layer, 0.0) + float(seen)
+        for other in run.beside(known, "labels"):
+            seen = np.maximum(other.facts.curve[1], 0.0).sum() * other.facts.width
+            counts[other.stream.layer] = counts.get(other.stream.layer, 0.0) + float(seen)
         total = sum(counts.values())
         if total < self.limits["labels"] or len(counts) < 2:
             return {}
@@ -608,7 +608,7 @@ def with_training(training: Known, evaluated: Facts) -> Evaluations:
 def middle_of_three(values: Floats, at: int) -> int:
     """Return the index of the median of a value and its neighbours: the step at which that was recorded."""
     near = range(max(at - 1, 0), min(at + 2, len(values)))
-    middle = sorted(float(values[each]) for each in near)[len(near) // 2]
+    middle = sorted(float(values[place]) for place in near)[len(near) // 2]
     return min(near, key=lambda each: (values[each] != middle, abs(each - at)))
 
 

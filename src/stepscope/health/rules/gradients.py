@@ -325,7 +325,7 @@ class VanishingGradient(AcrossLayers):
 
     def bad(self, layers: list[Known], values: Floats, run: RunFacts) -> NDArray[np.bool_]:
         updates = self._updates(layers[0], run)
-        moves = [updates.get(each.stream.layer, 0.0) >= self.limits["update"] for each in layers]
+        moves = [updates.get(layer.stream.layer, 0.0) >= self.limits["update"] for layer in layers]
         small = (values > 0) & (values < self.limits["ratio"] * values.max(axis=0))
         return np.asarray(small & ~np.array(moves)[:, None])
 
@@ -342,7 +342,7 @@ class VanishingGradient(AcrossLayers):
     @staticmethod
     def _updates(known: Known, run: RunFacts) -> dict[str | None, float]:
         """Return the newest update ratio of each layer."""
-        return {each.stream.layer: each.facts.last for each in run.beside(known, "update_ratio")}
+        return {other.stream.layer: other.facts.last for other in run.beside(known, "update_ratio")}
 
     def _whole(self, known: Known) -> Seen | None:
         """Look at the norm of the whole gradient; ``loss-not-decreasing`` judges one that was always 0."""
@@ -404,7 +404,7 @@ class UpdateScale(AcrossLayers):
     def told(self, layers: list[Known], at: int, values: Floats, run: RunFacts) -> Seen:
         stream, value, middle = layers[at].stream, float(values[at]), float(np.median(values[values > 0]))
         every = run.of(stream.run, "weight_operator")
-        weight = next((each.facts.last for each in every if each.stream.layer == stream.layer), None)
+        weight = next((layer.facts.last for layer in every if layer.stream.layer == stream.layer), None)
         text = sentence(stream.layer, value, middle, weight)
         return Seen(text, {"update": value, "median_update": middle}, 0)
 
@@ -463,9 +463,9 @@ class GradientStopped(InARow):
         if seen is None:
             return None
         moves = any(
-            each.stream.layer == known.stream.layer and each.facts.last > 0
+            other.stream.layer == known.stream.layer and other.facts.last > 0
             for role in ("update_ratio", "update_norm")
-            for each in run.beside(known, role)
+            for other in run.beside(known, role)
         )
-        others = any(each.facts.last > 0 for each in run.of(known.stream.run, "layer_gradient"))
+        others = any(other.facts.last > 0 for other in run.of(known.stream.run, "layer_gradient"))
         return seen if moves and others else None

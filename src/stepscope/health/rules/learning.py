@@ -255,7 +255,7 @@ class AttemptDiscontinuous(Row):
     def _is_set(known: Known, run: RunFacts) -> bool:
         """Return whether a fold, a stage or a task of the run changes: a new model is then meant."""
         settings = run.of(known.stream.run, "setting")
-        return any(each.facts.constant_since > each.facts.first_step for each in settings)
+        return any(setting.facts.constant_since > setting.facts.first_step for setting in settings)
 
 
 def _value_at(known: Known, step: int) -> float:

@@ -283,17 +283,19 @@ class _Start(StreamWatch):
         assert first is not None
         at = At(block.stream, block.step, block.wall, first.first_step)
         if self._burst:
-            if np.mean([each.mean for each in self._recent]) < first.values[0]:
+            if np.mean([window.mean for window in self._recent]) < first.values[0]:
                 self._burst = False
                 self._rule.close(at)
             return
-        high, error = min(each.mean for each in self._recent) > first.mean, 0.0
+        high, error = min(window.mean for window in self._recent) > first.mean, 0.0
         if high:  # noise by differences: a loss that climbs fast is not noise
-            recent = np.concatenate([each.values for each in self._recent])
+            recent = np.concatenate([window.values for window in self._recent])
             error = float(np.hypot(2 * step_noise(recent), first.values.std())) / sqrt(BLOCK)
-            high = min(each.mean for each in self._recent) > first.mean + 4 * error and not self._resumed
+            high = min(window.mean for window in self._recent) > first.mean + 4 * error and not self._resumed
         # What is far above leaves no doubt, and may overflow before there are so many blocks.
-        far = len(self._recent) > 1 and min(each.mean for each in self._recent[-2:]) > BURST * abs(first.mean)
+        far = len(self._recent) > 1 and min(window.mean for window in self._recent[-2:]) > BURST * abs(
+            first.mean
+        )
         if far and not self._gate.is_open:
             error = first.values.std() / sqrt(BLOCK)
         climbs = self._climb.see(block) and severity_of_rise(self._rule, at) == "high"

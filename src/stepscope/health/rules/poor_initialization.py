@@ -79,7 +79,7 @@ class PoorInitialization(AcrossSeries):
         layers = run.beside(known, "activation_std")
         if not len(steps) or len(layers) < FEWEST_LAYERS:
             return None
-        stds = np.array([at_steps(each.facts, steps, 1) for each in layers])
+        stds = np.array([at_steps(layer.facts, steps, 1) for layer in layers])
         stds[~(stds > 0)] = np.nan  # branches that begin at zero on purpose say nothing of the others
         whole = (stds > 0).sum(axis=0) >= FEWEST_LAYERS
         if not whole.any():

@@ -367,9 +367,9 @@ class Bottleneck(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream = known.stream
-        first = min((each.stream for each in run.of(stream.run, stream.role)), key=lambda each: each.tag)
+        first = min((other.stream for other in run.of(stream.run, stream.role)), key=lambda each: each.tag)
         steps, busy = known.facts.curve
-        gpus = [each.facts for each in run.beside(known, "gpu") if each.facts.finite >= SAMPLES]
+        gpus = [other.facts for other in run.beside(known, "gpu") if other.facts.finite >= SAMPLES]
         if stream is not first or not gpus or len(busy) < SAMPLES:
             return None
         self.judged()

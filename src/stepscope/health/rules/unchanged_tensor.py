@@ -78,17 +78,17 @@ class UnchangedTensor(Rule):
     def look(self, batch: StreamBatch) -> None:
         """Judge point by point; of the learning rates, only those that reach or leave 0 count."""
         rates = batch.of(("learning_rate",))
-        varied = 0.0 in self._rates.values() or any((each.values == 0).any() for each in rates)
+        varied = 0.0 in self._rates.values() or any((rate.values == 0).any() for rate in rates)
         best: dict[Layer, int] = {}
-        for each in batch.of(self.roles):
-            self._note(each)
-            layer = each.stream.run, each.stream.rank, each.stream.layer
-            best[layer] = max(RANKING.get(each.stream.role, 0), best.get(layer, 0))
+        for series in batch.of(self.roles):
+            self._note(series)
+            layer = series.stream.run, series.stream.rank, series.stream.layer
+            best[layer] = max(RANKING.get(series.stream.role, 0), best.get(layer, 0))
         # Where a better series is known of a layer, the others need not even be put in order.
-        wanted = [each for each in batch.of(self.roles) if self._may_count(each.stream)]
+        wanted = [series for series in batch.of(self.roles) if self._may_count(series.stream)]
         if not varied:
-            wanted = [each for each in wanted if each.stream.role != "learning_rate"]
-            wanted = [each for each in wanted if not self._is_moving(each, best)]
+            wanted = [item for item in wanted if item.stream.role != "learning_rate"]
+            wanted = [item for item in wanted if not self._is_moving(item, best)]
         for stream, step, value, wall in StreamBatch(wanted).points(self.roles):
             place = stream.run, stream.rank
             if stream.role == "learning_rate":

@@ -93,7 +93,7 @@ class CheckpointHook(Hook):
             message = f"{type(error).__name__}: {error}"
             self._write(step, f"{counted(done, 'step')} done: not saved, {message}", None)
             refusal = RecordError(
-                f"the checkpoint after {done} steps was not saved: {message}",
+                f"the checkpoint after {counted(done, 'step')} was not saved: {message}",
                 hint="training goes on, and the next checkpoint is tried at its time",
             )
             refusal.__cause__ = error

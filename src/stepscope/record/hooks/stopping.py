@@ -14,6 +14,7 @@ from stepscope.record.config import integer, positive
 from stepscope.record.hooks.functions import needed
 from stepscope.record.problems import shown
 from stepscope.record.protocol import Hook, Wanted
+from stepscope.text import counted
 
 if TYPE_CHECKING:
     from stepscope.record.run import Run
@@ -194,7 +195,7 @@ class EarlyStoppingHook(Hook):
         return steps >= (self._patience_steps or 0)
 
     def _reason(self, step: int) -> str:
-        message = f"{self.metric} has not improved for {self._waited} values, at step {step}"
+        message = f"{self.metric} has not improved for {counted(self._waited, 'value')}, at step {step}"
         if self.best is None:
             return f"{message}; it never did"
         return f"{message}; the best is {self.best:.6g} at step {self.best_step}"

@@ -30,6 +30,7 @@ from stepscope.record.roles.role import (
     Role,
     chief_rank,
 )
+from stepscope.text import counted
 
 RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 
@@ -192,8 +193,9 @@ class RuntimeWatch:
 def lost_chief(role: Role, points: int) -> RoleError:
     """Return the error of a run that began to write and then learnt that another rank is the chief."""
     return RoleError(
-        f"this run was created before {role.source} was initialised, and wrote {points} points as if it were "
-        f"alone; it is rank {role.rank} of {role.world_size}, so from now on rank {role.chief_rank} writes",
+        f"this run was created before {role.source} was initialised, and wrote {counted(points, 'point')} "
+        f"as if it were alone; it is rank {role.rank} of {role.world_size}, so from now on rank "
+        f"{role.chief_rank} writes",
         hint="create the Run after initialising, or pass rank= and world_size=",
     )
 

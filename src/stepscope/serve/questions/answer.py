@@ -90,17 +90,17 @@ class Answer:
         """The answer as text: one line a row, cells apart by tabs."""
         parts = ["\n".join(map(plain_line, self.lines))]
         parts += [
-            "\n".join(map(_line, [(f"{each.name}:", *each.columns), *each.rows])) for each in self.tables
+            "\n".join(map(_line, [(f"{table.name}:", *table.columns), *table.rows])) for table in self.tables
         ]
         if self.quotes:
-            parts += [DATA, *(quoted(each) for each in self.quotes)]
+            parts += [DATA, *(quoted(quote) for quote in self.quotes)]
         return "\n\n".join(filter(None, [*parts, self.left_out])) + "\n"
 
     def _repr_html_(self) -> str:
         parts = [f"<div>{escape(plain_line(line))}</div>" for line in self.lines]
-        parts += [table_html(each.columns, each.rows, caption=each.name) for each in self.tables]
+        parts += [table_html(table.columns, table.rows, caption=table.name) for table in self.tables]
         if self.quotes:
-            text = "\n".join([DATA, *(quoted(each) for each in self.quotes)])
+            text = "\n".join([DATA, *(quoted(quote) for quote in self.quotes)])
             parts.append(f"<pre>{escape(text)}</pre>")
         if self.image:
             picture = base64.b64encode(self.image).decode()
@@ -133,7 +133,7 @@ def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
         raise UsageError(
             f"a budget of {budget} tokens: expected {LEAST_BUDGET} or more", hint="--budget 4000"
         )
-    whole = tuple(each for each in answer.tables if each.rows)
+    whole = tuple(table for table in answer.tables if table.rows)
     made = replace(answer, tables=tuple(map(_rounded, whole)) if budget else whole)
     made = replace(made, left_out=_left_out(made, made, budget))
     if not budget or len(made.text) <= budget * CHARACTERS:
@@ -142,7 +142,7 @@ def fitted(answer: Answer, budget: int = BUDGET) -> Answer:
     room = budget * CHARACTERS - spare
     made = replace(made, tables=tuple(map(_shortened, made.tables)), left_out="")
     for width in WIDTHS:
-        short = replace(made, tables=tuple(_narrow(each, width) for each in made.tables))
+        short = replace(made, tables=tuple(_narrow(table, width) for table in made.tables))
         if len(short.text) <= room:
             break
     cut = _fewer(short, room)
@@ -163,7 +163,7 @@ def _rounded(table: Table) -> Table:
 
 
 def _line(cells: Sequence[Cell]) -> str:
-    return "\t".join(_cell(each) for each in cells)
+    return "\t".join(_cell(cell) for cell in cells)
 
 
 def _cell(value: Cell) -> str:
@@ -180,12 +180,12 @@ def _shortened(table: Table) -> Table:
     """Take from each column of names the beginning that all of them share, and write it into the head."""
     heads, columns = list(table.columns), [list(each) for each in zip(*table.rows, strict=True)]
     for at, head in enumerate(table.columns if len(table.rows) > 1 else ()):
-        names = [str(each) for each in columns[at] if each is not None]
+        names = [str(column) for column in columns[at] if column is not None]
         found = _ENDS.match(beginning_of(names)) if head in table.names else None
         shared = found[0] if found else ""
         if len(shared) * len(names) > len(shared) + 20:
             heads[at] = f'{head} (after "{shared}")'
-            columns[at] = [None if each is None else str(each)[len(shared) :] for each in columns[at]]
+            columns[at] = [None if column is None else str(column)[len(shared) :] for column in columns[at]]
     return replace(table, columns=tuple(heads), rows=tuple(zip(*columns, strict=True)))
 
 
@@ -207,7 +207,9 @@ def _fewer(answer: Answer, room: int) -> Answer:
     """Leave out rows, then tables, then parts of texts, then sentences, until the rest has room."""
 
     def with_rows(count: int) -> Answer:
-        return replace(answer, tables=tuple(replace(each, rows=each.rows[:count]) for each in answer.tables))
+        return replace(
+            answer, tables=tuple(replace(table, rows=table.rows[:count]) for table in answer.tables)
+        )
 
     bare = replace(answer, quotes=())
     quotes = len(answer.text) - len(bare.text)
@@ -229,7 +231,7 @@ def _fewer(answer: Answer, room: int) -> Answer:
         made = longer(max(fits, len(made.tables[at].rows)))
     made = replace(made, tables=tuple(each for each in made.tables if each.rows))
     if answer.quotes:
-        longest = max(len(each.text) for each in answer.quotes)
+        longest = max(len(quote.text) for quote in answer.quotes)
         size = largest(longest, lambda count: len(_cut_quotes(made, count).text) <= room)
         made = _cut_quotes(made, max(size, 0))
     while len(made.text) > room and made.tables:
@@ -242,7 +244,7 @@ def _fewer(answer: Answer, room: int) -> Answer:
 
 
 def _cut_quotes(answer: Answer, size: int) -> Answer:
-    return replace(answer, quotes=tuple(replace(each, text=each.text[:size]) for each in answer.quotes))
+    return replace(answer, quotes=tuple(replace(quote, text=quote.text[:size]) for quote in answer.quotes))
 
 
 def largest(most: int, fits: Callable[[int], bool]) -> int:

@@ -50,9 +50,9 @@ def _counted(name: str, groups: Sequence[ChangeGroup]) -> tuple[str, ...]:
 
 def _tables(name: str, groups: Sequence[ChangeGroup], *, side: bool) -> tuple[Table, ...]:
     rows = tuple(
-        (steps_of(each.change), number, each.source, scrub_text(each.text))
+        (steps_of(logged.change), number, logged.source, scrub_text(logged.text))
         for number, group in enumerate(groups, 1)
         if side or group.main
-        for each in group.changes
+        for logged in group.changes
     )
     return (Table(name, ("step", "group", "kind", "change"), rows),) if rows else ()

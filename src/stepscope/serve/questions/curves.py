@@ -133,9 +133,9 @@ def telling_tags(desk: Desk, known: Sequence[str]) -> list[str]:
 def onsets_of(desk: Desk, run: StoredRun) -> dict[str, list[int]]:
     """Return the steps since which findings hold, by tag."""
     found: dict[str, list[int]] = {}
-    for each in reported(desk, run).verdict.findings:
-        if each.since is not None:
-            found.setdefault(each.tag, []).append(int(each.since))
+    for finding in reported(desk, run).verdict.findings:
+        if finding.since is not None:
+            found.setdefault(finding.tag, []).append(int(finding.since))
     return found
 
 
@@ -207,11 +207,11 @@ def image(
 
     chosen = chosen_runs(desk, runs)[0] if runs else [desk.run(run)]
     stored = chosen[0]
-    pictures = [each.tag for each in stored.records() if each.kind == "image"]
+    pictures = [record.tag for record in stored.records() if record.kind == "image"]
     if tag in pictures or (not tag and pictures and not tags_of(stored)):
         name = tag or pictures[0]
         values = [(int(at), one, row) for one in stored.record(name) for row, at in enumerate(one.step)]
-        before = [each for each in values if step is None or each[0] <= step]
+        before = [value for value in values if step is None or value[0] <= step]
         if not before:
             raise UsageError(
                 f"no picture of {name!r:.80} at or before step {step}", hint=f"the first is of {values[0][0]}"
@@ -249,18 +249,18 @@ def drawn(desk: Desk | None, chosen: Sequence[StoredRun], tags: Sequence[str]) -
         raise UnknownTagError(
             f"run {chosen[0].name!r} has no picture or series {' '.join(tags)!r:.80}",
             hint=hint_nearest(
-                " ".join(tags), [*(each.tag for each in chosen[0].records()), *own], "its tags"
+                " ".join(tags), [*(record.tag for record in chosen[0].records()), *own], "its tags"
             ),
         )
     curves = []
     several = len(chosen) > 1
     wanted = wanted[: 1 if several else MOST_LINES]
-    for each in chosen[:MOST_LINES]:
-        known = tags_of(each)
+    for run in chosen[:MOST_LINES]:
+        known = tags_of(run)
         for name in wanted:
             if name in known:
-                steps, value = points_of(each.find(name))
+                steps, value = points_of(run.find(name))
                 rows = thinned(steps, value, 600)
-                label = each.name if several else name
+                label = run.name if several else name
                 curves.append(Curve(label, steps[rows].astype(float), value[rows]))
     return ", ".join(wanted[:4]), curves

@@ -110,10 +110,10 @@ def declared(handler: Callable[..., Answer]) -> Question:
     hints = get_type_hints(handler, include_extras=True)
     _, *arguments = inspect.signature(handler).parameters.values()
     fields = [
-        (each.name, hints[each.name])
-        if each.default is inspect.Parameter.empty
-        else (each.name, hints[each.name], each.default)
-        for each in arguments
+        (argument.name, hints[argument.name])
+        if argument.default is inspect.Parameter.empty
+        else (argument.name, hints[argument.name], argument.default)
+        for argument in arguments
     ]
     name = handler.__name__
     struct = msgspec.defstruct(name.title().replace("_", ""), fields, frozen=True, kw_only=True)

@@ -210,7 +210,7 @@ class Desk:
         log = self.log
         entries, _ = self.backend.part(Finder).find([each.name for each in log.runs()])
         return [
-            each.path for each in entries if not run or each.run == run or each.path.startswith(f"{run}/")
+            entry.path for entry in entries if not run or entry.run == run or entry.path.startswith(f"{run}/")
         ]
 
     def profile(self, path: str = "", run: str = "") -> OpenProfile:
@@ -230,7 +230,7 @@ class Desk:
         name = self.run(run).name if run else ""
         if not wanted or not _exists(log.path, wanted):
             known = self.profiles(name)
-            found = [each for each in known if each == wanted or each.endswith(wanted)] if wanted else known
+            found = [path for path in known if path == wanted or path.endswith(wanted)] if wanted else known
             if not found:
                 of = f" of run {name!r}" if name else ""
                 hint = (

@@ -78,7 +78,7 @@ def compare(
     lines.insert(
         2, f"{counted(len(settings), 'setting')} {differ}" if settings else "no recorded setting differs"
     )
-    return Answer("compare", tuple(lines), tuple(each for each in tables if each.rows))
+    return Answer("compare", tuple(lines), tuple(table for table in tables if table.rows))
 
 
 def _settings(sides: Sequence[Sequence[StoredRun]]) -> Table:
@@ -90,7 +90,7 @@ def _settings(sides: Sequence[Sequence[StoredRun]]) -> Table:
             for side in flats
         ]
         if values[0] != values[1]:
-            rows.append((key, *(", ".join(each) for each in values)))
+            rows.append((key, *(", ".join(value) for value in values)))
     return Table("settings", ("setting", "A", "B"), tuple(rows), names=("setting",))
 
 
@@ -159,7 +159,7 @@ def _difference(
     Between groups the difference must exceed two standard errors; between two runs one must lie above the
     other at every place.
     """
-    known = [[each for each in side if each is not None] for side in means]
+    known = [[member for member in side if member is not None] for side in means]
     if not known[0] or not known[1]:
         return None
     begin = max(step[0] for side in known for step, _ in side)
@@ -176,7 +176,7 @@ def _difference(
     p_value = None
     if min(sizes) >= 2:
         of_runs = [table.mean(axis=1) for table in tables]
-        error = float(np.sqrt(sum(each.var(ddof=1) / len(each) for each in of_runs)))
+        error = float(np.sqrt(sum(of_run.var(ddof=1) / len(of_run) for of_run in of_runs)))
         p_value = rank_test(of_runs[0], of_runs[1]).p_value
         runs = f"{sizes[0]} and {sizes[1]} runs"
         if abs(mean_b - mean_a) <= 2 * error:
@@ -202,8 +202,8 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
     for side in sides:
         found: dict[str, list[Floats]] = {}
         for run in side:
-            for each in timed_of(run):
-                found.setdefault(each.name, []).append(each.ms)
+            for span in timed_of(run):
+                found.setdefault(span.name, []).append(span.ms)
         timed.append(found)
     rows: list[tuple[Cell, ...]] = []
     lines: list[str] = []
@@ -225,7 +225,7 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
 def _slower(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[float, float, str, float, str]:
     """Return the times of both sides, which is slower, the p of that, and the basis of the test."""
     if not lacking_runs(len(a), len(b)):
-        values = [[undisturbed(each) for each in side] for side in (a, b)]
+        values = [[undisturbed(member) for member in side] for side in (a, b)]
         slower, faster = (regression(*side, disturbed=True, bounded=False) for side in (values, values[::-1]))
         verdict = "same or unclear"
         if "worse" in (slower.verdict, faster.verdict):
@@ -247,8 +247,8 @@ def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
     for side in sides:
         rules: dict[str, tuple[str, str]] = {}
         for run in side[:MOST_JUDGED]:
-            for each in reported(desk, run).verdict.findings:
-                rules.setdefault(each.rule, (each.severity, each.summary))
+            for finding in reported(desk, run).verdict.findings:
+                rules.setdefault(finding.rule, (finding.severity, finding.summary))
         found.append(rules)
     rows = [
         (side, rule, severity, summary)
@@ -263,7 +263,7 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
     """Return the configurations of some runs, and how much of a metric goes with each setting."""
     names = None
     if query:
-        names = [each.name for each in runs_found(desk, query)]
+        names = [run.name for run in runs_found(desk, query)]
         if len(names) < 2:
             raise UsageError(
                 "compare needs two sides", hint="compare a=RUN b=RUN, or a query that matches several runs"
@@ -296,7 +296,7 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
             one.share,
             "beyond chance" if one.told else (one.reason or "within chance"),
             one.correlation,
-            "; ".join(f"{each.label}: {number(each.median)} ({each.count})" for each in one.groups),
+            "; ".join(f"{group.label}: {number(group.median)} ({group.count})" for group in one.groups),
         )
         for one in sweep.settings
     )

@@ -39,8 +39,8 @@ def ranks(
         lines += [f"{each.severity} {each.rule}: {each.summary}; do: {each.action}" for each in found]
     if job.blame:
         rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (each.rank, each.wait_caused_ns / 1e6, f"{each.share:.1%}", each.cause, each.name, each.line)
-            for each in job.blame
+            (part.rank, part.wait_caused_ns / 1e6, f"{part.share:.1%}", part.cause, part.name, part.line)
+            for part in job.blame
         )
         heads = ("rank", "caused ms of waiting", "share", "while it was", "in", "line")
         tables.append(Table("causes of waiting", heads, rows, names=("line",)))
@@ -55,7 +55,7 @@ def ranks(
     told = [line for line in text_of(job)[1:] if line]
     tables.append(Table("lines of the report", (), tuple((line,) for line in told)))
     lines += job.notes
-    return Answer("ranks", tuple(dict.fromkeys(lines)), tuple(each for each in tables if each.rows))
+    return Answer("ranks", tuple(dict.fromkeys(lines)), tuple(table for table in tables if table.rows))
 
 
 def _place(desk: Desk, run: str, folder: str) -> Path:

@@ -105,14 +105,14 @@ def chart(title: str, curves: Sequence[Curve], *, log: bool = False, note: str =
         note: A sentence instead of curves.
     """
     drawing = Drawing()
-    placed = [(each, np.asarray(each.value, float)) for each in curves]
+    placed = [(curve, np.asarray(curve.value, float)) for curve in curves]
     with np.errstate(divide="ignore", invalid="ignore"):
         placed = [
             (each, np.log10(np.where(value > 0, value, np.nan)) if log else value) for each, value in placed
         ]
     good = [value[np.isfinite(value)] for _, value in placed]
     every = np.concatenate([*good, np.empty(0)])
-    steps = np.concatenate([*(each.x for each in curves), np.empty(0)])
+    steps = np.concatenate([*(curve.x for curve in curves), np.empty(0)])
     low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
     first, last = (float(steps.min()), float(steps.max())) if len(steps) else (0.0, 1.0)
     high = high if high > low else low + (abs(low) or 1.0)

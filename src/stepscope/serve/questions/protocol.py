@@ -179,7 +179,7 @@ def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
         key: value for key, value in schema.items() if not (key == "default" and value in ("", [], None))
     }
     if "anyOf" in found:
-        kinds = [each["type"] for each in found.pop("anyOf") if each.get("type") != "null"]
+        kinds = [option["type"] for option in found.pop("anyOf") if option.get("type") != "null"]
         found["type"] = kinds[0]
     return found
 

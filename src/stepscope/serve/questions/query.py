@@ -63,7 +63,7 @@ class RunQuery(NamedTuple):
 
     def found(self, runs: Iterable[RunSummary]) -> list[RunSummary]:
         """Return the runs that the query finds, in their order."""
-        return [each for each in runs if self.matches(each) and (self.archived or not each.archived)]
+        return [run for run in runs if self.matches(run) and (self.archived or not run.archived)]
 
 
 def no_metric(run: RunSummary, name: str) -> float | None:
@@ -113,10 +113,10 @@ def key_test(key: str, operator: str, text: str, metric: MetricReader) -> Test:
 
     read = FACTS.get(key.lower()) or recorded
     if operator in (":", "=", "!="):
-        wanted = [choice_test(each) for each in CHOICE.findall(text)]
+        wanted = [choice_test(choice) for choice in CHOICE.findall(text)]
 
         def chosen(run: RunSummary) -> bool:
-            return any(equal(read(run), each) for each in wanted)
+            return any(equal(read(run), item) for item in wanted)
 
         return negated(chosen) if operator == "!=" else chosen
     bound = number_of(text)
@@ -143,7 +143,7 @@ def text_of(value: Any) -> str:
 def equal(value: Any, wanted: Callable[[Any], bool]) -> bool:
     """Return whether a value, or one of a list, is as wanted."""
     if isinstance(value, (list, tuple)):
-        return any(equal(each, wanted) for each in value)
+        return any(equal(item, wanted) for item in value)
     if value is MISSING:
         return False
     return wanted("none" if value is None else value)

@@ -79,12 +79,12 @@ def runs(
     match = "matches" if 1 in (len(found), len(summaries)) else "match"
     lines = [f"{len(found):,} of {whole} {match}" if query else whole]
     if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
-        settings = {key for each in summaries.values() for key in flatten(each.config)}
+        settings = {key for summary in summaries.values() for key in flatten(summary.config)}
         near = hint_nearest(unknown[0], sorted(settings), "the config keys")
         lines.append(f"no run has {', '.join(unknown)}: {near}")
     states = Counter(each.state for each in found)
     if not found and summaries:
-        states = Counter(each.state for each in summaries.values())
+        states = Counter(summary.state for summary in summaries.values())
     every = "of all runs: " if not found and summaries else ""
     lines.append(every + ", ".join(f"{count:,} {state}" for state, count in states.most_common()))
     key, falling = sort.removeprefix("-"), sort.startswith("-")
@@ -155,7 +155,7 @@ class Values:
 def last_point(run: StoredRun, tag: str) -> Any:
     """Return the newest point of a tag of a run or of its parts; None if there is none."""
     try:
-        found = [each for each in run.find(tag) if len(each)]
+        found = [column for column in run.find(tag) if len(column)]
     except UnknownTagError:
         return None
     return max(found, key=lambda each: (each.attempt, each.last.wall)).last if found else None
@@ -203,7 +203,7 @@ def run(desk: Desk, run: Run = "") -> Answer:
     if summary.overhead_ratio is not None:
         profiles = f", of which {share(summary.profiles_ratio)} by profiles" if summary.profiles_ratio else ""
         lines.append(f"recording took {share(summary.overhead_ratio)} of the run's time{profiles}")
-    lines += [f"problem: {each.text}" for each in summary.problems[:5]]
+    lines += [f"problem: {problem.text}" for problem in summary.problems[:5]]
     if not run and len(desk.runs()) > 1:
         lines.insert(0, f"{stored.name} is the newest of {len(desk.runs()):,} runs")
     charts = desk.charts()
@@ -278,16 +278,16 @@ def attempts_of(run: StoredRun) -> tuple[Table, list[str]]:
     bounds: dict[int, list[int]] = {}
     gap: dict[int, int] = {}
     for tag in run.tags():
-        for each in run.columns(tag):
-            if not len(each):
+        for column in run.columns(tag):
+            if not len(column):
                 continue
-            step = each.step[: len(each)]
+            step = column.step[: len(column)]
             low, high = int(step.min()), int(step.max())
-            mine = bounds.setdefault(each.attempt, [low, high])
+            mine = bounds.setdefault(column.attempt, [low, high])
             mine[0], mine[1] = min(mine[0], low), max(mine[1], high)
             if len(step) > 1:
                 usual = int(np.median(np.diff(np.unique(step)))) if len(np.unique(step)) > 1 else 1
-                gap[each.attempt] = min(gap.get(each.attempt, usual), usual)
+                gap[column.attempt] = min(gap.get(column.attempt, usual), usual)
     rows: list[tuple[Cell, ...]] = []
     sentences = []
     before: int | None = None
@@ -345,9 +345,9 @@ class Reports:
 def _finding_lines(report: HealthReport) -> list[tuple[int, str]]:
     """Return a sentence for each rule that found something, the severest first."""
     lines: dict[str, tuple[int, str]] = {}
-    for each in report.verdict.findings:
-        text = f"{each.severity} {each.rule}: {each.summary}"
-        lines.setdefault(each.rule, (SEVERITIES.index(each.severity), text))
+    for finding in report.verdict.findings:
+        text = f"{finding.severity} {finding.rule}: {finding.summary}"
+        lines.setdefault(finding.rule, (SEVERITIES.index(finding.severity), text))
     return sorted(lines.values(), key=lambda pair: pair[0])
 
 
@@ -370,13 +370,13 @@ def findings(
     for stored in chosen:
         report = reported(desk, stored)
         lines.append(f"{report.run}, attempt {report.attempt}: {report.headline}; {report.covered}")
-        rows += [_judged_row(stored.name, each) for each in report.verdict.findings]
+        rows += [_judged_row(stored.name, finding) for finding in report.verdict.findings]
         if len(chosen) == 1:
             lines += [each.text(tag) for tag, each in report.forecast.items()]
             lines += [report.batch_size.text] if report.batch_size else []
             lines += lines_of_lacking(report.verdict.abstained, report.recorded, report.hooks)
-    others = [] if run else [each for each in whole if each not in chosen]
-    noted = [_noted_row(stored.name, each) for stored in others for each in stored.findings]
+    others = [] if run else [other for other in whole if other not in chosen]
+    noted = [_noted_row(stored.name, finding) for stored in others for finding in stored.findings]
     if others:
         lines.insert(
             0,
@@ -415,10 +415,10 @@ def text(
     """Return a text or table that a run recorded, as data."""
     stored = desk.run(run)
     known = {
-        each.tag: each
+        record.tag: record
         for part in [stored, *stored.parts]
-        for each in part.records()
-        if each.kind in ("text", "table")
+        for record in part.records()
+        if record.kind in ("text", "table")
     }
     if not tag:
         rows = []
@@ -460,7 +460,7 @@ def text(
 
 
 def _records(run: StoredRun, tag: str) -> list[Any]:
-    parts = (part for part in [run, *run.parts] if any(each.tag == tag for each in part.records()))
+    parts = (part for part in [run, *run.parts] if any(record.tag == tag for record in part.records()))
     return [series for part in parts for series in part.record(tag)]
 
 

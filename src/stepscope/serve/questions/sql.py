@@ -270,10 +270,10 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
         for source in [source for part in (run, *run.parts) for source in part.files.sources.values()]:
             source.read_ahead()
         for name, part, tag in named_tags(run):
-            for each in part.columns(tag):
-                step, wall, value = each.points.columns
-                if each.superseded_from is not None:
-                    valid = step < each.superseded_from
+            for column in part.columns(tag):
+                step, wall, value = column.points.columns
+                if column.superseded_from is not None:
+                    valid = step < column.superseded_from
                     step, wall, value = step[valid], wall[valid], value[valid]
                 total += len(step)
                 if total > MOST_POINTS:
@@ -282,7 +282,7 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
                         hint="ask a directory with fewer runs",
                     )
                 numbers.append(np.full(len(step), len(about), np.int32))
-                about.append((len(about), run.name, name, each.attempt))
+                about.append((len(about), run.name, name, column.attempt))
                 steps.append(step)
                 walls.append(wall)
                 values.append(value)
@@ -305,9 +305,9 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
 
 def _findings(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
     rows = [
-        (run.name, *(getattr(each, name, None) for name in FINDING_FACTS))
+        (run.name, *(getattr(finding, name, None) for name in FINDING_FACTS))
         for run in desk.runs()
-        for each in run.findings
+        for finding in run.findings
     ]
     return {"findings": _table(("run", *FINDING_FACTS), rows)}, ""
 

@@ -72,11 +72,11 @@ def explain_step(
     if step is not None and step not in numbers and not tables:
         raise _unknown_step(step, numbers, f"profile {opened.path}")
     lines.append(f"profile {opened.path}: {_steps(numbers)}; {advice.verdict}")
-    for each in advice.findings:
-        gain = f"; {each.gain_text}" if each.gain_text else ""
-        lines.append(f"{each.severity} {each.rule}: {each.summary}{gain}; do: {each.action}")
+    for finding in advice.findings:
+        gain = f"; {finding.gain_text}" if finding.gain_text else ""
+        lines.append(f"{finding.severity} {finding.rule}: {finding.summary}{gain}; do: {finding.action}")
     tables += [*parts_of(opened, step if step in numbers else None), *lines_table(opened)]
-    lines += [f"not judged, {each.missing}: {each.rule}" for each in advice.abstained[:8]]
+    lines += [f"not judged, {lack.missing}: {lack.rule}" for lack in advice.abstained[:8]]
     return Answer("explain_step", tuple(lines), tuple(tables))
 
 
@@ -133,7 +133,7 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
             lines.append(
                 f"{run.name}: {whole.name} has no lasting change; its median is {np.median(whole.ms):.4g} ms"
             )
-            shifts = [(cut, each) for each in stages if (cut := shift(each.ms)) is not None]
+            shifts = [(cut, stage) for stage in stages if (cut := shift(stage.ms)) is not None]
             clear = [pair for pair in shifts if pair[0].p_value * len(stages) <= LEVEL]
             found, changed = min(clear, key=lambda pair: pair[0].p_value, default=(None, whole))
         if found is not None:
@@ -142,7 +142,7 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
                 f"{run.name}: {changed.name} changed at step {since:,}, from {found.before:.4g} to "
                 f"{found.after:.4g} ms (Pettitt's test: p = {found.p_value:.2g})"
             )
-    changes = [_change(each, since) for each in timed]
+    changes = [_change(span, since) for span in timed]
     tables = list(_line_table(windows))
     if since is None:
         return lines, [_stage_table(changes, None), *tables]
@@ -167,7 +167,7 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
 
 def _line_table(windows: Sequence[LineWindow]) -> Iterator[Table]:
     """Yield the lines of the program in which the training spent its time, from looks at its thread."""
-    whole, steps = sum(each.seconds for each in windows), sum(each.steps for each in windows)
+    whole, steps = sum(window.seconds for window in windows), sum(window.steps for window in windows)
     rows = tuple(
         (str(line), line.function, 1e3 * seconds / steps, share(seconds / whole))
         for line, seconds in spent_s(windows).items()
@@ -204,11 +204,12 @@ def _change(timed: Timed, since: int | None) -> Change:
 def _stage_table(changes: Sequence[Change], since: int | None) -> Table:
     if since is None:
         rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (each.name, each.before, each.low, each.high, each.steps) for each in changes
+            (change.name, change.before, change.low, change.high, change.steps) for change in changes
         )
         return Table("stages", ("stage", "median ms", "5 %", "95 %", "steps"), rows)
     rows = tuple(
-        (each.name, each.before, each.after, each.ms, each.low, each.high, each.steps) for each in changes
+        (change.name, change.before, change.after, change.ms, change.low, change.high, change.steps)
+        for change in changes
     )
     heads = ("stage", f"ms before step {since}", "ms after", "change in ms", "5 %", "95 %", "steps")
     return Table("stages", heads, rows)
@@ -243,14 +244,14 @@ def lines_table(opened: OpenProfile) -> Iterator[Table]:
 
     rows = [
         (
-            f"{each['file']}:{each['line']}",
-            each["function"],
-            each["ns"] / 1e6,
-            share(each["ratio"]),
-            each["rank"],
+            f"{line['file']}:{line['line']}",
+            line["function"],
+            line["ns"] / 1e6,
+            share(line["ratio"]),
+            line["rank"],
         )
-        for each in lines.lines_of(opened.facts)
-        if not each["worker"]
+        for line in lines.lines_of(opened.facts)
+        if not line["worker"]
     ]
     if rows:
         yield Table(
@@ -315,11 +316,11 @@ def _over_time(desk: Desk, paths: list[str], by: str, limit: int) -> Answer:
     found_lines = history([each for _, _, each in columns])
     rows: list[tuple[Cell, ...]] = [
         (
-            each.name,
-            each.change_ns / 1e6,
-            *(None if value is None else value / 1e6 for value in each.median_ns),
+            found_line.name,
+            found_line.change_ns / 1e6,
+            *(None if value is None else value / 1e6 for value in found_line.median_ns),
         )
-        for each in found_lines
+        for found_line in found_lines
     ]
     steps = [found.step_ns / 1e6 for _, _, found in columns]
     lines.insert(0, f"{len(columns)} profiles, at steps {', '.join(f'{step:,}' for step, _, _ in columns)}")
@@ -353,14 +354,14 @@ def _differing(desk: Desk, a: OpenProfile, b: OpenProfile, by: str, limit: int) 
     changes = [each for each in getattr(found, by) if each.difference_ns]
     rows = tuple(
         (
-            each.name,
-            each.a.mean_ns / 1e6 if each.a else None,
-            each.b.mean_ns / 1e6 if each.b else None,
-            each.difference_ns / 1e6,
-            each.verdict,
-            each.p_value,
+            change.name,
+            change.a.mean_ns / 1e6 if change.a else None,
+            change.b.mean_ns / 1e6 if change.b else None,
+            change.difference_ns / 1e6,
+            change.verdict,
+            change.p_value,
         )
-        for each in changes[:limit]
+        for change in changes[:limit]
     )
     heads = ("name", "A ms", "B ms", "B - A ms", "verdict", "p")
     return Answer(
@@ -429,16 +430,20 @@ def _memory(opened: OpenProfile) -> Answer:
     if not devices:
         raise EmptyTraceError("no memory was recorded", hint="stepscope capture RUN --memory")
     lines, tables = [f"profile {opened.path}"], []
-    for each in sorted(devices, key=lambda one: -one.peak.bytes):
-        place = f"rank {each.rank}, " + (f"device {each.device}" if each.device >= 0 else "host")
-        peak = each.peak
+    for device in sorted(devices, key=lambda one: -one.peak.bytes):
+        place = f"rank {device.rank}, " + (f"device {device.device}" if device.device >= 0 else "host")
+        peak = device.peak
         step = f" in step {peak.step:,}" if peak.step >= 0 else ""
-        of = f", {share(each.capacity_ratio)} of {size(each.capacity_bytes)}" if each.capacity_bytes else ""
+        of = (
+            f", {share(device.capacity_ratio)} of {size(device.capacity_bytes)}"
+            if device.capacity_bytes
+            else ""
+        )
         lines.append(f"{place}: the peak is {size(peak.bytes)}{step}{of}")
         if peak.before_bytes:
             lines.append(f"{place}: {size(peak.before_bytes)} of it was allocated before the recording")
-        if each.out_of_memory:
-            lines.append(f"{place}: {counted(each.out_of_memory, 'allocation')} failed")
+        if device.out_of_memory:
+            lines.append(f"{place}: {counted(device.out_of_memory, 'allocation')} failed")
         for by in ("category", "scope", "operator", "phase", "stack"):
             holders = getattr(peak, f"by_{by}")
             rows = [

@@ -198,12 +198,12 @@ def _shared(names: Sequence[str]) -> str:
 
 def chart_of(charts: Sequence[Chart], tag: str) -> Chart | None:
     """Return the chart that a tag is a line of; None if it is of none."""
-    return next((each for each in charts if any(line.tag == tag for line in each.lines)), None)
+    return next((chart for chart in charts if any(line.tag == tag for line in chart.lines)), None)
 
 
 def judged_by(charts: Sequence[Chart]) -> str:
     """Return the tag by which runs are judged: of the evaluation if there is one, else the most telling."""
-    learning = [each for each in charts if each.tier == "learning" and each.lower_is_better is not None]
+    learning = [chart for chart in charts if chart.tier == "learning" and chart.lower_is_better is not None]
     evaluated = _lines(learning, ("eval", "test"))
     return next(evaluated, next(_lines(learning, (None, "train")), ""))
 

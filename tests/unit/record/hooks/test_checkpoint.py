@@ -130,7 +130,7 @@ def test_a_saver_that_raises_is_told_once_and_tried_again(real, lenient):
         for step in run.steps(range(7)):
             saver.error = None if step == 5 else saver.error
 
-    with pytest.warns(RuntimeWarning, match="the checkpoint after 1 steps was not saved: OSError: no space"):
+    with pytest.warns(RuntimeWarning, match="the checkpoint after 1 step was not saved: OSError: no space"):
         train()
     run.close()
     assert saver.done == [1, 2, 3, 4, 5, 6, 7]

@@ -66,7 +66,7 @@ def test_the_reason_names_the_best(fake):
     run.scalar("eval/loss", 0.5, 20)
     run.turn()
     assert run.stop_reason == (
-        "eval/loss has not improved for 1 values, at step 20; the best is 0.25 at step 10"
+        "eval/loss has not improved for 1 value, at step 20; the best is 0.25 at step 10"
     )
     assert (hook.best, hook.best_step) == (0.25, 10)
 
