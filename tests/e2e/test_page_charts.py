@@ -612,6 +612,7 @@ def test_what_can_be_done_with_a_chart_is_there_for_who_points_or_tabs_to_it(sev
     page.get_by_role("article").first.hover()
     page.get_by_role("article").first.get_by_role("button", name="Pin").wait_for()
     page.get_by_role("article").nth(1).get_by_role("img").focus()
+    page.get_by_role("article").nth(1).get_by_role("button", name="Pin").wait_for()
     page.keyboard.press("Shift+Tab")
     assert page.evaluate("document.activeElement.closest('article').ariaLabel") == "parts/second"
     assert page.evaluate("document.activeElement.matches('.actions button')")

@@ -51,7 +51,7 @@ def test_little_shifts(server, watch, hash_, width, height):
     watched = watch(server)
     page = slowly(watched, width, height)
     watched.open(f"#/{hash_.format(profile=PROFILE)}")
-    page.locator(PAGES[hash_]).first.wait_for()
+    page.locator(PAGES[hash_]).first.wait_for(state="attached")  # a phone's overview hides its bar
     page.wait_for_load_state("networkidle")
     watched.wait("() => document.documentElement.scrollWidth <= innerWidth")
     shifts = page.evaluate("shifts")
