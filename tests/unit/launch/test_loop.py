@@ -148,21 +148,23 @@ def test_stages_of_another_step_are_not_taken_for_those_of_the_first(monkeypatch
 
 def in_turns(program, first, second, *, ends):
     """Let one thread work, and then another, when the first has ended or while it is still there."""
-    worked, go, leave = threading.Event(), threading.Event(), threading.Event()
+    both, worked, go, leave = (threading.Event() for _ in range(4))
 
     def one():
+        assert both.wait(60)  # a thread that ends before the other begins may hand its identity on
         program.does(first)
         worked.set()
         assert ends or leave.wait(60)
 
     def two():
-        assert go.wait(60)  # it is there from the beginning, so it is another thread for the system, too
+        assert go.wait(60)
         program.now += 100
         program.does(second)
 
     threads = [threading.Thread(target=one), threading.Thread(target=two)]
     for thread in threads:
         thread.start()
+    both.set()
     assert worked.wait(60)
     if ends:
         threads[0].join(60)
