@@ -61,6 +61,7 @@ cdef class LoopMarks:
     cpdef double before_fetch(self) except? -1
     cpdef fetched(self, double asked)
     cpdef begin_step(self, double asked, object waited=*)
+    cpdef drop_step(self)
     cpdef bint end_at_update(self) except -1
 
 cdef class Rhythm:

@@ -291,7 +291,7 @@ class LoopMarks:
         return self.thread != 0 and not self.process.off and not self.process.led and self.succeeds()
 
     def succeeds(self) -> bool:
-        """Return whether this thread trains from now on, as the one that did has ended."""
+        """Take over from the training thread if it has ended, and return whether."""
         raise NotImplementedError
 
     def before_fetch(self) -> cython.double:
@@ -306,8 +306,7 @@ class LoopMarks:
             if self.updated:
                 self.steps.end(now)
             elif not self.differentiated:
-                self.steps.abandon()
-                self.steps.next = self._number
+                LoopMarks.drop_step(self)
         return now
 
     def fetched(self, asked: cython.double) -> None:
@@ -376,6 +375,11 @@ class LoopMarks:
         self.updated.clear()
         self.differentiated = self.ahead = False
         self.evaluated_s = 0.0
+
+    def drop_step(self) -> None:
+        """Drop the running step, and give its number to the next one."""
+        self.steps.abandon()
+        self.steps.next = self._number
 
     def end_at_update(self) -> cython.bint:
         """End the running step where its last update ended; return whether its stages are known.

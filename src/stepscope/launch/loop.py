@@ -23,8 +23,7 @@ from stepscope.record.hooks import Hook
 
 NO_LOADER = "the wait for data: batches come from no loader that is known here; run.steps(loader) tells"
 BY_HAND = "the steps: gradients were computed, but no optimizer stepped; run.step() marks updates by hand"
-
-ELSEWHERE = "the steps of a second thread that trains beside the first; each in a process of its own has all"
+ELSEWHERE = "the steps of a second thread, as one trained already; train each in a process of its own"
 
 
 class LastStep(Hook):
@@ -105,7 +104,7 @@ class Loop(LoopMarks):
         return True
 
     def succeeds(self) -> bool:
-        """Return whether this thread trains from now on, as the one that did has ended; say if it has not."""
+        """Take over from the training thread if it has ended, and return whether; say if it goes on."""
         if any(thread.ident == self.thread for thread in threads()):
             self.process.say(ELSEWHERE)
             return False
@@ -113,9 +112,7 @@ class Loop(LoopMarks):
         if steps.running and self.updated:
             self.end_at_update()
         elif steps.running and self.ahead:
-            number = steps.number
-            steps.abandon()
-            steps.next = number
+            self.drop_step()
         self.thread = get_ident()
         if not steps.running:  # what lies between the two trainings belongs to no step
             self.begin_step(self.now())
