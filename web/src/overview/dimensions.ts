@@ -266,6 +266,21 @@ function correlationOf(x: readonly number[], y: readonly number[]): number | nul
   return vx > 0 && vy > 0 ? sum(x, y) / Math.sqrt(vx * vy) : null;
 }
 
+/** Things by a key, in the order of the first of each. */
+export function grouped<Key, Thing>(
+  things: Iterable<Thing>,
+  keyOf: (thing: Thing) => Key,
+): Map<Key, Thing[]> {
+  const groups = new Map<Key, Thing[]>();
+  for (const thing of things) {
+    const key = keyOf(thing);
+    const group = groups.get(key);
+    if (group) group.push(thing);
+    else groups.set(key, [thing]);
+  }
+  return groups;
+}
+
 /** Dots of one colour as one path, whatever their number; where several lie on one pixel it has one.
  *
  * @param at: Where a dot lies, in pixels; null: it has no place.
