@@ -58,7 +58,8 @@ class Compilations:
 
     def took(self, seconds: float) -> None:
         """Give the last seconds to the compilation."""
-        for run in tuple(self.runs):
+        # Of several runs, one may have been left within a step: the one whose step began last is at work.
+        for run in sorted(self.runs, key=lambda run: run.step_counter.asked, reverse=True):
             stages = run.step_counter.stages
             if stages is not None and stages.mine:
                 spend(stages, stages.number(COMPILE), min(seconds, run.step_counter.now() - stages.since))

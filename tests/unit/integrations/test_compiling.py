@@ -82,6 +82,20 @@ def test_a_compilation_on_another_thread_is_no_time_of_the_step(tmp_path, compil
     assert COMPILE not in stages(tmp_path)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_runs_within_a_step_the_one_that_began_it_last_compiles(tmp_path, compilations, first):
+    runs = [ss.Run(tmp_path / name, rank=0, world_size=1) for name in "ab"]
+    compilations.runs.update(runs)
+    left, works_on = runs[first], runs[1 - first]
+    left.step()
+    works_on.step()
+    compilations.took(1e-6)
+    for run in runs:
+        run.close()
+    assert COMPILE not in left.step_counter.stages.names
+    assert COMPILE in works_on.step_counter.stages.names
+
+
 def test_a_framework_is_listened_to_once(tmp_path, compilations, monkeypatch):
     heard = []
     jax = SimpleNamespace(
