@@ -126,19 +126,19 @@ class Own(Rule):
         if at is None or self.failure:
             return
         try:
-            told = place.told()
+            result = place.told()
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             self.failure = f"{self.id} raised {type(error).__name__}: {error}"
             return
-        if told is None:
+        if result is None:
             return
         self.judged()
-        change = place.gate.see(bool(told))
+        change = place.gate.see(bool(result))
         if change == "open":
             place.home = at.stream
-            self.open(at, told if isinstance(told, str) else self.id, place.values)
+            self.open(at, result if isinstance(result, str) else self.id, place.values)
         elif change == "close" and place.home is not None:
             self.close(At(place.home, at.step, at.wall, at.step))
 

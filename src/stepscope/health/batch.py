@@ -120,5 +120,5 @@ def rising_steps(chunk: Chunk) -> NDArray[np.int64]:
     times = np.concatenate([[0], np.cumsum(walls[1:] != walls[:-1])])
     known, place = np.unique(steps, return_inverse=True)
     rising = np.maximum.accumulate(times * len(known) + place.ravel()) - times * len(known)
-    found: NDArray[np.int64] = known[rising]
-    return found
+    ordered: NDArray[np.int64] = known[rising]
+    return ordered

@@ -203,14 +203,14 @@ def change_log(series: Iterable[RecordedSeries], events: Iterable[Event] = ()) -
     begun = [event.wall for event in events if event.source == "attempt" and event.begins]
     logged = [_of_event(event) for event in events if event.source != "checkpoint"]
     for stream, facts, columns in known:
-        found = (
+        changes = (
             set_changes(facts)
             if stream.role in SETTINGS
             else repeated(facts.changes(chances[stream.role in MAIN], until=until, until_step=until_step))
         )
         if (again := _comes_again(stream, columns)) is not None:
-            found = [*found, again]
-        logged += [_of_series(stream, _since_attempt(change, begun), times) for change, times in found]
+            changes = [*changes, again]
+        logged += [_of_series(stream, _since_attempt(change, begun), times) for change, times in changes]
     saved = [_of_event(event) for event in events if event.source == "checkpoint"]
     return [
         _with_way_back(group, saved)
@@ -244,10 +244,10 @@ def _since_attempt(change: Change, begun: Sequence[float]) -> Change:
 def _with_way_back(group: ChangeGroup, saved: Sequence[LoggedChange]) -> ChangeGroup:
     """Return a group in which main series changed with the last checkpoint from before it."""
     begins = min(logged.change.first_wall for logged in group.changes)
-    before = [each for each in saved if each.change.wall <= begins]
+    before = [earlier for earlier in saved if earlier.change.wall <= begins]
     if not before or not any(logged.main and logged.source == "series" for logged in group.changes):
         return group
-    return ChangeGroup((*group.changes, max(before, key=lambda each: each.change.wall)))
+    return ChangeGroup((*group.changes, max(before, key=lambda saving: saving.change.wall)))
 
 
 def set_changes(facts: Facts) -> list[tuple[Change, int]]:
@@ -257,9 +257,9 @@ def set_changes(facts: Facts) -> list[tuple[Change, int]]:
     """
     steps, values = facts.curve
     walls = facts.walls
-    found: list[tuple[Change, int]] = []
+    changes: list[tuple[Change, int]] = []
     if len(values) < 2:
-        return found
+        return changes
     largest = float(np.abs(values).max())
     before, after = values[:-1], values[1:]
     with np.errstate(all="ignore"):
@@ -272,32 +272,32 @@ def set_changes(facts: Facts) -> list[tuple[Change, int]]:
         first = int(steps[at - 1]) + 1
         last = int(steps[at])
         change = Change("jump", min(first, last), last, float(walls[at - 1]), float(walls[at]), low, high)
-        if found and found[-1][0].before is not None and found[-1][0].after is not None:
-            earlier, times = found[-1]
+        if changes and changes[-1][0].before is not None and changes[-1][0].after is not None:
+            earlier, times = changes[-1]
             if (earlier.after > earlier.before) == (high > low):  # type: ignore[operator]
-                found[-1] = replace(earlier, after=high), times + 1
+                changes[-1] = replace(earlier, after=high), times + 1
                 continue
-        found.append((change, 1))
-    return found
+        changes.append((change, 1))
+    return changes
 
 
 def repeated(changes: Sequence[Change]) -> list[tuple[Change, int]]:
     """Return changes, of which those that come again at equal distances are one, with how often each came."""
     jumps = [change for change in changes if change.kind == "jump"]
     rises = [change for change in jumps if (change.after or 0) > (change.before or 0)]
-    found: list[tuple[Change, int]] = []
+    counts: list[tuple[Change, int]] = []
     left = list(changes)
     for same in (rises, [change for change in jumps if change not in rises]):
         apart = np.diff([change.last_step for change in same])
         if len(same) >= REPEATS and float(np.ptp(apart)) <= 0.2 * float(np.median(apart)):
-            found.append((same[0], len(same)))
+            counts.append((same[0], len(same)))
             left = [change for change in left if change not in same]
     counters = [change for change in left if change.kind == "counter"]
     if len(counters) >= REPEATS:
-        found.append((counters[0], len(counters)))
+        counts.append((counters[0], len(counters)))
         left = [change for change in left if change.kind != "counter"]
-    found += [(change, 1) for change in left]
-    return sorted(found, key=lambda each: each[0].wall)
+    counts += [(change, 1) for change in left]
+    return sorted(counts, key=lambda pair: pair[0].wall)
 
 
 def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
@@ -310,16 +310,18 @@ def grouped(logged: Iterable[LoggedChange], lag_s: float) -> list[ChangeGroup]:
         logged: In any order.
         lag_s: Seconds by which a consequence may be dated after its cause.
     """
-    waiting = sorted(logged, key=lambda each: (each.change.wall, each.place, each.tag, each.rank or 0))
+    waiting = sorted(
+        logged, key=lambda change: (change.change.wall, change.place, change.tag, change.rank or 0)
+    )
     groups: list[ChangeGroup] = []
     while waiting:
         first, *others = waiting
         end = first.change.wall + lag_s
         inside = [first, *(other for other in others if other.change.first_wall <= end)]
         waiting = [other for other in others if not other.change.first_wall <= end]
-        if any(each.source == "attempt" for each in inside):  # which says that steps start over
-            inside = [each for each in inside if each.change.kind != "counter"]
-        inside.sort(key=lambda each: (each.place, each.change.wall, each.tag, each.rank or 0))
+        if any(change.source == "attempt" for change in inside):  # which says that steps start over
+            inside = [change for change in inside if change.change.kind != "counter"]
+        inside.sort(key=lambda change: (change.place, change.change.wall, change.tag, change.rank or 0))
         groups.append(ChangeGroup(tuple(inside)))
     return groups
 
@@ -332,7 +334,7 @@ def only_in(groups: Sequence[ChangeGroup], others: Sequence[ChangeGroup]) -> lis
         others: Of the other run. Its steps may differ; the order and the direction of changes count.
     """
     left = Counter(_likeness(change) for group in others for change in group.changes)
-    found = []
+    unmatched = []
     for group in groups:
         only: list[LoggedChange] = []
         for change in group.changes:
@@ -342,8 +344,8 @@ def only_in(groups: Sequence[ChangeGroup], others: Sequence[ChangeGroup]) -> lis
             elif change.source != "checkpoint" or only:
                 only.append(change)
         if only:
-            found.append(ChangeGroup(tuple(only)))
-    return found
+            unmatched.append(ChangeGroup(tuple(only)))
+    return unmatched
 
 
 def _likeness(logged: LoggedChange) -> tuple[str, str, str, bool]:

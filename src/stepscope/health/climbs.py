@@ -84,8 +84,8 @@ class Climb:
     def onset(self) -> int:
         """The step after which it rose: the last of a block that was still low, or from which all rise."""
         low = self.lowest + ONSET * (self._path[-1][0] - self.lowest)
-        found = next((step for mean, step in reversed(self._path) if mean <= low), self._path[0][1])
-        return min(found, self._begun[0][1])
+        lowest = next((step for mean, step in reversed(self._path) if mean <= low), self._path[0][1])
+        return min(lowest, self._begun[0][1])
 
 
 class Rise(NamedTuple):

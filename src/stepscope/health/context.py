@@ -86,7 +86,7 @@ class History:
         # Two or less have the noise of the others.
         few = float(recent.std()) if self.block < BLOCK and len(recent) > 2 else 0.0
         errors = [
-            few / len(each) ** 0.5 if len(each) < 3 else standard_error(each) for each in (before, recent)
+            few / len(means) ** 0.5 if len(means) < 3 else standard_error(means) for means in (before, recent)
         ]
         noise = float(np.hypot(errors[0], errors[1]))
         return gain > max(3 * noise, 0.01 * abs(float(before.mean())))
@@ -130,7 +130,7 @@ class Signs:
 
 def all_still(signs: dict[Stream, Signs], run: str, wall: float) -> bool:
     """Return whether series of a run are known that never had another value before a time."""
-    known = [each for stream, each in signs.items() if stream.run == run and each.walls[0] < wall]
+    known = [series for stream, series in signs.items() if stream.run == run and series.walls[0] < wall]
     enough = any(len(series.walls) == STILL and series.walls[-1] < wall for series in known)
     return enough and all(series.other >= wall for series in known)
 
@@ -228,21 +228,21 @@ class Context:
 
     def rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate of the run at a time, None if none is recorded."""
-        found = [
+        rates = [
             values[bisect_left(walls, wall) - 1]
             for stream, (walls, values) in self._rates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return largest(found)
+        return largest(rates)
 
     def largest_rate(self, run: str, wall: float) -> float | None:
         """Return the largest learning rate that the run had before a time."""
-        found = [
+        rates = [
             largest(values[: bisect_left(walls, wall)])
             for stream, (walls, values) in self._rates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return largest(found)
+        return largest(rates)
 
     def rescheduled(self, run: str, since: float, until: float) -> bool:
         """Return whether a learning rate of the run changed between two times."""
@@ -283,12 +283,12 @@ class Context:
 
     def update(self, run: str, wall: float) -> float | None:
         """Return the largest update ratio of a layer at a time, None if none is recorded."""
-        found = [
+        ratios = [
             values[bisect_left(walls, wall) - 1]
             for stream, (walls, values) in self._updates.items()
             if stream.run == run and walls and walls[0] < wall
         ]
-        return largest(found)
+        return largest(ratios)
 
     def lacks_gradient(self, run: str, wall: float) -> bool:
         """Return whether every gradient norm before a time was 0, and there were some."""
@@ -317,8 +317,8 @@ class Context:
 
     def stands(self, run: str, since: float, until: float) -> bool:
         """Return whether a training loss is known in a stretch of time, and none fell in it."""
-        told = [history.falls_within(since, until) for history in self._trained(run)]
-        return False in told and True not in told
+        falls = [history.falls_within(since, until) for history in self._trained(run)]
+        return False in falls and True not in falls
 
     def is_zero(self, run: str, wall: float) -> bool:
         """Return whether the newest block of a training loss before a time is 0, or none is recorded."""
@@ -338,7 +338,7 @@ class Context:
         Metrics decide if there are any: the loss of a classifier may rise while it is right as often, for
         instance when its inputs are perturbed more and more.
         """
-        told: bool | None = None
+        all_good: bool | None = None
         right = False
         for stream, (walls, values) in self._held.items():
             middle, end = bisect_right(walls, since), bisect_right(walls, until)
@@ -353,8 +353,8 @@ class Context:
             good = worse <= max(float(np.ptp(before)), WORSE * abs(usual))
             if metric and not good:
                 return False
-            right, told = right or metric, good and told is not False
-        return right or bool(told)
+            right, all_good = right or metric, good and all_good is not False
+        return right or bool(all_good)
 
     def classifies(self, wall: float) -> bool:
         """Return whether a metric of a classifier was recorded before a time."""

@@ -136,7 +136,7 @@ def outcome(answers: Sequence[Covered], *, state: str = "") -> str:
     """
     wrong = [answer for answer in answers if answer.answer == "no"]
     if wrong:
-        return "; ".join(f"{_NOT[each.question]}: {each.why}" for each in wrong)
+        return "; ".join(f"{_NOT[answer.question]}: {answer.why}" for answer in wrong)
     lacking = [
         answer.question for answer in answers if answer.question in NEEDED and answer.answer == "not judged"
     ]

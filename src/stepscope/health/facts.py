@@ -188,14 +188,15 @@ class Facts(FactPass):
                 than any before has stopped.
             until_step: Its newest step, likewise.
         """
-        found = [*self._exact(until, until_step), *self._sudden(chance)]
+        changes = [*self._exact(until, until_step), *self._sudden(chance)]
         slow = self._slow(chance)
         # A slow change that only goes through jumps is these jumps.
         if slow is not None and not any(
-            each.kind == "jump" and each.last_step >= slow.first_step and each.lasts for each in found
+            change.kind == "jump" and change.last_step >= slow.first_step and change.lasts
+            for change in changes
         ):
-            found.append(slow)
-        return _in_time(found)
+            changes.append(slow)
+        return _in_time(changes)
 
     def sudden(self, chance: float) -> list[Change]:
         """Return the jumps alone, in the order of time; ``chance`` is that of a false one."""
@@ -227,13 +228,13 @@ class Facts(FactPass):
 
     def _slow(self, chance: float) -> Change | None:
         (steps, means), times = self.curve, self.walls
-        found = drift(means, chance)
-        if found is None:
+        bend = drift(means, chance)
+        if bend is None:
             return None
-        first, last = int(steps[found.first]), int(steps[found.last])
-        first_wall, wall = sorted((float(times[found.first]), float(times[found.last])))
+        first, last = int(steps[bend.first]), int(steps[bend.last])
+        first_wall, wall = sorted((float(times[bend.first]), float(times[bend.last])))
         first, last = sorted((first, last))
-        return Change("drift", first, last, first_wall, wall, found.before, found.after, found.size)
+        return Change("drift", first, last, first_wall, wall, bend.before, bend.after, bend.size)
 
 
 def _in_time(changes: Iterable[Change]) -> list[Change]:
@@ -273,7 +274,7 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
     noises = _noises(gaps, noise, len(values))
     looks = sum(4 * len(values) / length for length in lengths)
     least = limit_of(chance / looks)
-    found: list[tuple[float, int, int]] = []
+    sudden_gaps: list[tuple[float, int, int]] = []
     for length, usual in noises.items():
         scale = (
             np.maximum(usual, 1e-12 * float(np.abs(smooth).max()))
@@ -282,10 +283,10 @@ def jumps(values: Floats, chance: float) -> list[Jump]:
         scale = np.maximum(scale, counted[length : length + len(gaps[length])] * math.sqrt(8 / length))
         score = np.abs(gaps[length]) / np.maximum(scale, 1e-300)
         sudden = (score > least) & _is_sudden(smooth, gaps, noises, length, louder)
-        found += [(float(score[at]), length, int(at) + length) for at in np.flatnonzero(sudden)]
-    found.sort(reverse=True)
+        sudden_gaps += [(float(score[at]), length, int(at) + length) for at in np.flatnonzero(sudden)]
+    sudden_gaps.sort(reverse=True)
     apart: list[tuple[float, int, int]] = []
-    for score_, length, at in found:
+    for score_, length, at in sudden_gaps:
         if all(abs(at - other) >= max(length, long) // 2 for _, long, other in apart):
             apart.append((score_, length, at))
     places = ((size, length, _dated(values, at, length, noise)) for size, length, at in apart)
@@ -551,8 +552,8 @@ def _gaps(values: Floats, weights: Floats) -> Floats:
 def _noises(gaps: dict[int, Floats], noise: float, count: int) -> dict[int, float]:
     """Return the noise of gaps by length; it is extrapolated to lengths that are too long to show it."""
     shown = {}
-    for length, each in gaps.items():
-        spread = MAD_TO_SIGMA * _median(np.abs(each - _median(each)))
+    for length, gap in gaps.items():
+        spread = MAD_TO_SIGMA * _median(np.abs(gap - _median(gap)))
         if count >= 7 * length and spread > 0:
             shown[length] = spread
     theory = {length: noise * math.sqrt(8 / length) for length in gaps}
@@ -561,12 +562,12 @@ def _noises(gaps: dict[int, Floats], noise: float, count: int) -> dict[int, floa
     places, heights = np.log(list(shown)), np.log(list(shown.values()))
     slope, offset = np.polyfit(places, heights, 1)
     slopes = dict(zip(list(shown)[1:], np.diff(heights) / np.diff(places), strict=True))
-    found = {}
+    noises = {}
     for length in gaps:
         usual = shown.get(length, math.exp(min(offset + slope * math.log(length), 690)))
         if slopes.get(length, slope if length not in shown else 0.0) <= RANDOM_WALK:
-            found[length] = max(theory[length], usual)
-    return found
+            noises[length] = max(theory[length], usual)
+    return noises
 
 
 def _is_sudden(
@@ -632,7 +633,7 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
 
     The noise is that of differences; its uncertainty widens the limit as Student's distribution does.
     """
-    found: list[Place] = []
+    places: list[Place] = []
     count = len(values)
     if count < 8:
         return []
@@ -658,9 +659,9 @@ def _steps_of_few(values: Floats, chance: float) -> list[Jump]:
         whole = 1.5 * max(np.ptp(before), np.ptp(after))
         near = CLEAR * max(np.ptp(before[-NEAREST:]), np.ptp(after[:NEAREST]))
         if size > limit and step * gap > 0 and abs(step) >= 0.6 * abs(gap) and abs(gap) > min(whole, near):
-            found.append((size, SIDES[0], at, at, at))
+            places.append((size, SIDES[0], at, at, at))
             begin = at
-    return _borne_out(values, found, np.ones(count), counted)
+    return _borne_out(values, places, np.ones(count), counted)
 
 
 def _student(normal: float, free: float) -> float:
@@ -713,13 +714,13 @@ def drift(values: Floats, chance: float) -> Drift | None:
         level = np.array([_median(values[a:b]) for a, b in pairwise(edges.tolist())])
         logarithms = np.log(level) if level.min() > 0 else None
         for sign in (1.0, -1.0):
-            found = _bend(level * sign, edges, chance / 12)
-            if found is not None and (best is None or found.size > best.size):
-                best = found._replace(before=found.before * sign, after=found.after * sign)
-            found = None if logarithms is None else _bend(logarithms * sign, edges, chance / 12)
-            if found is not None and (best is None or found.size > best.size):
-                before, after = math.exp(found.before * sign), math.exp(found.after * sign)
-                best = found._replace(before=before, after=after)
+            bend = _bend(level * sign, edges, chance / 12)
+            if bend is not None and (best is None or bend.size > best.size):
+                best = bend._replace(before=bend.before * sign, after=bend.after * sign)
+            bend = None if logarithms is None else _bend(logarithms * sign, edges, chance / 12)
+            if bend is not None and (best is None or bend.size > best.size):
+                before, after = math.exp(bend.before * sign), math.exp(bend.after * sign)
+                best = bend._replace(before=before, after=after)
     return best
 
 
@@ -742,7 +743,7 @@ def _bend(level: Floats, edges: NDArray[np.int64], chance: float) -> Drift | Non
         basis, _ = np.linalg.qr(np.c_[np.ones(count), place, np.maximum(place - knot, 0)])
         rest = level - basis @ (basis.T @ level)
         fits.append((float(rest @ rest), knot, rest))
-    misfit, knot, rest = min(fits, key=lambda each: each[0])
+    misfit, knot, rest = min(fits, key=lambda fit: fit[0])
     before, after = float(np.median(level[max(0, knot - 3) : knot + 1])), float(np.median(level[-3:]))
     # Neighbours that err alike hold less: the noise of so many independent blocks is larger by this factor.
     alike = min(max(float(rest[1:] @ rest[:-1]) / max(misfit, 1e-300), 0.0), 0.95)

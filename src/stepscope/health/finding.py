@@ -97,19 +97,21 @@ def as_shown(findings: Iterable[Finding]) -> list[Finding]:
     learns nothing any more, and what else is wrong with it cannot be judged before that is mended. NaNs of
     one step are listed in the order of the computation: the layer says more than the loss.
     """
-    found = list(findings)
+    listed = list(findings)
     began: dict[tuple[str, int], float] = {}
-    for each in found:
-        if each.rule in NONFINITE:
-            began[each.run, each.step] = min(each.wall, began.get((each.run, each.step), math.inf))
+    for finding in listed:
+        if finding.rule in NONFINITE:
+            began[finding.run, finding.step] = min(
+                finding.wall, began.get((finding.run, finding.step), math.inf)
+            )
 
-    def place(each: Finding) -> tuple[int, bool, bool, float, int, str]:
-        wall, order = each.wall, 0
-        if each.rule in NONFINITE:
-            wall, order = began[each.run, each.step], NONFINITE.index(each.rule)
-        return *urgency(each), each.rule not in NONFINITE, wall, order, each.key
+    def place(finding: Finding) -> tuple[int, bool, bool, float, int, str]:
+        wall, order = finding.wall, 0
+        if finding.rule in NONFINITE:
+            wall, order = began[finding.run, finding.step], NONFINITE.index(finding.rule)
+        return *urgency(finding), finding.rule not in NONFINITE, wall, order, finding.key
 
-    return sorted(found, key=place)
+    return sorted(listed, key=place)
 
 
 def urgency(finding: Any) -> tuple[int, bool]:
@@ -130,22 +132,22 @@ def led(findings: Iterable[Finding], explains: Mapping[str, Collection[str]]) ->
         findings: Of one attempt.
         explains: For each rule those whose findings are its consequences: what begins once it holds.
     """
-    found = list(findings)
+    leads = list(findings)
     shown = []
-    for each in found:
+    for finding in leads:
         causes = [
             (lead.rule, f"a consequence of {lead.rule}, which holds since step {lead.since:,}")
-            for lead in found
-            if each.rule in explains.get(lead.rule, ())
-            and lead.run == each.run
-            and lead.since <= each.step
-            and (lead.closed_step is None or lead.closed_step >= each.since)
+            for lead in leads
+            if finding.rule in explains.get(lead.rule, ())
+            and lead.run == finding.run
+            and lead.since <= finding.step
+            and (lead.closed_step is None or lead.closed_step >= finding.since)
         ]
         if causes:
             # The remedy of a symptom would be wrong: stopping early does not mend labels.
             lead, cause = causes[0]
-            each = replace(each, severity="info", action=f"see {lead}", causes=(*each.causes, cause))
-        shown.append(each)
+            finding = replace(finding, severity="info", action=f"see {lead}", causes=(*finding.causes, cause))
+        shown.append(finding)
     return shown
 
 
@@ -163,7 +165,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
@@ -173,12 +175,12 @@ SHOWN = 8
 
 def batch_line(batch: Mapping[str, Any]) -> str:
     """Return a sentence on the batch of a step."""
-    told = []
+    fields = []
     for name, value in batch.items():
         if name == "step":
             continue
         if isinstance(value, list | tuple):
             more = f", … ({len(value):,} in all)" if len(value) > SHOWN else ""
             value = ", ".join(map(str, value[:SHOWN])) + more
-        told.append(f"{name.replace('_', ' ')} {value}")
-    return f"batch of step {batch.get('step')}: {'; '.join(told)}"
+        fields.append(f"{name.replace('_', ' ')} {value}")
+    return f"batch of step {batch.get('step')}: {'; '.join(fields)}"

@@ -65,8 +65,8 @@ class AlarmGate:
             self._count += len(bad)
             return []
         changes: list[Change] = []
-        for index, each in enumerate(bad.tolist()):
-            change = self.see(each, 0 if steps is None else int(steps[index]))
+        for index, is_bad in enumerate(bad.tolist()):
+            change = self.see(is_bad, 0 if steps is None else int(steps[index]))
             if change is not None:
                 changes.append((index, change))
         return changes

@@ -57,13 +57,13 @@ def kind_of(tag: str) -> str | None:
         ("stepscope/", "system/", "gradients/", "weights/", "updates/", "activations/", "speed/")
     ):
         return None
-    found = next((kind for kind, pattern in _PATTERNS.items() if pattern.search(tag)), None)
-    if found == "variational" and _TEACHER.search(tag):
+    indicated = next((kind for kind, pattern in _PATTERNS.items() if pattern.search(tag)), None)
+    if indicated == "variational" and _TEACHER.search(tag):
         return None
-    if found == "adversarial" and _METRIC.fullmatch(tag):  # the accuracy of a classifier under attack
+    if indicated == "adversarial" and _METRIC.fullmatch(tag):  # the accuracy of a classifier under attack
         return None
     is_score = "explained_variance" in tag.lower() and split_of(tag) in ("eval", "test")  # of a regression
-    return None if found == "reinforcement" and is_score else found
+    return None if indicated == "reinforcement" and is_score else indicated
 
 
 @lru_cache(maxsize=1 << 14)

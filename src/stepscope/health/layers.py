@@ -17,8 +17,8 @@ def expert_of(layer: str | None) -> str | None:
 
     An expert that no token reaches is dead and does not change: that is the router's fault, not the layer's.
     """
-    found = _EXPERT.search(layer or "")
-    return None if found is None or layer is None else layer[: found.end()]
+    match = _EXPERT.search(layer or "")
+    return None if match is None or layer is None else layer[: match.end()]
 
 
 @lru_cache(maxsize=1 << 14)

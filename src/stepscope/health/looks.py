@@ -348,16 +348,16 @@ class Row(Rule):
             action=seen.action,
         )
 
-    def _renew(self, place: int, told: Finding) -> None:
+    def _renew(self, place: int, newest: Finding) -> None:
         """Bring the figures of an open finding up to date: they are of the time since its onset."""
         before = self.found[place]
         now = replace(
             before,
-            summary=told.summary,
-            values=told.values,
-            since_step=min(told.since, before.step),
-            severity=told.severity,
-            action=told.action,
+            summary=newest.summary,
+            values=newest.values,
+            since_step=min(newest.since, before.step),
+            severity=newest.severity,
+            action=newest.action,
         )
         if now != before:
             self.found[place] = now
@@ -420,7 +420,7 @@ class AcrossLayers(AcrossSeries):
     def see_all(self, known: Known, run: RunFacts) -> dict[Stream, Seen]:
         """Compare the newest samples of all layers."""
         every = run.beside(known, known.stream.role)
-        layers = [each for each in every if self.counts(each.stream) and len(each.facts.curve[0])]
+        layers = [layer for layer in every if self.counts(layer.stream) and len(layer.facts.curve[0])]
         steps, count = known.facts.curve[0], self.limit("samples")
         # Within a step the first layer is recorded before the others.
         if len(steps) and min(layer.facts.last_step for layer in layers) < steps[-1]:
@@ -435,9 +435,9 @@ class AcrossLayers(AcrossSeries):
         values = _values_at(layers, steps) if wrong else np.empty((0, 0))
         bad = self.bad(layers, values, run) if wrong else values.astype(bool)
         for at in wrong:
-            told = self.told(layers, at, values[:, int(np.flatnonzero(bad[at])[-1])], run)
+            view = self.told(layers, at, values[:, int(np.flatnonzero(bad[at])[-1])], run)
             onset = self.holding.get(layers[at].stream, int(steps[since_index(bad[at])]))
-            seen[layers[at].stream] = told._replace(since_step=onset)
+            seen[layers[at].stream] = view._replace(since_step=onset)
         return seen
 
 

@@ -102,7 +102,7 @@ class Monitor:
             ExpressionError: The text is not a condition.
         """
         rule = Own(alert_of(alert))
-        names = {each.id for each in self.rules}
+        names = {rule.id for rule in self.rules}
         if rule.id in names:
             raise UsageError(f"two rules are called {rule.id!r}", hint='Alert(…, name="another")')
         rule.context = self.context
@@ -199,15 +199,16 @@ class Monitor:
             changed = {finding.number for finding in rule.changed}
             for number in range(len(rule.found)) if again else sorted(changed):
                 causes = self.origins.causes(rule.found[number])
-                told = replace(rule.found[number], causes=causes)
-                if told == rule.found[number]:
+                explained = replace(rule.found[number], causes=causes)
+                if explained == rule.found[number]:
                     continue
-                rule.found[number] = told
+                rule.found[number] = explained
                 rule.changed[:] = [
-                    replace(each, causes=causes) if each.number == number else each for each in rule.changed
+                    replace(finding, causes=causes) if finding.number == number else finding
+                    for finding in rule.changed
                 ]
                 if number not in changed:
-                    rule.changed.append(told)
+                    rule.changed.append(explained)
 
     def _cut(self, stream: Stream, parts: list[Part], wall: float) -> tuple[Chunk, list[Part]]:
         """Return the points before a time as a chunk, and the others."""
@@ -255,10 +256,10 @@ class Monitor:
     def verdict(self) -> Verdict:
         """The verdict so far."""
         every = (finding for rule in self.rules for finding in rule.found)
-        found = as_shown(led(every, {rule.id: rule.explains for rule in self.rules}))
+        findings = as_shown(led(every, {rule.id: rule.explains for rule in self.rules}))
         lacking = [(rule, rule.missing) for rule in self.rules if not rule.found]
         return Verdict(
-            found,
+            findings,
             [Abstention(rule.id, rule.title, missing) for rule, missing in lacking if missing],
             [rule.id for rule, missing in lacking if not missing],
             {rule.id: rule.more for rule in self.rules if rule.more},
@@ -284,7 +285,7 @@ def chosen(choice: Choice) -> list[Rule]:
         raise UsageError(f"no health rule {unknown[0]!r}", hint=f"the rules: {', '.join(RULES)}")
     rules = []
     for name, kind in RULES.items():
-        said = choice.get(name, True)
-        if said is not False:
-            rules.append(kind(said if isinstance(said, Mapping) else None))
+        setting = choice.get(name, True)
+        if setting is not False:
+            rules.append(kind(setting if isinstance(setting, Mapping) else None))
     return rules

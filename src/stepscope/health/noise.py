@@ -139,5 +139,5 @@ def trailing_median(values: Floats, size: int) -> Floats:
     """Return for each value from the ``size``-th on the median of the ``size`` values before it."""
     windows = np.lib.stride_tricks.sliding_window_view(values[:-1], size)
     middle = size // 2
-    found: Floats = np.partition(windows, middle, axis=1)[:, middle]
-    return found
+    medians: Floats = np.partition(windows, middle, axis=1)[:, middle]
+    return medians

@@ -96,7 +96,7 @@ class Origins:
         if self._spikes:
             ends = [(self._end(finding, layers), finding) for finding in self._spikes]
             self._spikes = [finding for end, finding in ends if end == inf]
-            for end, finding in sorted((each for each in ends if each[0] < inf), key=lambda each: each[0]):
+            for end, finding in sorted((pair for pair in ends if pair[0] < inf), key=lambda pair: pair[0]):
                 layers = [self._until(end, chunk) for chunk in layers]
                 self._settled[finding.rule, finding.number] = tuple(self._of_spike(finding))
         for chunk in layers:
@@ -114,12 +114,12 @@ class Origins:
 
     def _end(self, finding: Finding, layers: list[Chunk]) -> float:
         """Return when a layer is first measured at a later step than that of a finding, after it."""
-        found = inf
+        end = inf
         for chunk in layers:
             if chunk.stream.run == finding.run:
                 later = (chunk.walls > finding.wall) & (chunk.steps > finding.step)
-                found = min(found, float(chunk.walls[int(later.argmax())]) if later.any() else inf)
-        return found
+                end = min(end, float(chunk.walls[int(later.argmax())]) if later.any() else inf)
+        return end
 
     def _count(self, chunk: Chunk) -> None:
         stream = chunk.stream
@@ -189,7 +189,7 @@ class Origins:
         return f"the gradients of {names}{more} are not finite at step {step:,}{others}"
 
     def _grew(self, finding: Finding) -> Iterator[str]:
-        found = []
+        grown = []
         for stream, samples in self._layers.items():
             if stream.role != "layer_gradient" or stream.run != finding.run:
                 continue
@@ -201,14 +201,14 @@ class Origins:
             factors = values / median(before)
             large = np.flatnonzero(factors > GREW)
             if len(large):
-                found.append((int(steps[large[0]]), -float(factors[large[0]]), stream.layer))
-        found.sort(key=lambda each: each[:2])
-        if found:
-            told = ", ".join(
-                f"{layer} ({number(-f)} times, step {step:,})" for step, f, layer in found[:SHOWN]
+                grown.append((int(steps[large[0]]), -float(factors[large[0]]), stream.layer))
+        grown.sort(key=lambda growth: growth[:2])
+        if grown:
+            layers = ", ".join(
+                f"{layer} ({number(-f)} times, step {step:,})" for step, f, layer in grown[:SHOWN]
             )
-            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            yield f"gradients that grew first: {told}{more}"
+            more = f" and {len(grown) - SHOWN} more" if len(grown) > SHOWN else ""
+            yield f"gradients that grew first: {layers}{more}"
 
     def _second_moment(self, finding: Finding) -> Iterator[str]:
         largest: tuple[float, int, str | None] | None = None

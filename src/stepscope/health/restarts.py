@@ -89,16 +89,16 @@ class Restarts:
         """Return when a setting changed."""
         values, walls = chunk.values, chunk.walls
         last, count, changes = self._settings.get(chunk.stream, (float(values[0]), 0, 0))
-        found = []
+        walls_set = []
         for index in np.flatnonzero(values != np.concatenate([[last], values[:-1]])).tolist():
             changes += 1
             slow = chunk.stream.tag.lower().endswith("round")
             counts = changes <= FREE and float(values[index]).is_integer() and not slow
             steady = STEADY * (SLOW if slow else 1) * changes
             if np.isfinite(values[index]) and (counts or count + index >= steady):
-                found.append(float(walls[index]))
+                walls_set.append(float(walls[index]))
         self._settings[chunk.stream] = float(values[-1]), count + len(values), changes
-        return found
+        return walls_set
 
     def _join(self, chunk: Chunk) -> list[float]:
         """Return when a part of the training loss came in."""
@@ -111,7 +111,7 @@ class Restarts:
 
     def _raised(self, begun: Beginning, chunk: Chunk) -> list[int]:
         """Return where another part of the loss came in and raised a series."""
-        values, walls, found = np.concatenate([begun.last, chunk.values]), chunk.walls, []
+        values, walls, raised = np.concatenate([begun.last, chunk.values]), chunk.walls, []
         while begun.parts < len(self._joined) and self._joined[begun.parts] <= walls[-1]:
             index = int(np.searchsorted(walls, self._joined[begun.parts]))
             begun.parts += 1
@@ -119,8 +119,8 @@ class Restarts:
             before = values[max(0, end - LAST) : end]
             usual = float(np.median(before)) if len(before) >= LAST // 2 else inf
             if values[end] > usual + JUMPED * abs(usual):
-                found.append(index)
-        return found
+                raised.append(index)
+        return raised
 
     def _begin(self, chunk: Chunk) -> None:
         """Find where a series starts over: with its first steps and values, or when a setting changes."""

@@ -31,9 +31,9 @@ class _Last(Generic[Number]):
         self.count += len(values)
         values = values[-self._size :]
         if self._end + len(values) > len(self._room):
-            kept = min(self._size, self._end)
-            self._room[:kept] = self._room[self._end - kept : self._end]
-            self._end = kept
+            length = min(self._size, self._end)
+            self._room[:length] = self._room[self._end - length : self._end]
+            self._end = length
         self._room[self._end : self._end + len(values)] = values
         self._end += len(values)
 

@@ -205,8 +205,8 @@ class Rule(ABC):
         if self.context.unfit(self.unfit, at.wall) is not None:
             return
         if self.grouped:
-            told = (at, summary, values, severity, about, since_step, action)
-            self._events.append((at, True, told))
+            arguments = (at, summary, values, severity, about, since_step, action)
+            self._events.append((at, True, arguments))
         else:
             self._open_now(at, summary, values, severity, about, since_step, action)
 
@@ -256,7 +256,7 @@ class Rule(ABC):
         self.found.append(finding)
         self.changed.append(finding)
 
-    def _renew(self, place: int, told: Finding) -> None:  # noqa: B027  most rules tell what they saw at first
+    def _renew(self, place: int, newest: Finding) -> None:  # noqa: B027  most rules tell what they saw at first
         """Take in what is told anew of an open finding."""
 
     def close(self, at: At, *, about: str = "") -> None:
@@ -276,7 +276,7 @@ class Rule(ABC):
     def close_all(self, at: At) -> None:
         """Close every finding about a series, also those that open in this very stretch of time."""
         abouts = {about for of, about in self._open if of is at.stream}
-        abouts |= {told[4] for of, opens, told in self._events if opens and of.stream is at.stream}
+        abouts |= {arguments[4] for of, opens, arguments in self._events if opens and of.stream is at.stream}
         abouts |= {about for _, members in self._leaders.values() for of, about in members if of is at.stream}
         for about in sorted(abouts):
             self.close(at, about=about)
@@ -286,17 +286,17 @@ class Rule(ABC):
     def _settle(self) -> None:
         """Open and close the findings of single layers in the order of time, one finding for a run."""
         events, self._events = in_order(self._events), []
-        for at, opens, told in events:
-            about = told[4] if opens else told[1]
+        for at, opens, arguments in events:
+            about = arguments[4] if opens else arguments[1]
             place, key = (at.stream.run, at.stream.rank, about), (at.stream, about)
             leader = self._leaders.get(place)
             if opens and leader is None:
                 self._leaders[place] = key, {key}
-                self._open_now(*told)
+                self._open_now(*arguments)
             elif opens and leader is not None:
                 self._join(leader, key)
                 if leader[0] == key:
-                    self._open_now(*told)
+                    self._open_now(*arguments)
             elif leader is not None and key in leader[1]:
                 leader[1].discard(key)
                 if not leader[1]:
@@ -341,7 +341,7 @@ def in_order(events: list[tuple[At, bool, Detail]]) -> list[tuple[At, bool, Deta
         place = at.wall, at.step
         latest[at.stream] = place = max(place, latest.get(at.stream, place))
         placed.append(((*place, at.stream.tag, rank_order(at.stream)), event))
-    return [event for _, event in sorted(placed, key=lambda each: each[0])]
+    return [event for _, event in sorted(placed, key=lambda pair: pair[0])]
 
 
 class StreamWatch(ABC):

@@ -103,7 +103,7 @@ def _bounds(rows: Floats, ends: tuple[float, float], sums: tuple[float, float] |
     left, right, count = rows.T
     sure = (right <= bottom + far + rounding) | (left >= top - far - rounding)
     unsure = ~sure & ((left < bottom + far - rounding) | (right > top - far + rounding))
-    total, surely, possibly = (float(each.sum()) for each in (count, count[sure], count[unsure]))
+    total, surely, possibly = (float(counts.sum()) for counts in (count, count[sure], count[unsure]))
     inside = possibly
     if sums is not None and _fit(rows, sums):
         area = (bottom + top) * sums[0] - sums[1] - total * bottom * top

@@ -296,9 +296,9 @@ class DeadExperts(AcrossLayers):
 def _groups(layers: list[Known]) -> dict[str, list[int]]:
     """Return the indices of the experts of each layer."""
     groups: dict[str, list[int]] = {}
-    for at, each in enumerate(layers):
-        layer = str(each.stream.layer)
-        of_load = each.stream.role == "expert_load"
+    for at, known in enumerate(layers):
+        layer = str(known.stream.layer)
+        of_load = known.stream.role == "expert_load"
         name = layer.rpartition("/load/")[0] if of_load else str(expert_of(layer)).rpartition(".")[0]
         groups.setdefault(name, []).append(at)
     return groups

@@ -363,7 +363,7 @@ class SeriesStopped(Row):
         trained = [other.facts for other in run.of(known.stream.run, "loss") if other.stream.split == "train"]
         if facts.count < FEWEST_GAPS or not trained:
             return None
-        newest = max(trained, key=lambda each: (each.last_wall, each.last_step))
+        newest = max(trained, key=lambda series: (series.last_wall, series.last_step))
         missing_s = newest.last_wall - facts.last_wall
         if not facts.is_missing(newest.last_wall, newest.last_step, self.limits["gaps"]):
             return None
@@ -433,14 +433,14 @@ class Overfitting(Row):
         if not holds:
             before = float(np.median(trains[best - 1 : best + 2]))
             middle = middle_of_three(values, best)
-            told = int(steps[best]), int(steps[middle]), float(values[middle]), before
+            rise = int(steps[best]), int(steps[middle]), float(values[middle]), before
             enough = len(values) >= FEWEST and len(values) - 2 - best >= SINCE
             if not (enough and self._rose(values, middles, best, before, after)):
                 best, now, after = int(np.argmin(values)), float(values[-1]), float(trains[-1])
-                told = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
-                if not self._in_a_row(values, best, told[3], after):
+                rise = int(steps[best]), int(steps[best]), float(values[best]), float(trains[best])
+                if not self._in_a_row(values, best, rise[3], after):
                     return None
-            self._told[facts] = told
+            self._told[facts] = rise
         since, step, least, before = self._told[facts]
         text = (
             f"the evaluation loss rose from {number(least)} at step {step} to {number(now)}, "
@@ -609,7 +609,7 @@ def middle_of_three(values: Floats, at: int) -> int:
     """Return the index of the median of a value and its neighbours: the step at which that was recorded."""
     near = range(max(at - 1, 0), min(at + 2, len(values)))
     middle = sorted(float(values[place]) for place in near)[len(near) // 2]
-    return min(near, key=lambda each: (values[each] != middle, abs(each - at)))
+    return min(near, key=lambda place: (values[place] != middle, abs(place - at)))
 
 
 def medians_of_three(values: NDArray[np.float64]) -> NDArray[np.float64]:

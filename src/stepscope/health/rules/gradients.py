@@ -238,8 +238,8 @@ class LossScale(Row):
         if not len(scales):
             return None
         settled = _settled(steps, scales)
-        found = scales[: settled + 1].min() >= 1
-        largest = float(scales[settled:].max() if found else scales.max())
+        shrinks = scales[: settled + 1].min() >= 1
+        largest = float(scales[settled:].max() if shrinks else scales.max())
         limit = max(largest / self.limits["fall"], min(1.0, largest))
         if not scales[-1] < limit * (1 if onset is None else 16):
             return None

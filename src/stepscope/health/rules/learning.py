@@ -93,7 +93,7 @@ class RatesDiffer(Row):
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
-        others = [each.facts for each in run.of(known.stream.run, "learning_rate") if each is not known]
+        others = [other.facts for other in run.of(known.stream.run, "learning_rate") if other is not known]
         points = self.limit("points")
         steps, means = known.facts.curve
         if not others or len(means) < points:
@@ -235,9 +235,9 @@ class AttemptDiscontinuous(Row):
             if high > SET_RATIO * low:
                 return None
         worse = [
-            each for each in training.facts.sudden(SERIES)
-            if (each.after or 0.0) > (each.before or 0.0)
-            and change.first_step <= each.last_step and each.first_step <= change.last_step + LAG
+            jump for jump in training.facts.sudden(SERIES)
+            if (jump.after or 0.0) > (jump.before or 0.0)
+            and change.first_step <= jump.last_step and jump.first_step <= change.last_step + LAG
         ]  # fmt: skip
         if not worse:
             return None

@@ -210,11 +210,11 @@ class _Start(StreamWatch):
         if (moves and stuck is None) or self._rule.context.gains(block.wall):
             return
         self._rule.judged()
-        found = stuck or self._sign(at, values, (after - before) / error if error > 0 else inf)
-        if found == ("medium", ""):
-            found = self._slowness(at, before, after, error)
-        if found is not None:
-            severity, sign = found
+        outcome = stuck or self._sign(at, values, (after - before) / error if error > 0 else inf)
+        if outcome == ("medium", ""):
+            outcome = self._slowness(at, before, after, error)
+        if outcome is not None:
+            severity, sign = outcome
             text = (
                 f"the mean loss of the first {len(start)} of {count} points is {number(before)}, that of the "
                 f"last {len(later)} is {number(after)}{sign}"
@@ -361,10 +361,10 @@ class _Few(StreamWatch):
             self._rise = rise
             self._tell(at, rise)
         elif points.count in UNMOVED and not points.fell:
-            found = idle_rate(rule, at)
-            if found is not None:
+            idle = idle_rate(rule, at)
+            if idle is not None:
                 rule.judged()
-                severity, sign = found
+                severity, sign = idle
                 text = f"the loss is {number(points.level)} after {points.count} points{sign}"
                 rule.open(at, text, {"value": value}, severity=severity, about="rate")
 

@@ -60,14 +60,14 @@ class MemoryCreep(Row):
         self.judged()
         # The same leak is ever less of what is in use.
         growth = limits["growth"] * (0.5 if known.stream in self.holding else 1.0)
-        each, count = 1 + limits["quarter"], FEWEST
+        factor, count = 1 + limits["quarter"], FEWEST
         while count <= len(means):
             parts = [float(np.median(part)) for part in np.array_split(means[-count:], 4)]
             before = float(np.max(means[:-count], initial=0.0))
-            rises = all(later > each * earlier for earlier, later in pairwise(parts))
+            rises = all(later > factor * earlier for earlier, later in pairwise(parts))
             abates = parts[3] - parts[2] < SETTLES * (parts[1] - parts[0])
             grew = parts[3] - parts[0] > max(growth * parts[0], limits["least_mib"] * MIB)
-            if rises and not abates and grew and parts[3] > each * before:
+            if rises and not abates and grew and parts[3] > factor * before:
                 took = max(known.at.step - int(steps[-count]), 1)
                 grown = f"memory grew from {size(parts[0])} to {size(parts[3])} in {took:,} steps"
                 values = {"first_bytes": parts[0], "last_bytes": parts[3]}

@@ -112,7 +112,7 @@ class NonFinite(Rule):
 
     def _on(self, rank: int | None, step: int) -> str:
         """Return which rank had it; as the first one only if the others have reported that step."""
-        others = [newest for each, newest in self._heard.items() if each != rank]
+        others = [newest for other, newest in self._heard.items() if other != rank]
         known = bool(others) and min(others) >= step
         return f", {'first ' * known}on rank {rank}"
 
@@ -124,10 +124,10 @@ class NonFinite(Rule):
         finding = self.found[place]
         (rank,) = self._ranks
         early = f", on rank {rank}"
-        if finding.summary.endswith(early) and (said := self._on(rank, finding.step)) != early:
-            told = replace(finding, summary=finding.summary.removesuffix(early) + said)
-            self.found[place] = told
-            self.changed.append(told)
+        if finding.summary.endswith(early) and (on_rank := self._on(rank, finding.step)) != early:
+            corrected = replace(finding, summary=finding.summary.removesuffix(early) + on_rank)
+            self.found[place] = corrected
+            self.changed.append(corrected)
 
     def _named(self, stream: Stream) -> str:
         """Return the content of a series, in words."""
@@ -164,17 +164,17 @@ class NonFinite(Rule):
         text = f"{self._named(stream)} is {worded(value)} at step {at.step}"
         if at.step < finding.step:
             self._ranks = {stream.rank}
-            told = replace(
+            newest = replace(
                 finding, rank=stream.rank, tag=stream.tag, summary=text + self._on(stream.rank, at.step)
             )
             first = min(at.step, finding.first_step)
-            told = replace(told, step=at.step, first_step=first, since_step=first)
+            newest = replace(newest, step=at.step, first_step=first, since_step=first)
         else:
             self._ranks.add(stream.rank)
             ranks = ", ".join(map(str, sorted(rank for rank in self._ranks if rank is not None)))
-            told = replace(finding, rank=None, summary=f"{text}, on the ranks {ranks} at once")
-        self.found[place] = told
-        self.changed.append(told)
+            newest = replace(finding, rank=None, summary=f"{text}, on the ranks {ranks} at once")
+        self.found[place] = newest
+        self.changed.append(newest)
 
 
 def worded(value: float) -> str:

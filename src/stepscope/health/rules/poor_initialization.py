@@ -113,8 +113,8 @@ class PoorInitialization(AcrossSeries):
                     f"classes gives {number(log(limits['classes']))}"
                 )
                 at = At(stream, facts.first_step, facts.first_wall, facts.first_step)
-                told = {"first_loss": facts.first, "limit": limit}
-                return {stream: Seen(text, told, facts.first_step, at=at)}
+                evidence = {"first_loss": facts.first, "limit": limit}
+                return {stream: Seen(text, evidence, facts.first_step, at=at)}
         since = steps - steps[0]
         if since[-1] < STEPS:
             return None

@@ -111,10 +111,10 @@ class LossSpike(SpikeRow):
 
     def _again(self, stream: Stream, marks: Sequence[Mark], now: int) -> Seen | None:
         """Return marks that come again as a bad shard does with each epoch, until two did not come."""
-        found = repeated(marks)
-        if found is None or now - found[-1].place >= 2 * round(apart_of(found[:REPEATED])):
+        repeats = repeated(marks)
+        if repeats is None or now - repeats[-1].place >= 2 * round(apart_of(repeats[:REPEATED])):
             return None
-        first, opening, newest = found[0], found[REPEATED - 1], found[-1]
+        first, opening, newest = repeats[0], repeats[REPEATED - 1], repeats[-1]
         every = round((opening.step - first.step) / (REPEATED - 1))
         text = (
             f"single points of {self.what} rise far above the others every {every:,} steps, at last to "

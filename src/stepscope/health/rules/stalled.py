@@ -129,13 +129,13 @@ class StalledTraining(Rule):
 
         If points come at irregular steps, a pause is as long as the steps in it.
         """
-        found = 0.0
+        longest = 0.0
         for chunk in ends:
             ring, before = self._paces.get(chunk.stream), self._steps.get(chunk.stream)
             if ring is not None and ring.count >= FEWEST and before is not None:
                 made = int(chunk.steps[known.get(chunk.stream, 0)]) - before
-                found = max(found, PAUSES * made * median(ring.values))
-        return found
+                longest = max(longest, PAUSES * made * median(ring.values))
+        return longest
 
     @staticmethod
     def _next(chunk: Chunk, known: dict[Stream, int]) -> float | None:

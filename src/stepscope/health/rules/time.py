@@ -80,11 +80,11 @@ class SlowerSteps(Row):
         if slower is None:
             return None
         waits = self.context.waits(known.stream, facts.walls, facts.last_wall)
-        told = np.flatnonzero(np.isfinite(waits))
-        waits = waits[told]
-        own = self._compared(times[told] * (1 - waits) * (1 - waits / 2), facts.count)
+        measured = np.flatnonzero(np.isfinite(waits))
+        waits = waits[measured]
+        own = self._compared(times[measured] * (1 - waits) * (1 - waits / 2), facts.count)
         if own is None:
-            later = waits[told >= slower.since]
+            later = waits[measured >= slower.since]
             why = (
                 f"threads waited for a processor in {share(float(np.median(later)))} of the time since"
                 if len(later)
@@ -252,7 +252,7 @@ class DataWait(Row):
         since = max(int(np.cumsum((wait - limit * time)[::-1]).argmax()) + 1, count)
         took, waited = float(time[-since:].sum()), float(wait[-since:].sum())
         ratio, whole = waited / took, waited / float(time.sum())
-        wait_ms, step_ms = (1e3 * each / (since * width) for each in (waited, took))
+        wait_ms, step_ms = (1e3 * seconds / (since * width) for seconds in (waited, took))
         text = f"{ratio:.0%} of the step time is waiting for data: {number(wait_ms)} of {number(step_ms)} ms"
         severity = severity_of(whole, medium=limit, high=high)
         if severity != severity_of(ratio, medium=limit, high=high):
@@ -367,7 +367,9 @@ class Bottleneck(Row):
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         stream = known.stream
-        first = min((other.stream for other in run.of(stream.run, stream.role)), key=lambda each: each.tag)
+        first = min(
+            (other.stream for other in run.of(stream.run, stream.role)), key=lambda stream: stream.tag
+        )
         steps, busy = known.facts.curve
         gpus = [other.facts for other in run.beside(known, "gpu") if other.facts.finite >= SAMPLES]
         if stream is not first or not gpus or len(busy) < SAMPLES:

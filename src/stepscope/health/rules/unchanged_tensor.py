@@ -103,12 +103,12 @@ class UnchangedTensor(Rule):
         stream, walls = chunk.stream, chunk.walls
         place = stream.run, stream.rank, stream.layer
         if stream.role == "layer_gradient":
-            times, told = self._felt.setdefault(place, ([], []))
+            times, signs = self._felt.setdefault(place, ([], []))
             felt = chunk.values > 0
-            before = np.concatenate([[not felt[0] if not told else told[-1]], felt[:-1]])
+            before = np.concatenate([[not felt[0] if not signs else signs[-1]], felt[:-1]])
             for index in np.flatnonzero(felt != before).tolist():
                 times.append(float(walls[index]))
-                told.append(bool(felt[index]))
+                signs.append(bool(felt[index]))
         elif stream.role in ("update_ratio", "update_norm") and walls[0] < self._moved.get(place, inf):
             self._updated.setdefault(place[:2], {}).setdefault(stream.layer, float(walls[0]))
             moved = np.flatnonzero(chunk.values > 0)
@@ -131,10 +131,10 @@ class UnchangedTensor(Rule):
             return False
         if place not in self._felt and self._is_front(place, at.wall):
             return True
-        times, told = self._felt.get(place, ([], []))
+        times, signs = self._felt.get(place, ([], []))
         known = bisect_right(times, at.wall)
         others = any(wall <= at.wall for (run, _, _), wall in self._moved.items() if run == stream.run)
-        return known > 0 and told[known - 1] and others
+        return known > 0 and signs[known - 1] and others
 
     def _is_front(self, place: Layer, wall: float) -> bool:
         """Return whether all of a model up to a layer is unchanged from the first sample on, unlike the rest.
@@ -144,10 +144,10 @@ class UnchangedTensor(Rule):
         """
         run, rank, layer = place
         layers = [name for name, begun in self._updated.get((run, rank), {}).items() if begun <= wall]
-        still = [self._moved.get((run, rank, each), inf) > wall for each in layers]
+        still = [self._moved.get((run, rank, name), inf) > wall for name in layers]
         last = still.index(False) if False in still else len(still)
         module = (layer or "").rpartition(".")[0]
-        whole = [each for each in layers[:last] if (each or "").rpartition(".")[0] == module]
+        whole = [name for name in layers[:last] if (name or "").rpartition(".")[0] == module]
         return layer in whole and len(whole) > 1 and last < len(still) and not any(still[last:])
 
     def _is_moving(self, chunk: Chunk, ranking: Mapping[Layer, int]) -> bool:
