@@ -19,6 +19,7 @@ from stepscope.health.noise import standard_error
 from stepscope.health.restarts import Restarts, note
 from stepscope.health.ring import Floats
 from stepscope.health.series import Stream
+from stepscope.names.roles import is_loss_by_kind
 
 BLOCK = 8
 """Number of points of a series that are kept as one number; it grows with the series."""
@@ -331,6 +332,13 @@ class Context:
             for stream, history in self._losses.items()
             if stream.run == run and stream.split != "eval"
         ]
+
+    def is_second(self, stream: Stream) -> bool:
+        """Return whether a series is a loss only by its kind, and the run records one that is named so."""
+        return is_loss_by_kind(stream.tag) and any(
+            other.run == stream.run and other.split == "train" and not is_loss_by_kind(other.tag)
+            for other in self._losses
+        )
 
     def holds(self, since: float, until: float) -> bool:
         """Return whether evaluations after a time are as good as just before it; False if none tells.

@@ -214,10 +214,13 @@ def meaning_of(tag: str) -> Meaning | None:
         return Meaning("metric", split_of(tag))
     if _PART.search(tag):
         return Meaning("part_loss", split_of(tag))
-    # What has a better end and is of data that is not trained on is there to judge the model by.
-    judges = split_of(tag) in ("eval", "test") and _TERM.fullmatch(whole) is None
-    if judges and metric_kind(whole, None) in ("score", "loss"):
-        return Meaning("metric", split_of(tag))
+    kind, split = metric_kind(whole, None), split_of(tag)
+    if split in ("eval", "test") and kind in ("score", "loss") and _TERM.fullmatch(whole) is None:
+        # What has a better end and is of data that is not trained on is there to judge the model by.
+        return Meaning("metric", split)
+    if split == "train" and kind == "loss" and _TERM.fullmatch(whole) is None:
+        # What is to fall on the data that is trained on is what the training lowers.
+        return Meaning("loss", split)
     path, _, end = tag.replace(".", "/").rpartition("/")
     named = (
         _SETTING.fullmatch(_BETWEEN.sub("_", end))
@@ -234,6 +237,17 @@ def scale_of(tag: str, role: str) -> float:
     if role in ("gpu", "cpu", "io_wait"):
         return 1.0 if tag.lower().endswith("_ratio") else 1e-2
     return _SIZES.get(tag.lower().rstrip(")")[-3:].lstrip("_("), 1.0) if role == "memory" else 1.0
+
+
+def is_loss_by_kind(tag: str) -> bool:
+    """Return whether a tag is taken for a loss though it names none: it is to fall on the training's data."""
+    meaning = meaning_of(tag)
+    return meaning is not None and meaning.role == "loss" and not _names_loss(without_split(tag))
+
+
+def _names_loss(whole: str) -> bool:
+    name = _BETWEEN.sub("_", whole)
+    return bool(_LOSS.fullmatch(name) or _LIKELIHOOD.fullmatch(name))
 
 
 def split_of(tag: str) -> Split | None:

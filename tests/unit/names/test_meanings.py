@@ -42,6 +42,9 @@ TABLE = {
     ("test/loss", "split:none"): (LOSS, None, "train"),
     ("accuracy", "kind:loss"): (("metric", "loss", True), None, None),
     ("train/mae", "score"): (("metric", "score", False), "train", "train"),
+    ("train/mse", ""): (LOSS, "train", "train"),
+    ("eval/mse", ""): (("metric", "loss", True), "eval", "eval"),
+    ("train/kl_penalty", ""): ((None, "loss", True), "train", "train"),
     ("gradients/norm", "ratio"): (("gradient_norm", "ratio", None), None, None),
 }
 

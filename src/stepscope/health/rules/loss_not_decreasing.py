@@ -128,6 +128,8 @@ class _Start(StreamWatch):
         self._fell = True
 
     def take(self, chunk: Chunk) -> None:
+        if self._rule.context.is_second(chunk.stream):
+            return
         for part in self._blocks.parts(chunk):
             if self._few is not None:
                 self._few.take(part)
