@@ -327,9 +327,9 @@ def read_value(data: Any, at: int, wire_type: int, key: int) -> tuple[Any, int]:
     return data[at : at + size], at + size
 
 
-def cut_short(expected: int, found: int) -> str:
+def cut_short(expected: int, left: int) -> str:
     """Return the error for a field that is longer than the rest."""
-    return f"not a protocol-buffer message: expected {expected} bytes, found {found}"
+    return f"not a protocol-buffer message: expected {expected} bytes, found {left}"
 
 
 def _skip_group(data: Any, at: int, number: int, depth: int = 0) -> int:

@@ -252,9 +252,9 @@ def joined(findings: list[Finding]) -> list[Finding]:
                 stays = wide
                 gone = [one for one in narrow if _width(one) and _within(one, wide)]
                 gone.sort(key=lambda one: -(one.gain_ns or 0))
-            told = replace(stays, chain=[*stays.chain, *(_short(one) for one in gone)])
+            chained = replace(stays, chain=[*stays.chain, *(_short(one) for one in gone)])
             findings = [
-                told if one is stays else one for one in findings if not any(one is it for it in gone)
+                chained if one is stays else one for one in findings if not any(one is it for it in gone)
             ]
     return findings
 

@@ -365,7 +365,7 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
     # What compiles most; lowering before it and lookups of what is compiled are not compilations.
     total = np.bincount(trace.name[rows], weights=trace.duration_ns[rows])
     compiling = rows[trace.name[rows] == int(np.argmax(total))]
-    found: dict[str, Any] = {
+    evidence: dict[str, Any] = {
         "compilations": len(compiling), "steps_with": len(distinct(trace.step[compiling])),
     }  # fmt: skip
     functions: dict[str, list[int]] = {}
@@ -374,14 +374,14 @@ def _compiled(trace: Trace, waited: Waited, rows: Ints) -> dict[str, Any]:
             functions.setdefault(name, []).append(int(trace.duration_ns[row]))
     if functions:
         ordered = sorted(functions.items(), key=lambda item: -sum(item[1]))
-        found["functions"] = [{"name": name, "calls": len(each)} for name, each in ordered[:3]]
-    told = () if waited.sampled is None else waited.sampled.samples.compiled
+        evidence["functions"] = [{"name": name, "calls": len(durations)} for name, durations in ordered[:3]]
+    compiled = () if waited.sampled is None else waited.sampled.samples.compiled
     begin, end = int(waited.steps.start_ns.min()), int(waited.steps.end_ns.max())
-    shapes = changed([(name, shapes) for when, name, shapes in told if begin <= when <= end])
+    shapes = changed([(name, shapes) for when, name, shapes in compiled if begin <= when <= end])
     shapes = shapes or _shapes(trace, waited)
     if shapes:
-        found["shapes"] = shapes[:_MOST_SHAPES]
-    return found
+        evidence["shapes"] = shapes[:_MOST_SHAPES]
+    return evidence
 
 
 def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
@@ -397,16 +397,16 @@ def changed(compiled: list[tuple[str, tuple[str, ...]]]) -> list[str]:
         return []
     if len({len(shapes) for shapes in calls}) > 1:
         return [f"{most}: " + ", ".join(f"{len(shapes)} arguments" for shapes in calls[:_MOST_SHAPES])]
-    told = []
+    arguments = []
     for at, values in enumerate(zip(*calls, strict=True)):
         different = list(dict.fromkeys(values))
         if len(different) > 1:
-            told.append(f"{most}, argument {at}: " + ", ".join(different[:_MOST_SHAPES]))
+            arguments.append(f"{most}, argument {at}: " + ", ".join(different[:_MOST_SHAPES]))
     same = (
         f"{most}: the same shapes each time, so a static argument differs or the function is created anew "
         "each time"
     )
-    return told or [same]
+    return arguments or [same]
 
 
 def _function_around(trace: Trace, row: int) -> str:

@@ -106,11 +106,16 @@ def _period(waited: Waited) -> tuple[Waited, Spans] | None:
     if len(follow) < 2:
         return None
     usual = int(np.sort(gap)[(len(gap) - 1) // 2])
-    kept = follow[(gap > 0) & (gap <= UNUSUAL * max(usual, 1))]
-    if len(kept) < 2:
+    usual_gaps = follow[(gap > 0) & (gap <= UNUSUAL * max(usual, 1))]
+    if len(usual_gaps) < 2:
         return None
-    widened = Windows(steps.rank[kept], steps.number[kept], steps.start_ns[kept], steps.start_ns[kept + 1])
-    gaps = Spans.of(steps.end_ns[kept], steps.start_ns[kept + 1])
+    widened = Windows(
+        steps.rank[usual_gaps],
+        steps.number[usual_gaps],
+        steps.start_ns[usual_gaps],
+        steps.start_ns[usual_gaps + 1],
+    )
+    gaps = Spans.of(steps.end_ns[usual_gaps], steps.start_ns[usual_gaps + 1])
     return Waited(waited.trace, waited.rank, widened, waited.graph, waited.activities, waited.sampled), gaps
 
 
@@ -141,11 +146,11 @@ def _case(waited: Waited, gaps: Spans) -> tuple[Case, ActivityRule | None]:
 
 def _rule(waited: Waited, gaps: Spans, own: Spans) -> ActivityRule | None:
     """Return the rule of the activity that has most of the time between steps, None if none has."""
-    found: list[tuple[float, ActivityRule]] = []
+    candidates: list[tuple[float, ActivityRule]] = []
     for rule in WHOLE:
         part = spans_of(waited, rule.activity).intersect(gaps)
         if rule.activity != Purpose.EVALUATING:
             part = part.intersect(own)
-        found.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
-    share, first = max(found, key=lambda each: each[0])
+        candidates.append((part.measure_ns / max(own.union(part).measure_ns, 1), rule))
+    share, first = max(candidates, key=lambda pair: pair[0])
     return first if share >= MOST else None

@@ -117,8 +117,8 @@ def _explained(waited: Waited) -> Spans:
     called = among(Kind.HOST_OP, Kind.RUNTIME_CALL)[trace.kind]
     mine = (trace.lane == waited.lane) & called & (trace.device < 0)
     exchanges = (trace.rank == waited.rank) & among(Kind.COLLECTIVE, Kind.SEND_RECV)[trace.kind]
-    told = rows_spans(trace, np.flatnonzero(mine | exchanges))
-    return told.union(waited.activities.spans(waited.lane), waited.executing, _exchanging(waited))
+    calls = rows_spans(trace, np.flatnonzero(mine | exchanges))
+    return calls.union(waited.activities.spans(waited.lane), waited.executing, _exchanging(waited))
 
 
 def _exchanging(waited: Waited) -> Spans:

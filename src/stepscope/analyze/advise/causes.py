@@ -99,7 +99,7 @@ def check_of(cause: Cause) -> Check:
             cases.append(None if selected is None else _case(waited, selected))
         if missing and not cases:
             raise missing[0]
-        said = list(judged(
+        findings = list(judged(
             cause.rule,
             cases,
             of=len(facts.waited),
@@ -111,8 +111,8 @@ def check_of(cause: Cause) -> Check:
             limits=cause.limits,
             sure=lambda case: case.ratio >= cause.sure_from,
         ))  # fmt: skip
-        unseen = next((case for case in cases if case is not None and cause.always and not said), None)
-        yield from said if unseen is None else (_unmeasured(cause, facts, unseen),)
+        unseen = next((case for case in cases if case is not None and cause.always and not findings), None)
+        yield from findings if unseen is None else (_unmeasured(cause, facts, unseen),)
 
     check.__doc__ = f"Replay the steps without the time of {cause.rule}."
     return check
@@ -339,8 +339,8 @@ SIGMAS = 3
 
 def growing(waited: Waited) -> Selection | None:
     """Select what each later capture has more of: its operators, or the time in a line of the program."""
-    found = _more_operators(waited)
-    return _longer_line(waited) if found is None else found
+    selection = _more_operators(waited)
+    return _longer_line(waited) if selection is None else selection
 
 
 def _longer_line(waited: Waited) -> Selection | None:

@@ -108,12 +108,12 @@ def _typed(trace: Trace, rows: Ints) -> bool:
 def operator_types(trace: Trace, rows: Ints) -> npt.NDArray[np.int8]:
     """Return 0 for kernels whose operator's inputs are below 32 bit, 1 if not, -1 unknown."""
     types = trace.derived("precision of inputs", lambda: _types(trace))
-    found = np.full(len(rows), -1, np.int8)
+    of_row = np.full(len(rows), -1, np.int8)
     at = trace.launch[rows].copy()
-    while (looking := (at >= 0) & (found < 0)).any():
-        found[looking] = types[at[looking]]
+    while (looking := (at >= 0) & (of_row < 0)).any():
+        of_row[looking] = types[at[looking]]
         at[looking] = trace.parent[at[looking]]
-    return found
+    return of_row
 
 
 def _types(trace: Trace) -> npt.NDArray[np.int8]:
@@ -128,8 +128,8 @@ def _types(trace: Trace) -> npt.NDArray[np.int8]:
 
 
 def _capability(trace: Trace) -> float:
-    found = [re.match(r"\d+\.\d+", device.capability) for device in trace.devices]
-    return min((float(match[0]) for match in found if match), default=0.0)
+    versions = [re.match(r"\d+\.\d+", device.capability) for device in trace.devices]
+    return min((float(match[0]) for match in versions if match), default=0.0)
 
 
 def _action(capability: float, framework: str) -> str:

@@ -250,11 +250,11 @@ def _host_time(facts: Facts) -> tuple[Ints, Times, int]:
     shares = np.bincount(
         np.maximum(owner, 0), weights=np.where(owner >= 0, parts.length_ns, 0), minlength=len(trace)
     )
-    found, whole = [], 0
+    within, whole = [], 0
     for waited in facts.waited:
         whole += waited.wall_ns
         rows = np.flatnonzero(wanted & (trace.rank == waited.rank) & ~held[trace.name] & (trace.name >= 0))
         rows = rows[~waited.activities.waits[trace.name[rows]]]
-        found.append(rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0])
-    rows = np.concatenate(found) if found else np.zeros(0, np.int64)
+        within.append(rows[waited.spans.within(trace.start_ns[rows], trace.end_ns[rows]) > 0])
+    rows = np.concatenate(within) if within else np.zeros(0, np.int64)
     return rows, shares[rows].astype(np.int64), whole

@@ -213,7 +213,7 @@ class Facts:
             Abstain: No rank did anything, or the work of the steps ran after them.
         """
         trace = self.timeline
-        every, found = windows(trace), []
+        every, working = windows(trace), []
         for rank in self.ranks or ranks(trace):
             mine = every.of_rank(rank)
             if not len(mine) or int((mine.end_ns - mine.start_ns).sum()) <= 0:
@@ -221,15 +221,15 @@ class Facts:
             made = self.graphs.of(rank)
             known, sampled = made if len(made.host) else None, self.sampled.get(rank)
             steps = _with_stacks(mine, sampled)
-            found.append(Waited(trace, rank, steps, known, self.activities, sampled, mine))
-        if not found:
+            working.append(Waited(trace, rank, steps, known, self.activities, sampled, mine))
+        if not working:
             raise Abstain("no steps or events with a duration")
-        if all(waited.only_dispatched for waited in found):
+        if all(waited.only_dispatched for waited in working):
             raise Abstain(
                 "the recorded steps only dispatch their work, which ran after all of them: wait for a result "
                 "in each step"
             )
-        return found
+        return working
 
     @cached_property
     def wall_ns(self) -> int:
@@ -408,8 +408,8 @@ def place_of_rank(trace: Trace, rank: int, device: int | None = None) -> dict[st
 
 def lines_told(lines: list[Share], whole_ns: float) -> list[dict[str, Any]]:
     """Return the lines that account for enough of some time to be named."""
-    told = [one for one in lines[:3] if one.time_ns >= _TOLD * whole_ns]
-    return [{"name": str(one.line), "total_ns": one.time_ns} for one in told]
+    named = [one for one in lines[:3] if one.time_ns >= _TOLD * whole_ns]
+    return [{"name": str(one.line), "total_ns": one.time_ns} for one in named]
 
 
 _TOLD = 0.05

@@ -354,13 +354,13 @@ def _outside_operators(waited: Waited, other: Spans) -> Case | None:
     if not len(left):
         return None
     rows = np.flatnonzero(mine & (trace.lane == waited.lane) & (trace.kind == Kind.ANNOTATION))
-    found = _in_ranges(trace, rows, left) if len(rows) else []
+    holding = _in_ranges(trace, rows, left) if len(rows) else []
     evidence: dict[str, Any] = {
         "outside_ns": round(left.measure_ns / waited.count),
         "outside_ratio": left.measure_ns / waited.wall_ns,
     }
-    if found and found[0]["total_ns"] >= MOST * left.measure_ns:
-        evidence["ranges"] = found
+    if holding and holding[0]["total_ns"] >= MOST * left.measure_ns:
+        evidence["ranges"] = holding
     return Case(waited, waited.worth(host={waited.lane: left}), evidence, rule="host-bound", spans=left)
 
 
@@ -472,11 +472,11 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
     dry = waited.dry.measure_ns / waited.wall_ns
     kernels = waited.device_rows[trace.kind[waited.device_rows] == Kind.KERNEL]
     inside = kernels[waited.spans.within(trace.start_ns[kernels], trace.start_ns[kernels] + 1) > 0]
-    found = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
+    chain = [f"no device works for {most(dry)} of {'the steps' if waited.marked else 'the recording'}"]
     waiting = _host_waiting(waited, parts).measure_ns
     if waiting >= WORTH * waited.wall_ns:
         per = "a step" if waited.marked else "of the recording"
-        found.append(
+        chain.append(
             f"the training thread also waits for {time(waiting / waited.count)} {per} of that time; what it "
             "waits for was not recorded"
         )
@@ -484,10 +484,10 @@ def _chain(facts: Facts, waited: Waited, parts: HostTime) -> tuple[str, ...]:
         small = float((trace.duration_ns[inside] < SMALL_NS).mean())
         per = "a step" if waited.marked else "in all"
         short = f", {small:.0%} of them shorter than 10 µs" if small else ""
-        found.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
+        chain.append(f"{len(inside) / waited.count:,.0f} kernels {per}{short}")
     if (trace.kind[trace.lane == waited.lane] == Kind.PYTHON_FRAME).any() and not made_of_samples(trace):
-        found.append(SLOWED)
-    return tuple(found)
+        chain.append(SLOWED)
+    return tuple(chain)
 
 
 def _action(facts: Facts, rule: str, case: Case) -> str:

@@ -197,7 +197,7 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
     """
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     step = np.searchsorted(waited.steps.start_ns, start, side="right") - 1
-    found, parts, times = [], np.zeros(waited.count, np.int64), 0
+    stretches, parts, times = [], np.zeros(waited.count, np.int64), 0
     for number in range(waited.count):
         mine = np.flatnonzero(step == number)
         for first, period, count in _loops(trace.name[rows[mine]]):
@@ -206,12 +206,12 @@ def _repeated(trace: Trace, waited: Waited, rows: Ints) -> Repeated:
             gaps = _usual(np.append(start[at[1:]], end[at[-1]]) - end[at], count)
             usual = work.sum() + gaps.sum()
             if 2 * (work[work >= SMALL_NS].sum() + gaps[gaps >= NEAR_NS].sum()) <= usual:
-                found.append((int(start[at[0]]), int(end[at[-1]])))
+                stretches.append((int(start[at[0]]), int(end[at[-1]])))
                 parts[number] += round(count * usual)
                 times = max(times, count)
-    if not found:
+    if not stretches:
         return Repeated(Spans.empty(), parts, 0)
-    begins, ends = np.array(found, np.int64).T
+    begins, ends = np.array(stretches, np.int64).T
     return Repeated(Spans.of(begins, ends), parts, times)
 
 
@@ -270,13 +270,13 @@ def _say(case: Case) -> str:
     count = case.evidence["per_step"]
     unit = "a step" if case.waited.marked else "in all"
     between = "" if case.waited.has_device else " with what lies between them"
-    said = (
+    text = (
         f"{count:,.0f} {what} {unit}, {case.evidence['small_ratio']:.0%} of them shorter than 10 µs, take "
         f"{case.cost_text}{between}{case.where}"
     )
     times = case.evidence.get("repeated", 0)
     in_a_row = f"; the same ones run up to {times:,} times in a row" if times else ""
-    return f"{said}{in_a_row}; {case.free_text}"
+    return f"{text}{in_a_row}; {case.free_text}"
 
 
 def _remedy(trace: Trace) -> str:
@@ -355,7 +355,7 @@ _UPDATE = {
 
 def spans_hold(trace: Trace, waited: Waited, spans: Spans) -> Any:
     """Return bool[n]: the runtime calls of the main thread that begin in some time."""
-    found = np.zeros(len(trace), bool)
+    begun = np.zeros(len(trace), bool)
     calls = np.flatnonzero((trace.lane == waited.lane) & (trace.kind == Kind.RUNTIME_CALL))
-    found[calls] = spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
-    return found
+    begun[calls] = spans.within(trace.start_ns[calls], trace.start_ns[calls] + 1) > 0
+    return begun

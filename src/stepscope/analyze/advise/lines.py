@@ -45,14 +45,14 @@ def lines_text(lines: list[dict[str, Any]]) -> str:
         return "no line of the program's own code was seen: no stacks were recorded or sampled, or too few\n"
     ranks = len({one["rank"] for one in lines}) > 1
     beside, lines = False, sorted(lines, key=lambda one: one["worker"])
-    told = ["where the training thread was, per step and what follows it:"]
+    rows = ["where the training thread was, per step and what follows it:"]
     for one in lines:
         if one["worker"] and not beside:
             beside = True
-            told.append("where loader workers were meanwhile, all of them together:")
+            rows.append("where loader workers were meanwhile, all of them together:")
         rank = f"rank {one['rank']}  " if ranks else ""
-        told.append(
+        rows.append(
             f"{rank}{time(one['ns']):>10} {share(one['ratio']):>6}  {one['file']}:{one['line']} "
             f"{one['function']}"
         )
-    return "\n".join(told) + "\n"
+    return "\n".join(rows) + "\n"

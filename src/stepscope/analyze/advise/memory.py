@@ -57,11 +57,11 @@ def _evidence(device: DeviceMemory) -> dict[str, Any]:
 def _finding(facts: Facts, places: Places) -> Finding:
     worst = places.worst
     failed, ratio = worst["out_of_memory"], worst["held_ratio"]
-    said = "ran out of memory" if failed else f"holds {ratio:.0%} of its memory at the peak"
+    state = "ran out of memory" if failed else f"holds {ratio:.0%} of its memory at the peak"
     return Finding(
         RULE,
         "high" if failed or ratio >= FULL else "medium",
-        f"{places.label}the device {said}",
+        f"{places.label}the device {state}",
         {name: value for name, value in {**worst, **places.others}.items() if name != "pressure"},
         {"held_ratio": LIMIT},
         "smaller batch with gradient accumulation, activation checkpointing, sharded optimizer state",
@@ -76,5 +76,5 @@ def _allocating(trace: Trace, rank: int, device: int) -> Ints:
     """Return the events in which a device's allocations were made, as far as known."""
     table = trace.memory
     mine = (table.rank == rank) & (table.device == device) & (table.row >= 0) & (table.bytes > 0)
-    found: Ints = distinct(table.row[mine]).astype(np.int64)
-    return found
+    rows: Ints = distinct(table.row[mine]).astype(np.int64)
+    return rows

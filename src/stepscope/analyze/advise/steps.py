@@ -52,8 +52,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     varied = [one for one in every if one["excess_ratio"] >= LIMIT and one["lost_ratio"] >= WORTH]
     if not varied:
         return
-    found = gathered(varied, "lost_ratio", of=len(every))
-    worst = found.worst
+    places = gathered(varied, "lost_ratio", of=len(every))
+    worst = places.worst
     waited = next(one for one in facts.waited if one.rank == worst["rank"])
     line = _line(waited, worst)
     steps = [one["step"] for one in worst["longest"]]
@@ -62,8 +62,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         RULE,
         severity_of(worst["lost_ratio"]) if known else "info",
-        (found.label or _alone(waited)) + _say(worst, line),
-        {**worst, **found.others},
+        (places.label or _alone(waited)) + _say(worst, line),
+        {**worst, **places.others},
         {"excess_ratio": LIMIT, "lost_ratio": WORTH},
         _action(worst, line),
         cost_ns=round(worst["lost_ns"]) if known else None,
@@ -87,17 +87,17 @@ def _alone(waited: Waited) -> str:
 
 def _say(worst: dict[str, Any], line: Share | None) -> str:
     longest, others = worst["longest"][0], worst["longer_steps"] - 1
-    told = (
+    text = (
         f"step {longest['step']} takes {time(worst['max_ns'])}, {worst['excess_ratio']:.0%} more than the "
         f"median of {worst['steps']} steps"
     )
     if "cause" in worst:
-        told += f"; {worst['cause']} makes {time(worst['cause_ns'])} of the difference"
+        text += f"; {worst['cause']} makes {time(worst['cause_ns'])} of the difference"
     if line is not None:
-        told += f", in {line.line}" if "cause" in worst else f"; most of the difference is in {line.line}"
+        text += f", in {line.line}" if "cause" in worst else f"; most of the difference is in {line.line}"
     if others:
-        told += f"; {others} more {'are' if others > 1 else 'is'} over {LIMIT:.0%} longer than the median"
-    return told
+        text += f"; {others} more {'are' if others > 1 else 'is'} over {LIMIT:.0%} longer than the median"
+    return text
 
 
 def _action(worst: dict[str, Any], line: Share | None) -> str:
@@ -111,27 +111,27 @@ def _action(worst: dict[str, Any], line: Share | None) -> str:
     return f"{what}: input, checkpoints, garbage collection, recompilation, other programs on the machine"
 
 
-def _long(waited: Waited, found: dict[str, Any]) -> Spans:
+def _long(waited: Waited, evidence: dict[str, Any]) -> Spans:
     """Return the longest step."""
-    at = waited.steps.number == found["longest"][0]["step"]
+    at = waited.steps.number == evidence["longest"][0]["step"]
     return Spans.of(waited.steps.start_ns[at], waited.steps.end_ns[at])
 
 
-def _line(waited: Waited, found: dict[str, Any]) -> Share | None:
+def _line(waited: Waited, evidence: dict[str, Any]) -> Share | None:
     """Return the line of the user's own code that makes up most of the longest step's extra time.
 
     Only the long steps run it: some line is always the one that was running when the machine was busy.
     """
     steps = waited.steps
-    long = np.isin(steps.number, [one["step"] for one in found["longest"][: found["longer_steps"]]])
-    within = _long(waited, found)
+    long = np.isin(steps.number, [one["step"] for one in evidence["longest"][: evidence["longer_steps"]]])
+    within = _long(waited, evidence)
     usual = Spans.of(steps.start_ns[~long], steps.end_ns[~long])
     elsewhere = {one.line for one in waited.lines(usual, most=EVERY)}
     sampled = waited.sampled
     # While others had all processors, whichever line was running seems to take long.
     lines = sampled.lines(within, own=True) if sampled is not None and not waited.has_device else None
     for one in waited.lines(within) if lines is None else lines:
-        enough = one.time_ns >= EXPLAINED * (found["max_ns"] - found["median_ns"])
+        enough = one.time_ns >= EXPLAINED * (evidence["max_ns"] - evidence["median_ns"])
         if enough and one.line not in elsewhere:
             return one
     return None
@@ -152,7 +152,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         return None
     order = np.argsort(-durations, kind="stable")[:3]
     lost = max(0.0, float(durations.mean()) - middle)
-    found = {
+    evidence = {
         "rank": waited.rank,
         "steps": len(durations),
         "median_ns": middle,
@@ -164,7 +164,7 @@ def _evidence(waited: Waited) -> dict[str, Any] | None:
         "longer_steps": int((durations >= (1 + LIMIT) * middle).sum()),
         "longest": [{"step": int(steps.number[i]), "duration_ns": int(durations[i])} for i in order],
     }
-    return found | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)
+    return evidence | _cause(waited, steps, int(order[0]), float(durations.max()) - middle)
 
 
 def _queued(waited: Waited, steps: Windows) -> Any:
@@ -178,8 +178,8 @@ def _queued(waited: Waited, steps: Windows) -> Any:
 def _marks(waited: Waited, numbers: list[int]) -> Ints:
     steps = waited.trace.steps
     mine = (steps.rank == waited.rank) & (steps.row >= 0) & np.isin(steps.number, numbers)
-    found: Ints = steps.row[mine].astype(np.int64)
-    return found
+    rows: Ints = steps.row[mine].astype(np.int64)
+    return rows
 
 
 def _ends(waited: Waited) -> Any:

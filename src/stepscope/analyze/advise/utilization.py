@@ -35,17 +35,17 @@ def check(facts: Facts) -> Iterator[Finding]:
         raise Abstain("no work on an accelerator")
     low = [place for place in every if place["utilization_ratio"] < LOW]
     if low:
-        found = gathered(low, "utilization_ratio", of=len(every), least=True)
-        share = found.worst["utilization_ratio"]
+        idle = gathered(low, "utilization_ratio", of=len(every), least=True)
+        share = idle.worst["utilization_ratio"]
         yield Finding(
             RULE,
             "high" if share <= VERY_LOW else "medium",
-            f"{found.label}the accelerator works for {share:.1%} of the {found.worst.get('of_what', 'step')}",
-            {**{name: value for name, value in found.worst.items() if name != "of_what"}, **found.others},
+            f"{idle.label}the accelerator works for {share:.1%} of the {idle.worst.get('of_what', 'step')}",
+            {**{name: value for name, value in idle.worst.items() if name != "of_what"}, **idle.others},
             {"utilization_ratio": LOW},
             "look in the timeline at what the host did while the device was idle",
-            place=_place(facts, found.worst),
-            events=_work(facts, found.worst),
+            place=_place(facts, idle.worst),
+            events=_work(facts, idle.worst),
             command=f"stepscope glance {quoted(facts)}",
             withdrawn=f"the accelerator works for {LOW:.0%} of it",
         )

@@ -123,9 +123,9 @@ class Waited:
                 return compiling or self.activities.of(text) == around
 
             within = chosen if outside is not None or around is not None else None
-            found = self.sampled.lines(spans, around=within, most=most)
-            if found:
-                return found
+            lines = self.sampled.lines(spans, around=within, most=most)
+            if lines:
+                return lines
         return [] if around is not None else responsible(self.trace, self.lane, spans, most=most)
 
     def launching_lines(self, rows: Ints) -> list[Share]:
@@ -312,8 +312,12 @@ class Waited:
 
         Loading for an evaluation does not count.
         """
-        found = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(self.spans)
-        return found if self.lane < 0 else found.minus(self.activities.spans(self.lane, Purpose.EVALUATING))
+        loading = loading_spans(self.trace, np.flatnonzero(self.trace.rank == self.rank)).intersect(
+            self.spans
+        )
+        return (
+            loading if self.lane < 0 else loading.minus(self.activities.spans(self.lane, Purpose.EVALUATING))
+        )
 
     def worth(
         self,
@@ -430,15 +434,15 @@ class Waited:
         return [Spans.window(start, end) for start, end in times]
 
     def _exposed(self, host: dict[int, Spans] | None, device: Ints | None) -> Spans:
-        found = Spans.empty()
+        exposed = Spans.empty()
         for spans in (host or {}).values():
-            found = found.union(spans)
-        found = found.intersect(self.dry)
+            exposed = exposed.union(spans)
+        exposed = exposed.intersect(self.dry)
         if device is not None and len(device):
             others = np.setdiff1d(self.device_rows, device)
             alone = rows_spans(self.trace, device).minus(rows_spans(self.trace, others))
-            found = found.union(alone.intersect(self.spans))
-        return found
+            exposed = exposed.union(alone.intersect(self.spans))
+        return exposed
 
 
 def outermost(trace: Trace, rows: Ints) -> Ints:
@@ -446,8 +450,8 @@ def outermost(trace: Trace, rows: Ints) -> Ints:
     if not len(rows):
         return rows
     reached = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(trace.end_ns[rows])[:-1]))
-    found: Ints = rows[trace.start_ns[rows] >= reached]
-    return found
+    outer: Ints = rows[trace.start_ns[rows] >= reached]
+    return outer
 
 
 def _main_lane(trace: Trace, rank: int) -> int:

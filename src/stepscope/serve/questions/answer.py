@@ -178,11 +178,11 @@ def _cell(value: Cell) -> str:
 
 def _shortened(table: Table) -> Table:
     """Take from each column of names the beginning that all of them share, and write it into the head."""
-    heads, columns = list(table.columns), [list(each) for each in zip(*table.rows, strict=True)]
+    heads, columns = list(table.columns), [list(column) for column in zip(*table.rows, strict=True)]
     for at, head in enumerate(table.columns if len(table.rows) > 1 else ()):
         names = [str(column) for column in columns[at] if column is not None]
-        found = _ENDS.match(beginning_of(names)) if head in table.names else None
-        shared = found[0] if found else ""
+        match = _ENDS.match(beginning_of(names)) if head in table.names else None
+        shared = match[0] if match else ""
         if len(shared) * len(names) > len(shared) + 20:
             heads[at] = f'{head} (after "{shared}")'
             columns[at] = [None if column is None else str(column)[len(shared) :] for column in columns[at]]
@@ -213,9 +213,9 @@ def _fewer(answer: Answer, room: int) -> Answer:
 
     bare = replace(answer, quotes=())
     quotes = len(answer.text) - len(bare.text)
-    kept = min(quotes, max(room // 2, room - len(bare.text)))
-    most = max((len(each.rows) for each in answer.tables), default=0)
-    rows = largest(most, lambda count: len(replace(with_rows(count), quotes=()).text) + kept <= room)
+    reserved = min(quotes, max(room // 2, room - len(bare.text)))
+    most = max((len(table.rows) for table in answer.tables), default=0)
+    rows = largest(most, lambda count: len(replace(with_rows(count), quotes=()).text) + reserved <= room)
     made = with_rows(max(rows, 0))
     # The first tables take what the last left.
     for at, table in enumerate(answer.tables if rows > 0 else ()):
@@ -226,10 +226,10 @@ def _fewer(answer: Answer, room: int) -> Answer:
             return replace(made, tables=tuple(tables))
 
         fits = largest(
-            len(table.rows), lambda count: len(replace(longer(count), quotes=()).text) + kept <= room
+            len(table.rows), lambda count: len(replace(longer(count), quotes=()).text) + reserved <= room
         )
         made = longer(max(fits, len(made.tables[at].rows)))
-    made = replace(made, tables=tuple(each for each in made.tables if each.rows))
+    made = replace(made, tables=tuple(table for table in made.tables if table.rows))
     if answer.quotes:
         longest = max(len(quote.text) for quote in answer.quotes)
         size = largest(longest, lambda count: len(_cut_quotes(made, count).text) <= room)
@@ -258,17 +258,17 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 def _left_out(whole: Answer, made: Answer, budget: int, *, narrowed: bool = False) -> str:
     """Return what an answer lacks, and how to get it."""
-    kept = {each.name: len(each.rows) for each in made.tables}
+    counts = {table.name: len(table.rows) for table in made.tables}
     missing, hints = [], []
     for table in whole.tables:
         total = max(table.total, len(table.rows))
-        lost = total - kept.get(table.name, 0)
+        lost = total - counts.get(table.name, 0)
         if lost:
             missing.append(f"{lost:,} of {total:,} {table.name}")
             hints += [table.more] if table.more and total > len(table.rows) else []
     if lost := len(whole.lines) - len(made.lines):
         missing.append(counted(lost, "sentence"))
-    held = {each.source: len(each.text) for each in made.quotes}
+    held = {quote.source: len(quote.text) for quote in made.quotes}
     missing += [
         f"{lost:,} of {quote.characters:,} characters of {plain_line(quote.source[:60])}"
         for quote in whole.quotes

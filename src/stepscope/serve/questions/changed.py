@@ -33,9 +33,9 @@ def changes(
     than = desk.run(other)
     others = than.changes()
     sides = {stored.name: only_in(groups, others), than.name: only_in(others, groups)}
-    lines = tuple(line for name, found in sides.items() for line in _counted(f"only in {name}", found))
+    lines = tuple(line for name, groups in sides.items() for line in _counted(f"only in {name}", groups))
     tables = [
-        table for name, found in sides.items() for table in _tables(f"only in {name}", found, side=side)
+        table for name, groups in sides.items() for table in _tables(f"only in {name}", groups, side=side)
     ]
     return Answer("changes", lines, tuple(tables))
 

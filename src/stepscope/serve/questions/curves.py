@@ -98,29 +98,29 @@ def chosen_runs(desk: Desk, query: str) -> tuple[list[StoredRun], list[str]]:
     every = {run.name: run for run in desk.runs()}
     if not query or query in every:
         return [desk.run(query)], []
-    found = [every[each.name] for each in runs_found(desk, query)]
-    if not found:
+    chosen = [every[match.name] for match in runs_found(desk, query)]
+    if not chosen:
         return [desk.run(query)], []
-    found.sort(key=lambda run: -run.written)
-    if len(found) > MOST_RUNS:
-        return found[:MOST_RUNS], [
-            f"{len(found):,} runs match; the {MOST_RUNS} newest are shown: name fewer in runs"
+    chosen.sort(key=lambda run: -run.written)
+    if len(chosen) > MOST_RUNS:
+        return chosen[:MOST_RUNS], [
+            f"{len(chosen):,} runs match; the {MOST_RUNS} newest are shown: name fewer in runs"
         ]
-    return found, ["1 run matches" if len(found) == 1 else f"{len(found)} runs match"]
+    return chosen, ["1 run matches" if len(chosen) == 1 else f"{len(chosen)} runs match"]
 
 
 def matching(wanted: Iterable[str], known: Sequence[str]) -> list[str]:
     """Return the tags that names or patterns with ``*`` match, in the order of the names."""
     from fnmatch import fnmatchcase
 
-    found: dict[str, None] = {}
+    matches: dict[str, None] = {}
     for name in wanted:
         exact = [tag for tag in known if tag == name]
         ends = [tag for tag in known if tag.endswith(f"/{name}")]
-        found |= dict.fromkeys(
+        matches |= dict.fromkeys(
             exact or [tag for tag in known if "*" in name and fnmatchcase(tag, name)] or ends
         )
-    return list(found)
+    return list(matches)
 
 
 def telling_tags(desk: Desk, known: Sequence[str]) -> list[str]:
@@ -132,11 +132,11 @@ def telling_tags(desk: Desk, known: Sequence[str]) -> list[str]:
 
 def onsets_of(desk: Desk, run: StoredRun) -> dict[str, list[int]]:
     """Return the steps since which findings hold, by tag."""
-    found: dict[str, list[int]] = {}
+    onsets: dict[str, list[int]] = {}
     for finding in reported(desk, run).verdict.findings:
         if finding.since is not None:
-            found.setdefault(finding.tag, []).append(int(finding.since))
-    return found
+            onsets.setdefault(finding.tag, []).append(int(finding.since))
+    return onsets
 
 
 def thinned(step: NDArray[Any], value: NDArray[Any], count: int, *, keep: Sequence[int] = ()) -> list[int]:
@@ -216,8 +216,8 @@ def image(
             raise UsageError(
                 f"no picture of {name!r:.80} at or before step {step}", hint=f"the first is of {values[0][0]}"
             )
-        at, found, row = max(before, key=lambda each: each[0])
-        shown = found[row]
+        at, images, row = max(before, key=lambda value: value[0])
+        shown = images[row]
         size = f"{shown.width} by {shown.height}"
         line = f"{name} of {stored.name} at step {at}, {size}; {len(values)} are recorded"
         return Answer("image", (line,), image=picture.png_of(shown.blobs[0].data))

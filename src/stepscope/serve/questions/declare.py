@@ -60,10 +60,10 @@ class Question:
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters."""
         schema = msgspec.json.schema(self.parameters)
-        found: dict[str, Any] = schema["$defs"][self.parameters.__name__]
+        definition: dict[str, Any] = schema["$defs"][self.parameters.__name__]
         return {
             "type": "object",
-            **{name: found[name] for name in ("properties", "required") if found.get(name)},
+            **{name: definition[name] for name in ("properties", "required") if definition.get(name)},
         }
 
     def read(self, given: Mapping[str, Any]) -> dict[str, Any]:

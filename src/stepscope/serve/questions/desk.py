@@ -109,10 +109,10 @@ class Desk:
         Raises:
             LogDirectoryError: It is not there yet.
         """
-        found = self._server.log if self._server is not None else self._log
-        if found is None:
+        log = self._server.log if self._server is not None else self._log
+        if log is None:
             raise LogDirectoryError("the log directory is not there yet", hint="start a run", path=self.place)
-        return found
+        return log
 
     @property
     def notes(self) -> Notes:
@@ -135,15 +135,15 @@ class Desk:
         from stepscope.serve.summary import may_differ, summary_of
 
         log, notes, now = self.log, self.notes, time.time()
-        found = {}
+        summaries = {}
         for run in self.runs():
             state = run.generation, notes[run.name]
-            kept = self._summaries.get(run.name)
-            if kept is None or kept[0] != state or may_differ(kept[1], run):
-                kept = state, summary_of(run, log, notes[run.name], now=now)
-                self._summaries[run.name] = kept
-            found[run.name] = kept[1]
-        return found
+            cached = self._summaries.get(run.name)
+            if cached is None or cached[0] != state or may_differ(cached[1], run):
+                cached = state, summary_of(run, log, notes[run.name], now=now)
+                self._summaries[run.name] = cached
+            summaries[run.name] = cached[1]
+        return summaries
 
     def charts(self) -> list[Chart]:
         """Return the charts, the most telling first."""
@@ -170,13 +170,13 @@ class Desk:
         try:
             return log.run(name)
         except UnknownRunError as error:
-            found = [run for run in runs if run.name.endswith(name)] or [
+            matches = [run for run in runs if run.name.endswith(name)] or [
                 run for run in runs if name in run.name
             ]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                names = [run.name for run in found]
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                names = [run.name for run in matches]
                 raise UnknownRunError(
                     f"{name!r} is part of {len(names)} runs' names", hint=hint_nearest(name, names, "they")
                 ) from None
@@ -196,7 +196,7 @@ class Desk:
             return run.find(tag)
         except UnknownTagError:
             tags = list(tags_of(run))
-            ends = [each for each in tags if each.endswith(f"/{tag}")]
+            ends = [name for name in tags if name.endswith(f"/{tag}")]
             if len(ends) == 1:
                 return run.find(ends[0])
             raise UnknownTagError(
@@ -208,7 +208,7 @@ class Desk:
         from stepscope.serve.profiles.find import Finder
 
         log = self.log
-        entries, _ = self.backend.part(Finder).find([each.name for each in log.runs()])
+        entries, _ = self.backend.part(Finder).find([run.name for run in log.runs()])
         return [
             entry.path for entry in entries if not run or entry.run == run or entry.path.startswith(f"{run}/")
         ]
@@ -230,8 +230,8 @@ class Desk:
         name = self.run(run).name if run else ""
         if not wanted or not _exists(log.path, wanted):
             known = self.profiles(name)
-            found = [path for path in known if path == wanted or path.endswith(wanted)] if wanted else known
-            if not found:
+            matches = [path for path in known if path == wanted or path.endswith(wanted)] if wanted else known
+            if not matches:
                 of = f" of run {name!r}" if name else ""
                 hint = (
                     hint_nearest(wanted, known, "the profiles")
@@ -241,7 +241,7 @@ class Desk:
                 raise TraceError(
                     f"no profile {wanted!r}{of}" if wanted else f"no profile{of} is recorded", hint=hint
                 )
-            wanted = found[0]
+            wanted = matches[0]
         with translated():
             return self.backend.part(Profiles).get(wanted)
 

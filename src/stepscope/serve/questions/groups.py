@@ -58,7 +58,7 @@ def compare(
         return _sweep(desk, metric, a)
     if not a:
         raise UsageError("compare needs two sides", hint="compare a=RUN b=RUN, or a=QUERY alone for a sweep")
-    sides = [chosen_runs(desk, each)[0] for each in (a, b)]
+    sides = [chosen_runs(desk, query)[0] for query in (a, b)]
     if {run.name for run in sides[0]} == {run.name for run in sides[1]}:
         raise UsageError(
             "both sides are the same runs", hint="name two runs, or two queries such as lr:0.1 and lr:0.01"
@@ -68,10 +68,10 @@ def compare(
         for name, side, query in zip("AB", sides, (a, b), strict=True)
     ]
     charts = desk.charts()
-    told, curves = _curves(sides, charts, metric)
-    lines += told
-    said, times = _times(sides)
-    lines += said
+    sentences, curves = _curves(sides, charts, metric)
+    lines += sentences
+    of_times, times = _times(sides)
+    lines += of_times
     tables = [_settings(sides), curves, times, _findings(desk, sides)]
     settings = tables[0].rows
     differ = "differs" if len(settings) == 1 else "differ"
@@ -120,12 +120,12 @@ def _curves(
             [_mean_at(run, tag) if tag in own else None for run, own in zip(side, of_side, strict=True)]
             for side, of_side in zip(sides, tags, strict=True)
         ]
-        found = _difference(means)
-        if found is None:
+        difference = _difference(means)
+        if difference is None:
             if metric and tag == ordered[0]:
                 lines.append(f"{tag}: cannot tell, one side has no finite value")
             continue
-        mean_a, mean_b, verdict, why, p_value = found
+        mean_a, mean_b, verdict, why, p_value = difference
         better = None if chart is None else chart.lower_is_better
         if verdict == "differs" and better is not None:
             verdict = "B is better" if (mean_b < mean_a) == better else "A is better"
@@ -200,11 +200,11 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
     """Return how long steps and stages take on both sides: by a test of runs, of too few by one of steps."""
     timed: list[dict[str, list[Floats]]] = []
     for side in sides:
-        found: dict[str, list[Floats]] = {}
+        spans: dict[str, list[Floats]] = {}
         for run in side:
             for span in timed_of(run):
-                found.setdefault(span.name, []).append(span.ms)
-        timed.append(found)
+                spans.setdefault(span.name, []).append(span.ms)
+        timed.append(spans)
     rows: list[tuple[Cell, ...]] = []
     lines: list[str] = []
     for name in timed[0]:
@@ -217,7 +217,7 @@ def _times(sides: Sequence[Sequence[StoredRun]]) -> tuple[list[str], Table]:
             lines.append(f"{name}: {number(ms_a)} ms in A, {number(ms_b)} ms in B: {verdict} ({sure})")
     rates = [[rate for run in side if (rate := run.steps_per_second)] for side in sides]
     if not rows and rates[0] and rates[1]:
-        a_rate, b_rate = (float(np.median(each)) for each in rates)
+        a_rate, b_rate = (float(np.median(side)) for side in rates)
         lines.append(f"{number(a_rate)} steps per second in A, {number(b_rate)} in B")
     return lines, Table("times of steps", ("stage", "A ms", "B ms", "B - A ms", "verdict", "p"), tuple(rows))
 
@@ -243,16 +243,16 @@ def _slower(a: Sequence[Floats], b: Sequence[Floats]) -> tuple[float, float, str
 
 
 def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
-    found: list[dict[str, tuple[str, str]]] = []
+    by_side: list[dict[str, tuple[str, str]]] = []
     for side in sides:
         rules: dict[str, tuple[str, str]] = {}
         for run in side[:MOST_JUDGED]:
             for finding in reported(desk, run).verdict.findings:
                 rules.setdefault(finding.rule, (finding.severity, finding.summary))
-        found.append(rules)
+        by_side.append(rules)
     rows = [
         (side, rule, severity, summary)
-        for side, own, other in (("A", found[0], found[1]), ("B", found[1], found[0]))
+        for side, own, other in (("A", by_side[0], by_side[1]), ("B", by_side[1], by_side[0]))
         for rule, (severity, summary) in own.items()
         if rule not in other
     ]
@@ -274,8 +274,8 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
     lines = [f"{counts} by the newest {sweep.tag}" + (f"; {counted(bad, 'run')} not finite" if bad else "")]
     lines += [f"runs that differ in {key} alone are averaged: {why}" for key, why in sweep.seeds.items()]
     lines.append(sweep.standing)
-    told = [one for one in sweep.settings if one.told]
-    for one in told[:4]:
+    telling = [one for one in sweep.settings if one.told]
+    for one in telling[:4]:
         groups = one.groups if sweep.lower_is_better is not False else one.groups[::-1]
         best = (
             f"; best with {groups[0].label} (median {number(groups[0].median)} of {groups[0].count})"
@@ -288,7 +288,7 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
         reasons = {one.reason for one in sweep.settings if one.key not in sweep.seeds}
         why = "; ".join(sorted(filter(None, reasons))) or "no setting differs"
         lines.append(f"which setting matters cannot be told: {why}")
-    elif not told:
+    elif not telling:
         lines.append(f"no setting is beyond chance, which reaches {share(sweep.chance)}")
     settings = tuple(
         (

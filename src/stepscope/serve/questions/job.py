@@ -34,9 +34,11 @@ def ranks(
     lines = [verdict(job)]
     tables: list[Table] = []
     if job.accounts and job.hang is None and not job.stuck:
-        found, _ = slow_ranks(job.accounts, hosts=job.hosts, walls={})
-        found.sort(key=lambda each: -each.values.get("gpu_seconds_lost", 0.0))
-        lines += [f"{each.severity} {each.rule}: {each.summary}; do: {each.action}" for each in found]
+        slow, _ = slow_ranks(job.accounts, hosts=job.hosts, walls={})
+        slow.sort(key=lambda finding: -finding.values.get("gpu_seconds_lost", 0.0))
+        lines += [
+            f"{finding.severity} {finding.rule}: {finding.summary}; do: {finding.action}" for finding in slow
+        ]
     if job.blame:
         rows: tuple[tuple[Cell, ...], ...] = tuple(
             (part.rank, part.wait_caused_ns / 1e6, f"{part.share:.1%}", part.cause, part.name, part.line)
@@ -52,8 +54,8 @@ def ranks(
     columns = ("value", "step", "ranks", "mean", "least", "of", "largest", "of which rank")
     tables.append(Table("newest values of the ranks' own", columns, values, names=("value",)))
     lines += [lost for lost in [unrecorded_text(rank.facts for rank in stored.members())] if lost]
-    told = [line for line in text_of(job)[1:] if line]
-    tables.append(Table("lines of the report", (), tuple((line,) for line in told)))
+    report = [line for line in text_of(job)[1:] if line]
+    tables.append(Table("lines of the report", (), tuple((line,) for line in report)))
     lines += job.notes
     return Answer("ranks", tuple(dict.fromkeys(lines)), tuple(table for table in tables if table.rows))
 
@@ -72,9 +74,9 @@ def _place(desk: Desk, run: str, folder: str) -> Path:
             raise UsageError(f"{folder!r:.80} is not in the directory", hint="name a folder below it")
         return place
     runs = [desk.run(run)] if run else desk.runs()
-    several = [each for each in runs if each.ranks.several]
+    several = [run for run in runs if run.ranks.several]
     if several:
-        return desk.directory(max(several, key=lambda each: each.written))
+        return desk.directory(max(several, key=lambda run: run.written))
     # Without this look every event file below would be read, in search of a profile.
     if runs and not desk.profiles(runs[0].name if run else ""):
         whose = f"run {runs[0].name!r}" if run else f"none of {counted(len(runs), 'run')}"

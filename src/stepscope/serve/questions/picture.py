@@ -108,7 +108,7 @@ def chart(title: str, curves: Sequence[Curve], *, log: bool = False, note: str =
     placed = [(curve, np.asarray(curve.value, float)) for curve in curves]
     with np.errstate(divide="ignore", invalid="ignore"):
         placed = [
-            (each, np.log10(np.where(value > 0, value, np.nan)) if log else value) for each, value in placed
+            (curve, np.log10(np.where(value > 0, value, np.nan)) if log else value) for curve, value in placed
         ]
     good = [value[np.isfinite(value)] for _, value in placed]
     every = np.concatenate([*good, np.empty(0)])
@@ -135,17 +135,17 @@ def chart(title: str, curves: Sequence[Curve], *, log: bool = False, note: str =
     drawing.texts.append((LEFT, 6, title[:100], "text"))
     if note:
         drawing.texts.append((LEFT + 8, HEIGHT / 2, note, "text"))
-    for row, (each, value) in enumerate(placed):
+    for row, (line, value) in enumerate(placed):
         colour = COLOURS[row % len(COLOURS)]
         finite = np.isfinite(value)
         for piece in np.split(np.arange(len(value)), np.flatnonzero(~finite)):
-            points = [at(float(each.x[one]), float(value[one])) for one in piece if finite[one]]
+            points = [at(float(line.x[one]), float(value[one])) for one in piece if finite[one]]
             if len(points) > 1:
                 drawing.lines.append((points, colour, 2))
             elif points:
                 drawing.dots.append((*points[0], colour))
-        if each.label != title:
-            drawing.texts.append((LEFT + 8 + 180 * (row % 4), 20 + 10 * (row // 4), each.label[-28:], colour))
+        if line.label != title:
+            drawing.texts.append((LEFT + 8 + 180 * (row % 4), 20 + 10 * (row // 4), line.label[-28:], colour))
     return drawing
 
 
@@ -159,9 +159,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 def png_of(data: bytes) -> bytes:
     """Return an encoded picture as PNG, its longer side at most :data:`MOST_SIDE` pixels."""
-    with Image.open(io.BytesIO(data)) as found:
-        found.seek(0)
-        small = found.convert("RGBA" if "A" in found.getbands() else "RGB")
+    with Image.open(io.BytesIO(data)) as picture:
+        picture.seek(0)
+        small = picture.convert("RGBA" if "A" in picture.getbands() else "RGB")
     small.thumbnail((MOST_SIDE, MOST_SIDE))
     return encoded(small)
 

@@ -70,7 +70,7 @@ class Tools:
 
     def listing(self) -> list[types.Tool]:
         """Return the description of every tool."""
-        found = []
+        tools = []
         for name, asked in [*self.reading.items(), *self.changing.items()]:
             schema = asked.schema
             properties = {key: _short(value) for key, value in schema["properties"].items()}
@@ -79,7 +79,7 @@ class Tools:
             if name in self.reading:
                 properties["budget"] = BUDGET_SCHEMA
             reads = name in self.reading
-            found.append(
+            tools.append(
                 types.Tool(
                     name=name,
                     description=asked.about,
@@ -87,7 +87,7 @@ class Tools:
                     annotations=types.ToolAnnotations(read_only_hint=reads, destructive_hint=False),
                 )
             )
-        return found
+        return tools
 
     def call(self, name: str, given: Mapping[str, Any]) -> types.CallToolResult:
         """Return the answer of a tool; an error for the user is an answer, too."""
@@ -126,22 +126,22 @@ class Tools:
         """Return a directory by its name; None: the first."""
         if name is None:
             return next(iter(self.desks.values()))
-        found = self.desks.get(str(name))
-        if found is None:
+        desk = self.desks.get(str(name))
+        if desk is None:
             raise UsageError(
                 f"no directory {name!r:.80}",
                 hint=hint_nearest(str(name), list(self.desks), "the directories"),
             )
-        return found
+        return desk
 
     def resources(self) -> list[types.Resource]:
         """Return the reports of the newest runs."""
-        found = []
+        reports = []
         for name, desk in self.desks.items():
             with suppress(StepscopeError):
                 desk.refresh()
                 newest = sorted(desk.runs(), key=lambda run: -run.written)[:MOST_RESOURCES]
-                found += [
+                reports += [
                     types.Resource(
                         uri=f"{URI}{quote(name, safe='')}/{quote(run.name, safe='')}",
                         name=run.name,
@@ -150,7 +150,7 @@ class Tools:
                     )
                     for run in newest
                 ]
-        return found[:MOST_RESOURCES]
+        return reports[:MOST_RESOURCES]
 
     def report(self, uri: str) -> str:
         """Return the report of a run.
@@ -163,7 +163,9 @@ class Tools:
         if not uri.startswith(URI) or not slash:
             raise UsageError(f"not a report: {uri!r:.80}", hint=f"{URI}DIRECTORY/RUN")
         desk, name = self.desk(unquote(directory)), unquote(run)
-        parts = [answered(each, desk, {"run": name}, REPORT_BUDGET // 2) for each in ("run", "findings")]
+        parts = [
+            answered(question, desk, {"run": name}, REPORT_BUDGET // 2) for question in ("run", "findings")
+        ]
         return "\n".join(part.text for part in parts)
 
 
@@ -175,13 +177,13 @@ def error_text(error: StepscopeError) -> str:
 
 def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a parameter without what says nothing to an agent."""
-    found = {
+    short = {
         key: value for key, value in schema.items() if not (key == "default" and value in ("", [], None))
     }
-    if "anyOf" in found:
-        kinds = [option["type"] for option in found.pop("anyOf") if option.get("type") != "null"]
-        found["type"] = kinds[0]
-    return found
+    if "anyOf" in short:
+        kinds = [option["type"] for option in short.pop("anyOf") if option.get("type") != "null"]
+        short["type"] = kinds[0]
+    return short
 
 
 def server_of(tools: Tools) -> Server[Any]:

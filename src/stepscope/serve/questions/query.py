@@ -174,10 +174,10 @@ def consists_of(text: str, parts: list[str]) -> bool:
     if not text.startswith(first):
         return False
     for part in middle:
-        found = text.find(part, at)
-        if found < 0:
+        begins = text.find(part, at)
+        if begins < 0:
             return False
-        at = found + len(part)
+        at = begins + len(part)
     return text.endswith(last) and at <= len(text) - len(last)
 
 

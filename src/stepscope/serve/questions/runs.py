@@ -73,27 +73,29 @@ def runs(
     summaries = desk.summaries()
     asked = parse_query(query, metric_reader(desk))
     charts = desk.charts()
-    found = asked.found(summaries.values())
+    matches = asked.found(summaries.values())
     values = Values(desk, charts)
     whole = counted(len(summaries), "run")
-    match = "matches" if 1 in (len(found), len(summaries)) else "match"
-    lines = [f"{len(found):,} of {whole} {match}" if query else whole]
+    match = "matches" if 1 in (len(matches), len(summaries)) else "match"
+    lines = [f"{len(matches):,} of {whole} {match}" if query else whole]
     if unknown := [key for key in asked.keys if not _is_known(key, summaries.values(), charts)]:
         settings = {key for summary in summaries.values() for key in flatten(summary.config)}
         near = hint_nearest(unknown[0], sorted(settings), "the config keys")
         lines.append(f"no run has {', '.join(unknown)}: {near}")
-    states = Counter(each.state for each in found)
-    if not found and summaries:
+    states = Counter(summary.state for summary in matches)
+    if not matches and summaries:
         states = Counter(summary.state for summary in summaries.values())
-    every = "of all runs: " if not found and summaries else ""
+    every = "of all runs: " if not matches and summaries else ""
     lines.append(every + ", ".join(f"{count:,} {state}" for state, count in states.most_common()))
     key, falling = sort.removeprefix("-"), sort.startswith("-")
-    values.check([key, *columns], found)
-    keyed = [(values.of(each, key), each) for each in found]
+    values.check([key, *columns], matches)
+    keyed = [(values.of(summary, key), summary) for summary in matches]
     known = [pair for pair in keyed if _orderable(pair[0])]
     texts = any(isinstance(value, str) for value, _ in known)
     known.sort(key=lambda pair: str(pair[0]) if texts else pair[0], reverse=falling)  # type: ignore[arg-type, return-value]
-    ordered = [each for _, each in known] + [each for value, each in keyed if not _orderable(value)]
+    ordered = [summary for _, summary in known] + [
+        summary for value, summary in keyed if not _orderable(value)
+    ]
     page = ordered[offset : offset + limit]
     shown = columns or (*(() if key in FACTS else (key,)), *_differing(page), *_telling(charts))
     shown = tuple(dict.fromkeys(shown))
@@ -103,13 +105,13 @@ def runs(
         ("run", "state", "step", "updated", *shown),
         tuple(
             (
-                each.name,
-                each.state,
-                each.step,
-                f"{age(max(0.0, time.time() - each.updated))} ago" if each.updated else None,
-                *(values.of(each, name) for name in shown),
+                summary.name,
+                summary.state,
+                summary.step,
+                f"{age(max(0.0, time.time() - summary.updated))} ago" if summary.updated else None,
+                *(values.of(summary, name) for name in shown),
             )
-            for each in page
+            for summary in page
         ),
         len(ordered),
         more,
@@ -126,25 +128,25 @@ class Values:
         self._desk = desk
         self._tags = {line.tag for chart in charts for line in chart.lines}
 
-    def check(self, names: Sequence[str], found: Sequence[RunSummary]) -> None:
+    def check(self, names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
         """Refuse a name that no run has.
 
         Raises:
             UsageError: It is neither fact, nor config key, nor tag.
         """
         for name in names:
-            if name in FACTS or name in self._tags or any(_has(each, name) for each in found):
+            if name in FACTS or name in self._tags or any(_has(summary, name) for summary in summaries):
                 continue
-            if any(name in tags_of(self._runs[each.name]) for each in found) or not found:
+            if any(name in tags_of(self._runs[summary.name]) for summary in summaries) or not summaries:
                 continue
-            known = [*FACTS, *self._tags, *{key for each in found for key in flatten(each.config)}]
+            known = [*FACTS, *self._tags, *{key for summary in summaries for key in flatten(summary.config)}]
             raise UsageError(f"no run has {name!r:.80}", hint=hint_nearest(name, known, "the names"))
 
     def of(self, run: RunSummary, name: str) -> Cell:
         """Return a fact, else a config value, else the last value of a tag; None if there is none."""
         if name in FACTS:
-            found = getattr(run, name)
-            return found if found is None or isinstance(found, (str, int, float)) else str(found)
+            fact = getattr(run, name)
+            return fact if fact is None or isinstance(fact, (str, int, float)) else str(fact)
         setting = config_value(run, name)
         if setting is not MISSING:
             return config_text(setting)
@@ -155,10 +157,10 @@ class Values:
 def last_point(run: StoredRun, tag: str) -> Any:
     """Return the newest point of a tag of a run or of its parts; None if there is none."""
     try:
-        found = [column for column in run.find(tag) if len(column)]
+        columns = [column for column in run.find(tag) if len(column)]
     except UnknownTagError:
         return None
-    return max(found, key=lambda each: (each.attempt, each.last.wall)).last if found else None
+    return max(columns, key=lambda column: (column.attempt, column.last.wall)).last if columns else None
 
 
 def _orderable(value: Cell) -> bool:
@@ -173,9 +175,9 @@ def _has(run: RunSummary, key: str) -> bool:
     return config_value(run, key) is not MISSING
 
 
-def _differing(found: Sequence[RunSummary]) -> list[str]:
+def _differing(summaries: Sequence[RunSummary]) -> list[str]:
     """Return the config keys with several values, those with few first."""
-    flats = [flatten(each.config) for each in found]
+    flats = [flatten(summary.config) for summary in summaries]
     distinct = {key: {str(flat.get(key, MISSING)) for flat in flats} for flat in flats for key in flat}
     keys = [key for key, values in distinct.items() if len(values) > 1]
     return sorted(keys, key=lambda key: len(distinct[key]))[:TELLING]
@@ -197,7 +199,7 @@ def run(desk: Desk, run: Run = "") -> Answer:
     report = reported(desk, stored)
     lines = [_progress(summary), *_timing(summary), f"health: {report.headline}", report.covered]
     lines += [text for _, text in _finding_lines(report)[:5]]
-    lines += [each.text(tag) for tag, each in report.forecast.items()]
+    lines += [forecast.text(tag) for tag, forecast in report.forecast.items()]
     attempts, sentences = attempts_of(stored)
     lines += sentences
     if summary.overhead_ratio is not None:
@@ -334,12 +336,12 @@ class Reports:
         from stepscope.serve.health import report_of
 
         log = desk.log
-        state = max(each.generation for each in [run, *run.parts])
-        kept = self._kept.get(run.name)
-        if kept is None or kept[0] != state:
-            kept = state, report_of(log, run)
-            self._kept.put(run.name, kept)
-        return kept[1]
+        state = max(part.generation for part in [run, *run.parts])
+        cached = self._kept.get(run.name)
+        if cached is None or cached[0] != state:
+            cached = state, report_of(log, run)
+            self._kept.put(run.name, cached)
+        return cached[1]
 
 
 def _finding_lines(report: HealthReport) -> list[tuple[int, str]]:
@@ -363,7 +365,7 @@ def findings(
     from stepscope.analyze.health.report import lines_of_lacking
 
     whole = desk.runs()
-    newest = sorted(whole, key=lambda each: -each.written)[:JUDGED]
+    newest = sorted(whole, key=lambda stored: -stored.written)[:JUDGED]
     chosen = [desk.run(run)] if run or len(whole) == 1 else newest
     rows: list[tuple[Cell, ...]] = []
     lines: list[str] = []
@@ -372,7 +374,7 @@ def findings(
         lines.append(f"{report.run}, attempt {report.attempt}: {report.headline}; {report.covered}")
         rows += [_judged_row(stored.name, finding) for finding in report.verdict.findings]
         if len(chosen) == 1:
-            lines += [each.text(tag) for tag, each in report.forecast.items()]
+            lines += [forecast.text(tag) for tag, forecast in report.forecast.items()]
             lines += [report.batch_size.text] if report.batch_size else []
             lines += lines_of_lacking(report.verdict.abstained, report.recorded, report.hooks)
     others = [] if run else [other for other in whole if other not in chosen]
@@ -384,24 +386,42 @@ def findings(
             f"{counted(len(noted), 'finding')} while they trained (run=NAME judges one)",
         )
     order: list[str] = list(SEVERITIES)
-    kept = [each for each in [*rows, *noted] if order.index(str(each[1])) <= order.index(severity)]
-    kept.sort(key=lambda row: order.index(str(row[1])))
+    shown = [row for row in [*rows, *noted] if order.index(str(row[1])) <= order.index(severity)]
+    shown.sort(key=lambda row: order.index(str(row[1])))
     first = 1 if len(chosen) == 1 and not others else 0
     heads = ("run", "severity", "rule", "finding", "where", "since step", "over by step", "do")[first:]
-    table = Table("findings", heads, tuple(row[first:] for row in kept), names=("run",))
+    table = Table("findings", heads, tuple(row[first:] for row in shown), names=("run",))
     return Answer("findings", tuple(lines), (table,))
 
 
-def _judged_row(run: str, found: Finding) -> tuple[Cell, ...]:
-    also = f" (also in {len(found.also)} more: {', '.join(found.also[:8])})" if found.also else ""
-    where = found.tag + (f", rank {found.rank}" if found.rank is not None else "")
-    said = found.summary + also
-    return (run, found.severity, found.rule, said, where, found.since, found.closed_step, found.action)
+def _judged_row(run: str, finding: Finding) -> tuple[Cell, ...]:
+    also = f" (also in {len(finding.also)} more: {', '.join(finding.also[:8])})" if finding.also else ""
+    where = finding.tag + (f", rank {finding.rank}" if finding.rank is not None else "")
+    summary = finding.summary + also
+    return (
+        run,
+        finding.severity,
+        finding.rule,
+        summary,
+        where,
+        finding.since,
+        finding.closed_step,
+        finding.action,
+    )
 
 
-def _noted_row(run: str, found: WrittenFinding) -> tuple[Cell, ...]:
-    closed = found.closed_step
-    return (run, found.severity, found.rule, found.summary, found.tag, found.since, closed, found.action)
+def _noted_row(run: str, finding: WrittenFinding) -> tuple[Cell, ...]:
+    closed = finding.closed_step
+    return (
+        run,
+        finding.severity,
+        finding.rule,
+        finding.summary,
+        finding.tag,
+        finding.since,
+        closed,
+        finding.action,
+    )
 
 
 @question
@@ -422,10 +442,10 @@ def text(
     }
     if not tag:
         rows = []
-        for each in known.values():
-            series = _records(stored, each.tag)
+        for words in known.values():
+            series = _records(stored, words.tag)
             steps = np.concatenate([one.step for one in series])
-            rows.append((each.tag, each.kind, len(steps), int(steps.min()), int(steps.max())))
+            rows.append((words.tag, words.kind, len(steps), int(steps.min()), int(steps.max())))
         lines = (
             (f"{stored.name} recorded {counted(len(rows), 'kind')} of text",)
             if rows
@@ -440,13 +460,13 @@ def text(
         raise UnknownTagError(
             f"run {stored.name!r} has no text {tag!r:.80}", hint=hint_nearest(tag, list(known), "its texts")
         )
-    found = [(int(at), one, row) for one in _records(stored, tag) for row, at in enumerate(one.step)]
-    before = [each for each in found if step is None or each[0] <= step]
+    values = [(int(at), one, row) for one in _records(stored, tag) for row, at in enumerate(one.step)]
+    before = [value for value in values if step is None or value[0] <= step]
     if not before:
         raise UsageError(
-            f"no value of {tag!r:.80} at or before step {step}", hint=f"the first is of step {found[0][0]}"
+            f"no value of {tag!r:.80} at or before step {step}", hint=f"the first is of step {values[0][0]}"
         )
-    at, series, row = max(before, key=lambda each: each[0])
+    at, series, row = max(before, key=lambda value: value[0])
     content = _as_text(series[row])[:MAX_TEXT]
     if search:
         content = "\n".join(line for line in content.split("\n") if search.lower() in line.lower())

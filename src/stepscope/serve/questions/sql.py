@@ -100,14 +100,14 @@ def sql(
     if not query.strip():
         listed = tuple((name, source.columns) for name, source in SOURCES.items())
         return Answer("sql", ("the tables",), (Table("tables", ("table", "columns"), listed),))
-    columns, found = rows_of(desk, query, profile)
-    more = len(found) > MOST_ROWS
+    columns, answered = rows_of(desk, query, profile)
+    more = len(answered) > MOST_ROWS
     lines = [
         f"more than {MOST_ROWS:,} rows; the first are shown: aggregate them, or add LIMIT"
         if more
-        else counted(len(found), "row")
+        else counted(len(answered), "row")
     ]
-    rows = tuple(tuple(map(_cell, row)) for row in found[:MOST_ROWS])
+    rows = tuple(tuple(map(_cell, row)) for row in answered[:MOST_ROWS])
     return Answer("sql", tuple(lines), (Table("rows", columns, rows),))
 
 
@@ -181,9 +181,9 @@ def _within_time(
     timer = threading.Timer(SECONDS, database.interrupt)
     timer.start()
     try:
-        found = database.execute(query)
-        columns = tuple(each[0] for each in found.description or ())
-        return columns, found.fetchmany(MOST_ROWS + 1)
+        result = database.execute(query)
+        columns = tuple(field[0] for field in result.description or ())
+        return columns, result.fetchmany(MOST_ROWS + 1)
     finally:
         timer.cancel()
 
@@ -238,8 +238,8 @@ def _column(values: Sequence[Any]) -> Column:
 
 
 def _runs(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
-    found = desk.summaries().values()
-    rows = [tuple(getattr(each, name) for name in RUN_FACTS) for each in found]
+    summaries = desk.summaries().values()
+    rows = [tuple(getattr(summary, name) for name in RUN_FACTS) for summary in summaries]
     table = _table(RUN_FACTS, rows)
     table["run"] = table.pop("name")
     times = ", ".join(f"to_timestamp({name}) AS {name}" for name in ("started", "updated"))

@@ -57,8 +57,8 @@ def explain_step(
     tables: list[Table] = []
     stored = None if profile or desk.profile_file else _run_or_none(desk, run)
     if stored is not None:
-        told, over_time = stages_of(stored, step)
-        lines += told
+        sentences, over_time = stages_of(stored, step)
+        lines += sentences
         tables += over_time
     try:
         opened = desk.profile(profile, stored.name if stored is not None and run else "")
@@ -127,27 +127,27 @@ def stages_of(run: StoredRun, step: int | None) -> tuple[list[str], list[Table]]
     since = step
     lines = []
     if since is None:
-        found = shift(whole.ms)
+        change = shift(whole.ms)
         changed = whole
-        if found is None:
+        if change is None:
             lines.append(
                 f"{run.name}: {whole.name} has no lasting change; its median is {np.median(whole.ms):.4g} ms"
             )
             shifts = [(cut, stage) for stage in stages if (cut := shift(stage.ms)) is not None]
             clear = [pair for pair in shifts if pair[0].p_value * len(stages) <= LEVEL]
-            found, changed = min(clear, key=lambda pair: pair[0].p_value, default=(None, whole))
-        if found is not None:
-            since = int(changed.step[found.row])
+            change, changed = min(clear, key=lambda pair: pair[0].p_value, default=(None, whole))
+        if change is not None:
+            since = int(changed.step[change.row])
             lines.append(
-                f"{run.name}: {changed.name} changed at step {since:,}, from {found.before:.4g} to "
-                f"{found.after:.4g} ms (Pettitt's test: p = {found.p_value:.2g})"
+                f"{run.name}: {changed.name} changed at step {since:,}, from {change.before:.4g} to "
+                f"{change.after:.4g} ms (Pettitt's test: p = {change.p_value:.2g})"
             )
     changes = [_change(span, since) for span in timed]
     tables = list(_line_table(windows))
     if since is None:
         return lines, [_stage_table(changes, None), *tables]
     first, *parts = changes
-    parts.sort(key=lambda each: -abs(each.ms))
+    parts.sort(key=lambda part: -abs(part.ms))
     if step is not None:
         lines.append(
             f"{run.name}: {whole.name} is {first.before:.4g} ms before step {since:,} and "
@@ -219,18 +219,18 @@ def parts_of(opened: OpenProfile, step: int | None) -> Iterator[Table]:
     """Yield the parts of the steps' time in a profile, and of one step beside them."""
     from stepscope.serve.profiles.summary import breakdown_or_none
 
-    found = breakdown_or_none(opened)
-    if found is None or not found.steps:
+    breakdown = breakdown_or_none(opened)
+    if breakdown is None or not breakdown.steps:
         return
     rows: list[tuple[Cell, ...]] = []
-    whole = found.steps[0].parts_ns
+    whole = breakdown.steps[0].parts_ns
     for part in whole:
-        median = found.median_ns(part)
+        median = breakdown.median_ns(part)
         if median is None:
             continue
-        row: tuple[Cell, ...] = (part, median / 1e6, share(found.ratio(part)))
+        row: tuple[Cell, ...] = (part, median / 1e6, share(breakdown.ratio(part)))
         if step is not None:
-            own = [one.parts_ns[part] for one in found.steps if one.number == step]
+            own = [one.parts_ns[part] for one in breakdown.steps if one.number == step]
             row = (*row, max((value for value in own if value is not None), default=0) / 1e6)
         rows.append(row)
     rows.sort(key=lambda row: -row[1])  # type: ignore[operator]
@@ -277,16 +277,16 @@ def operations(
     opened = desk.profile(profile, run)
     from stepscope.analyze.history import column
 
-    found = opened.once(("history", by), lambda: column(opened.trace, by))
-    ordered = sorted(found.medians.items(), key=lambda pair: -pair[1])
-    whole = found.step_ns or 1.0
+    medians = opened.once(("history", by), lambda: column(opened.trace, by))
+    ordered = sorted(medians.medians.items(), key=lambda pair: -pair[1])
+    whole = medians.step_ns or 1.0
     rows = tuple(
-        (name, time_ns / 1e6, share(time_ns / whole), found.calls[name])
+        (name, time_ns / 1e6, share(time_ns / whole), medians.calls[name])
         for name, time_ns in ordered[:limit]
         if time_ns
     )
     numbers = sorted(set(opened.trace.steps.number.tolist()))
-    lines = [f"profile {opened.path}: {_steps(numbers)}, {time(found.step_ns)} a step"]
+    lines = [f"profile {opened.path}: {_steps(numbers)}, {time(medians.step_ns)} a step"]
     lines += [] if rows else [f"it records no {by}"]
     heads = ("name", "ms in the median step", "share", "calls a step")
     total = sum(1 for _, time_ns in ordered if time_ns)
@@ -303,17 +303,17 @@ def _over_time(desk: Desk, paths: list[str], by: str, limit: int) -> Answer:
     for path in chosen:
         try:
             opened = desk.profile(path)
-            found = opened.once(("history", by), lambda opened=opened: column(opened.trace, by))  # type: ignore[misc]
+            medians = opened.once(("history", by), lambda opened=opened: column(opened.trace, by))  # type: ignore[misc]
         except StepscopeError as error:
             lines.append(f"{path}: {error.message}")
             continue
         numbers = sorted(set(opened.trace.steps.number.tolist()))
-        columns.append((numbers[0] if numbers else 0, path, found))
-    columns.sort(key=lambda each: each[0])
+        columns.append((numbers[0] if numbers else 0, path, medians))
+    columns.sort(key=lambda capture: capture[0])
     if not columns:
         raise TraceError("no profile of the run can be read", hint=lines[0] if lines else "")
     heads = [f"ms at step {step}" for step, _, _ in columns]
-    found_lines = history([each for _, _, each in columns])
+    found_lines = history([medians for _, _, medians in columns])
     rows: list[tuple[Cell, ...]] = [
         (
             found_line.name,
@@ -322,7 +322,7 @@ def _over_time(desk: Desk, paths: list[str], by: str, limit: int) -> Answer:
         )
         for found_line in found_lines
     ]
-    steps = [found.step_ns / 1e6 for _, _, found in columns]
+    steps = [medians.step_ns / 1e6 for _, _, medians in columns]
     lines.insert(0, f"{len(columns)} profiles, at steps {', '.join(f'{step:,}' for step, _, _ in columns)}")
     lines.insert(1, f"a step took {steps[0]:.4g} ms in the first and {steps[-1]:.4g} ms in the last")
     if rows and rows[0][1]:
@@ -343,15 +343,15 @@ def _differing(desk: Desk, a: OpenProfile, b: OpenProfile, by: str, limit: int) 
 
     numbers = a.trace.steps.number.tolist(), b.trace.steps.number.tolist()
     log = None if desk.profile_file else desk.log
-    found = diff(a.trace, b.trace, recorded=recorded_beside(log, (a.path, b.path), numbers))
-    step = found.recorded or found.step
+    compared = diff(a.trace, b.trace, recorded=recorded_beside(log, (a.path, b.path), numbers))
+    step = compared.recorded or compared.step
     lines = [f"A is {a.path}, B is {b.path}"]
     if step.a is not None and step.b is not None:
         sure = "" if step.p_value is None else f", p = {step.p_value:.2g}"
         a_ms, b_ms = step.a.mean_ns / 1e6, step.b.mean_ns / 1e6
         lines.append(f"a step takes {a_ms:.4g} ms in A and {b_ms:.4g} ms in B: {step.verdict}{sure}")
-    lines += found.notes
-    changes = [each for each in getattr(found, by) if each.difference_ns]
+    lines += compared.notes
+    changes = [change for change in getattr(compared, by) if change.difference_ns]
     rows = tuple(
         (
             change.name,
@@ -408,16 +408,16 @@ def profile(
     if extra:
         raise UsageError(f"options take no word {extra[0]!r:.60}", hint="-max_depth 4 -order_by micros")
     tfprof = opened.tfprof if view in VIEWS else None
-    found: Any
+    answer: Any
     if tfprof is not None:
         from stepscope.analyze.tfprof import profile as ask
 
-        found = ask(view, tfprof, chosen)
+        answer = ask(view, tfprof, chosen)
     else:
         from stepscope.analyze.views import view as look
 
-        found = look(view, opened.trace, chosen)
-    return _of_text(opened, view, found.text)
+        answer = look(view, opened.trace, chosen)
+    return _of_text(opened, view, answer.text)
 
 
 def _of_text(opened: OpenProfile, view: str, text: str) -> Answer:

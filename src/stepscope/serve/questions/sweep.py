@@ -168,7 +168,7 @@ def _metric(charts: Sequence[Chart], metric: str, runs: Sequence[StoredRun]) -> 
     wanted = metric or judged_by(charts)
     if not wanted:
         raise UsageError("which metric? No loss or score is recorded", hint="compare metric=TAG")
-    chart = next((each for each in charts if each.id == wanted), None)
+    chart = next((chart for chart in charts if chart.id == wanted), None)
     if chart is None or not metric:
         return chart_of(charts, wanted), wanted
     for tag in (*_lines([chart], ("eval", "test")), *_lines([chart], (None, "train"))):
@@ -192,7 +192,7 @@ def _shared(names: Sequence[str]) -> str:
         return names[0]
     prefix = beginning_of(names)
     if any(name != prefix and name[len(prefix)].isalnum() for name in names):
-        prefix = prefix[: max((prefix.rfind(each) for each in "-_/. ,"), default=-1) + 1]
+        prefix = prefix[: max((prefix.rfind(sign) for sign in "-_/. ,"), default=-1) + 1]
     return prefix.rstrip("-_/. ,")
 
 
