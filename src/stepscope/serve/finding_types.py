@@ -23,6 +23,8 @@ class RunFinding:
     """Step since which it holds, as far as the rule can tell; otherwise ``step``."""
     fact: RankFact | None
     """The quantity of the ranks that shows it; null if a chart does."""
+    in_profile: list[str]
+    """Rules of advice on a profile of a step that say the same, and may name the line."""
     values: dict[str, float | str]
     """The evidence; a number that is not finite is text."""
     threshold: dict[str, float | str]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from stepscope.analyze.health.forecast import rounded
+from stepscope.analyze.health.slow_rank import SLOW, stage_of
 from stepscope.analyze.health.slow_rank import TAG as RANKS_STAGES
 from stepscope.health.finding import Finding, batch_line, plain
 from stepscope.lru import Lru
@@ -125,6 +126,22 @@ def rank_fact(tag: str) -> RankFact | None:
     return "step_time_s" if tag == RANKS_STAGES else None
 
 
+_OF_HOST = ("host-bound", "host-callback", "launch-bound", "python-overhead", "sync-points")
+IN_PROFILE = {
+    "data-wait": ("input-bound",),
+    "io-bottleneck": ("input-bound", "checkpoint"),
+    "cpu-bottleneck": _OF_HOST,
+    SLOW: _OF_HOST,
+}
+"""Rules of advice on a profile that say of a step what a health rule says of a training."""
+
+
+def in_profile(finding: Finding) -> list[str]:
+    """Return the rules of advice that say the same; of a slow rank by the stage in which others wait."""
+    is_data = finding.rule == SLOW and stage_of(finding) == "data"
+    return list(IN_PROFILE.get("data-wait" if is_data else finding.rule, ()))
+
+
 def finding_of(finding: Finding) -> RunFinding:
     """Return a finding as it travels."""
     return projection(
@@ -133,6 +150,7 @@ def finding_of(finding: Finding) -> RunFinding:
         part=finding.run,
         since_step=finding.since,
         fact=rank_fact(finding.tag),
+        in_profile=in_profile(finding),
         values=plain(finding.values),
         threshold=plain(finding.threshold),
         batches=list(map(batch_line, finding.batches)),

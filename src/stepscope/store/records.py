@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.events import Event, EventFile, Metadata, RecordColumns
-from stepscope.events.kinds import histogram
+from stepscope.events.kinds import histogram, mesh
 from stepscope.names.tensors import Tensor
 from stepscope.store.kinds import Kind, decode, kind_of
 
@@ -105,6 +105,7 @@ class RecordTag:
         last_step: Step of the newest value.
         last_wall: Its wall time in seconds since the epoch.
         tensor: The tensor of a histogram; None of other kinds.
+        mesh: The mesh that it is a part of; None of other kinds.
     """
 
     tag: str
@@ -116,6 +117,7 @@ class RecordTag:
     last_step: int
     last_wall: float
     tensor: Tensor | None = None
+    mesh: mesh.MeshPart | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,4 +201,5 @@ def joined(tag: str, records: Records, before: RecordTag | None) -> RecordTag:
         about.description or (before.description if before else ""),
         records.count + (before.count if before else 0),
         *last,
+        mesh=mesh.part_of(tag, about.content) if about.kind == "mesh" else None,
     )

@@ -6,9 +6,12 @@ import json
 
 import pytest
 
-from stepscope import store
+from stepscope import health, store
+from stepscope.analyze.advise import rules as advice
+from stepscope.analyze.health.slow_rank import SLOW
 from stepscope.events import EventWriter
-from stepscope.serve.findings import FindingAnswers
+from stepscope.health.finding import Finding
+from stepscope.serve.findings import IN_PROFILE, FindingAnswers, finding_of
 from stepscope.serve.reply import Refusal
 
 
@@ -71,3 +74,25 @@ def test_a_run_that_has_only_parts_is_judged_under_its_name(tmp_path):
             FindingAnswers().answer("x/test", log)
     [finding] = answer["findings"]
     assert (answer["run"], finding["part"], finding["step"]) == ("x", "x/validation", 1)
+
+
+def test_a_finding_names_rules_of_advice_that_exist():
+    assert {*IN_PROFILE} <= {*health.RULES, SLOW}
+    assert {rule for rules in IN_PROFILE.values() for rule in rules} <= {*advice.RULES}
+
+
+@pytest.mark.parametrize(
+    ("rule", "summary", "expected"),
+    [
+        ("data-wait", "", ["input-bound"]),
+        ("loss-spike", "values wait in data", []),
+        (SLOW, "rank 2 makes the 3 other ranks wait in data since step 660: 400 ms", ["input-bound"]),
+        (SLOW, "rank 2 makes the other rank wait in data every 50 steps, for 3 ms", ["input-bound"]),
+        (SLOW, "ranks 0 and 1 make the 6 other ranks wait in data by turns: 9 %", ["input-bound"]),
+        (SLOW, "rank 2 makes the 3 other ranks wait in forward since step 660", [*IN_PROFILE[SLOW]]),
+        (SLOW, "rank 2 is slower than the others", [*IN_PROFILE[SLOW]]),
+    ],
+)
+def test_rules_of_advice_that_say_the_same_of_a_step(rule, summary, expected):
+    finding = Finding(rule, "high", "", summary, "ranks/stages", "", None, 2, 0, 1, 0.0)
+    assert finding_of(finding).in_profile == expected

@@ -6,7 +6,7 @@ import { byLayer, chosenEvenly } from "../distributions/histograms";
 import { meshesOf, oneOf, pixelsOf } from "./meshes";
 import { clockText, outline, soundFacts } from "./sound";
 
-const tag = (name: string): RecordTag => ({
+const tag = (name: string, mesh: RecordTag["mesh"] = null): RecordTag => ({
   tag: name,
   kind: "mesh",
   plugin: "",
@@ -16,6 +16,7 @@ const tag = (name: string): RecordTag => ({
   last_step: 0,
   last_wall: 0,
   tensor: null,
+  mesh,
 });
 
 describe("curves", () => {
@@ -75,9 +76,17 @@ describe("embeddings", () => {
 
 describe("meshes", () => {
   it("puts their parts together", () => {
-    const [first, second] = meshesOf([tag("a_b_VERTEX"), tag("a_b_FACE"), tag("c_COLOR"), tag("d")]);
-    expect([first!.tag, first!.faces?.tag, first!.colours]).toEqual(["a_b", "a_b_FACE", null]);
-    expect(second!.tag).toBe("d");
+    const meshes = meshesOf([
+      tag("points", { mesh: "a_b", part: "vertices" }),
+      tag("sides", { mesh: "a_b", part: "faces" }),
+      tag("c_COLOR", { mesh: "c", part: "colors" }),
+      tag("d", { mesh: "d", part: "vertices" }),
+      tag("e_VERTEX"),
+    ]);
+    expect(meshes.map((one) => [one.tag, one.faces?.tag, one.colours])).toEqual([
+      ["a_b", "sides", null],
+      ["d", undefined, null],
+    ]);
   });
   it("takes one of a batch", () => {
     const numbers = Float32Array.from({ length: 12 }, (_, at) => at);

@@ -3,8 +3,6 @@ import type { RecordTag } from "../server/api";
 import { blobAddress, type Kept } from "../server/records";
 import { Refused } from "../server/client";
 
-const PART = /^(.*)_(VERTEX|FACE|COLOR)$/s;
-
 export interface Parts<T> {
   tag: string;
   vertices: T;
@@ -14,15 +12,12 @@ export interface Parts<T> {
 
 /** The meshes among tags, each with its parts. */
 export function meshesOf<T extends RecordTag>(tags: readonly T[]): Parts<T>[] {
-  const parts = new Map<string, Partial<Record<string, T>>>();
+  const parts = new Map<string, Partial<Record<NonNullable<RecordTag["mesh"]>["part"], T>>>();
   for (const tag of tags) {
-    const [, name, part] = PART.exec(tag.tag) ?? [null, tag.tag, "VERTEX"];
-    parts.set(name!, { ...parts.get(name!), [part!]: tag });
+    if (tag.mesh) parts.set(tag.mesh.mesh, { ...parts.get(tag.mesh.mesh), [tag.mesh.part]: tag });
   }
-  return [...parts].flatMap(([tag, found]) =>
-    found["VERTEX"]
-      ? [{ tag, vertices: found["VERTEX"], faces: found["FACE"] ?? null, colours: found["COLOR"] ?? null }]
-      : [],
+  return [...parts].flatMap(([tag, { vertices, faces = null, colors: colours = null }]) =>
+    vertices ? [{ tag, vertices, faces, colours }] : [],
   );
 }
 

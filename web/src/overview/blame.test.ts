@@ -13,6 +13,7 @@ const wait = findingOf({
   first_step: 640,
   step: 700,
   since_step: 660,
+  in_profile: ["input-bound"],
 });
 const found = (extra: object = {}, ...more: object[]): RunFindings =>
   ({
@@ -74,6 +75,7 @@ describe("the blame", () => {
     expect(without.look!.change).toMatchObject({ page: "ranks", ranks: { rank: "rank 2", step: 660 } });
     const compute = {
       ...slow,
+      in_profile: ["host-bound"],
       summary: "rank 2 makes the 3 other ranks wait in forward since step 660: 4 ms",
     };
     expect(blameOf(found(compute), [own], family, [])!.line).toBe("");

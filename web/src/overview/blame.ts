@@ -10,19 +10,6 @@ import { linkOf } from "./evidence";
 import { nearestTo, TIMED, type Near } from "./near";
 import { worstOpen } from "./verdict";
 
-/** What a profile says of a rule of the run. */
-const SAME: Record<string, RegExp> = {
-  "data-wait": /input|load|data/,
-  "io-bottleneck": /input|load|data|checkpoint/,
-  "cpu-bottleneck": /host|python|sync|launch/,
-};
-
-/** What a profile says of a finding; of a slow rank by the stage that it is slow in. */
-function alike({ rule, summary }: RunFinding): RegExp | undefined {
-  if (rule !== "slow-rank") return SAME[rule];
-  return / in data since /.test(summary) ? SAME["data-wait"] : SAME["cpu-bottleneck"];
-}
-
 export interface Blame {
   finding: RunFinding;
   /** `Since step 300`. */
@@ -91,15 +78,14 @@ function telling(captures: readonly Capture[], finding: RunFinding): Near | null
 }
 
 function adviceOn(finding: RunFinding, advice: readonly Advice[]): Advice | null {
-  const pattern = alike(finding);
-  return (pattern && advice.find((one) => pattern.test(one.rule) && lineOf(one))) || null;
+  return advice.find((one) => finding.in_profile.includes(one.rule) && lineOf(one)) ?? null;
 }
 
 /** Whether the bar and the findings say what a profile's advice says, line included. */
 export function isSaid(found: RunFindings | null, line: string, advice: Advice): boolean {
   if (!["", line].includes(lineOf(advice))) return false;
   return (found?.findings ?? []).some(
-    (finding) => finding.closed_step === null && (alike(finding)?.test(advice.rule) ?? false),
+    (finding) => finding.closed_step === null && finding.in_profile.includes(advice.rule),
   );
 }
 

@@ -76,6 +76,7 @@ export function findingOf(changes: Partial<RunFinding> = {}): RunFinding {
     tag: "train/loss",
     part: "",
     fact: null,
+    in_profile: [],
     layer: null,
     rank: null,
     first_step: 0,

@@ -134,6 +134,11 @@ def _finding(
     )
 
 
+def stage_of(finding: Finding) -> str:
+    """Return the stage in which others wait, by the sentence of a finding; empty if it names none."""
+    return finding.summary.partition(" wait in ")[2].partition(" ")[0].rstrip(":")
+
+
 def _both(missing: str) -> list[Abstention]:
     return [Abstention(rule, title, missing) for rule, title in TITLES.items()]
 

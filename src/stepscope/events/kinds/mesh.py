@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 from stepscope.errors import UNUSUAL_SUMMARY, EventFileError
 from stepscope.events.messages import Value
 from stepscope.events.tensors import numbers, tensor
-from stepscope.events.wire import Message, encode, message, wire
+from stepscope.events.wire import Message, decode, encode, message, wire
 
 PLUGIN = "mesh"
-PARTS = {"vertices": 1, "faces": 2, "colors": 3}
+PartName = Literal["vertices", "faces", "colors"]
+_PARTS: dict[int, PartName] = {1: "vertices", 2: "faces", 3: "colors"}
+PARTS: dict[str, int] = {part: number for number, part in _PARTS.items()}
 """MeshPluginData.ContentType."""
 _SUFFIX = {"vertices": "VERTEX", "faces": "FACE", "colors": "COLOR"}
 
@@ -29,6 +32,32 @@ class Content(Message):
     json_config: str = wire(5, "string")
     shape: list[int] = wire(6, "int32", repeated=True)
     components: int = wire(7, "uint32")
+
+
+@dataclass(frozen=True, slots=True)
+class MeshPart:
+    """Which part of which mesh a tag holds.
+
+    Attributes:
+        mesh: The tag under which it was recorded.
+    """
+
+    mesh: str
+    part: PartName
+
+
+def part_of(tag: str, content: bytes) -> MeshPart:
+    """Return the part of a mesh that a tag holds; points alone if its plugin does not say.
+
+    The name in the plugin's content lacks the scopes of the tag, so the mesh is the tag without its ending.
+    """
+    try:
+        part = _PARTS.get(decode(Content, content).content_type)
+    except EventFileError:
+        part = None
+    return (
+        MeshPart(tag, "vertices") if part is None else MeshPart(tag.removesuffix(f"_{_SUFFIX[part]}"), part)
+    )
 
 
 def values(

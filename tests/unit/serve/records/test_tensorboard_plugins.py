@@ -122,6 +122,8 @@ def test_curves_are_those_that_were_counted(log, tag):
 def test_meshes_have_their_points_faces_and_colours(log):
     run = log.run("run")
     assert {each.tag for each in run.records() if each.kind == "mesh"} == set(TAGS)
+    parts = {(each.mesh.mesh, each.tag, each.mesh.part) for each in run.records() if each.mesh}
+    assert parts == {("mesh", *known) for known in TAGS.items()}
     for tag, part in TAGS.items():
         expected = PARTS[part]
         [series] = run.record(tag)
