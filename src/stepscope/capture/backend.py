@@ -106,6 +106,10 @@ LOADING = "data_loading"
 """Name of the time in which a step waits for its data, known to the readers of all formats."""
 
 
+SAME_INPUTS = "called with the same inputs again"
+"""Name of the mark in the scope of a model that is called like the last time."""
+
+
 def loading(backend: Backend) -> AbstractContextManager[Any]:
     """Return a context that records a wait for data; a backend without one records nothing."""
     make: Callable[[str], AbstractContextManager[Any]] | None = getattr(backend, "span", None)

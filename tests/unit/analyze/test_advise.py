@@ -65,6 +65,7 @@ def test_every_rule_is_there() -> None:
         "too-many-threads",
         "dense-gradient",
         "unused-gradients",
+        "called-again",
         "computed-again",
         "process-messages",
         "recomputed",

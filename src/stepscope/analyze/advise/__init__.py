@@ -41,9 +41,10 @@ _WIDTH = {
     **dict.fromkeys(_HOST, 3),
     "step-variation": 4,
     "accelerator-utilization": 5,
+    "called-again": -1,
 }
 """Findings that say how time passed rather than for what, and symptoms: the wider, the more they include.
-All others are as narrow as can be."""
+All others are of width 0; below it are those that also say why the work is needless, whatever it is for."""
 HALF = 0.5
 """Share of a finding's time from which on another one is about the same time."""
 _NO_WAIT = {
@@ -241,7 +242,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
     late = next((one for one in findings if one.rule == "slow-rank"), None)
     if late is not None:
         findings = _under(late, findings)
-    for width in sorted({*_WIDTH.values()}, reverse=True):
+    for width in sorted({0, *_WIDTH.values()}, reverse=True):
         for wide in [one for one in findings if _width(one) == width]:
             narrow = [one for one in findings if _width(one) < width and _same_rank(one, wide)]
             covering = [one for one in narrow if _covers(one, wide)]
@@ -250,7 +251,7 @@ def joined(findings: list[Finding]) -> list[Finding]:
                 gone = [wide]
             else:
                 stays = wide
-                gone = [one for one in narrow if _width(one) and _within(one, wide)]
+                gone = [one for one in narrow if _width(one) > 0 and _within(one, wide)]
                 gone.sort(key=lambda one: -(one.gain_ns or 0))
             chained = replace(stays, chain=[*stays.chain, *(_short(one) for one in gone)])
             findings = [

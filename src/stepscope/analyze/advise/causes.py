@@ -120,7 +120,8 @@ def check_of(cause: Cause) -> Check:
 
 def _case(waited: Waited, selected: Selection) -> Case:
     spans, rows = selected.spans, selected.rows
-    worth = waited.whole(spans) if selected.whole else waited.worth(host={waited.lane: spans})
+    device = selected.device if len(selected.device) else None
+    worth = waited.whole(spans) if selected.whole else waited.worth(host={waited.lane: spans}, device=device)
     lines: list[Share] = []
     if selected.of_rows:
         lines = waited.lines(rows_spans(waited.trace, np.unique(rows)))
@@ -541,6 +542,25 @@ CAUSES: tuple[Cause, ...] = (
             "gain without the end of a backward pass after the last gradient that the optimizer then uses, "
             "if more are accumulated than it has parameters; they are counted by its operators, of which "
             "most run once for each. What is added to a gradient that was not cleared is not its own"
+        ),
+    ),
+    Cause(
+        "called-again",
+        gradients.repeated,
+        lambda evidence: (
+            f"{evidence['model']} is called again with the same inputs "
+            f"({evidence['calls_per_step']:.3g} a step), for"
+        ),
+        {
+            "torch": "keep the result of the first call, and use .detach() of it where no gradient is needed",
+            "": "keep the result of the first call",
+        },
+        f"no call is the same again, or the steps without them would not be {WORTH:.0%} shorter",
+        formula=(
+            "gain without calls of a whole `nn.Module` that got the very tensors of its last call, "
+            "unchanged, with the same parameters, mode and autocast, that drew no random numbers and ran in "
+            "no backward pass, and without the backward passes of these calls; captures of Stepscope record "
+            "it"
         ),
     ),
     Cause(

@@ -1,8 +1,9 @@
-"""Work on gradients that no optimizer needs, and work that needs none and is the same in each step."""
+"""Work on gradients that no optimizer needs, and work whose result is known from before."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,7 @@ from stepscope.attribute.named import named
 from stepscope.attribute.purpose import Purpose
 from stepscope.attribute.spans import Ints, Spans
 from stepscope.kernels import tree
+from stepscope.trace.kineto import MODULE
 from stepscope.trace.model import Kind, Trace, among
 
 _DENSE = re.compile(r"^aten::embedding_dense_backward$")
@@ -23,7 +25,10 @@ _FILLS = re.compile(r"^aten::fill_$")
 _ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ADDS = re.compile(r"^aten::add_$")
 _STEPS = re.compile(r"^Optimizer\.step#")
-_DRAWS = re.compile(r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|dropout)")
+_DRAWS = re.compile(r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:\w+_)?dropout)")
+_SAME_INPUTS = re.compile(r"^called with the same inputs again$")
+"""The recorder's mark in the scope of a model that it saw called like the last time."""
+_CALL = re.compile(r"(?:^|/)torch/nn/modules/module\.py\(\d+\): ")
 HALF = 0.5
 """Share of the time of a gradient from which on most of it is filling with zeros; share of the steps that
 run the same operators, from which on a step is like the others."""
@@ -136,6 +141,41 @@ def _linked_before(trace: Trace, mine: Ints, times: Ints) -> Ints:
         if not outer.any():
             return rows
         rows = np.where(outer, above, rows)
+
+
+def repeated(waited: Waited) -> Selection | None:
+    """Select the calls of a model that were given what its last call was given, and their backward passes.
+
+    The recorder compares: a profile shows shapes alone. A call that draws random numbers has another result.
+    """
+    trace = waited.trace
+    if "modules" not in trace.recorded:
+        raise Abstain("no scopes of modules, which hold whether a call is the same again")
+    marks = np.flatnonzero((trace.lane == waited.lane) & named(trace, _SAME_INPUTS)[trace.name])
+    calls = trace.parent[marks[trace.parent[marks] >= 0]].astype(np.int64)
+    draws = trace.start_ns[waited.operators[named(trace, _DRAWS)[trace.name[waited.operators]]]]
+    drawn = np.searchsorted(draws, trace.end_ns[calls]) - np.searchsorted(draws, trace.start_ns[calls])
+    scopes = rows_spans(trace, calls := calls[drawn == 0]).intersect(waited.spans)
+    if not len(scopes):
+        return None
+    linked = np.flatnonzero((trace.forward >= 0) & (trace.rank == waited.rank))
+    ahead = trace.forward[linked]
+    began = trace.start_ns[ahead]
+    linked = linked[(trace.lane[ahead] == waited.lane) & (scopes.within(began, began + 1) > 0)]
+    launch = trace.launch[waited.device_rows]
+    began = trace.start_ns[np.maximum(launch, 0)]
+    gone = scopes.within(began, began + 1) > 0
+    gone |= rows_spans(trace, linked).within(began, began + 1) > 0
+    sampled, mine = waited.sampled, linked[trace.lane[linked] == waited.lane]
+    lines = [] if sampled is None else sampled.lines(scopes, around=lambda text: bool(_CALL.search(text)))
+    names = [trace.name_of(row).removeprefix(MODULE) for row in calls.tolist()]
+    return Selection(
+        scopes.union(rows_spans(trace, mine)).intersect(waited.spans),
+        {"model": max(set(names), key=names.count), "calls_per_step": len(calls) / waited.count},
+        calls,
+        device=waited.device_rows[(launch >= 0) & gone],
+        line=replace(lines[0], calls="") if lines else None,
+    )
 
 
 def without(waited: Waited) -> Selection | None:

@@ -22,6 +22,7 @@ class Selection:
         whole: Whether work of a device or of other threads in that time would go, too.
         of_rows: Whether the line to change is that of ``rows`` rather than the one that takes the time.
         line: The line to change, if it is known otherwise.
+        device: Work of devices that would go as well.
     """
 
     spans: Spans
@@ -30,3 +31,4 @@ class Selection:
     whole: bool = False
     of_rows: bool = False
     line: Share | None = None
+    device: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

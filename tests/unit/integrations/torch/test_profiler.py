@@ -5,16 +5,19 @@ import subprocess
 import sys
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import stepscope as ss
+from stepscope.analyze.advise import gradients
 from stepscope.analyze.input import input_waits
 from stepscope.analyze.views import view
-from stepscope.capture.backend import CaptureOptions
+from stepscope.capture.backend import SAME_INPUTS, CaptureOptions
 from stepscope.errors import CaptureError
 from stepscope.integrations.torch import profiler
 from stepscope.integrations.torch.modules import ModuleScopes, label_of
@@ -113,7 +116,7 @@ def test_a_recording_does_not_import_the_compiler(tmp_path):
     """PyTorch's own start asks the compiler for a setting, and importing it takes seconds of training."""
     program = f"""
 import sys, pathlib, torch
-from stepscope.capture.backend import CaptureOptions
+from stepscope.capture.backend import SAME_INPUTS, CaptureOptions
 from stepscope.integrations.torch.profiler import TorchProfiler
 backend, path = TorchProfiler(), pathlib.Path({str(tmp_path / "a.json.gz")!r})
 backend.start(CaptureOptions())
@@ -166,6 +169,64 @@ def test_a_module_that_raises_closes_its_scope():
         assert scopes._local.stack == []
     finally:
         scopes.close()
+
+
+def called_again(call, model, x, y):
+    if call == "the same":
+        model(x)
+    elif call == "without gradients":
+        with torch.no_grad():
+            model(x)
+    elif call == "in backward":
+        checkpoint(model, x, use_reentrant=False).sum().backward()
+    elif call == "other inputs":
+        model(y)
+    elif call == "changed inputs":
+        model(x.add_(1))
+    elif call == "changed weights":
+        torch.optim.SGD(model.parameters(), 0.1).step()
+        model(x)
+    elif call == "another mode":
+        model.eval()(x)
+    elif call == "by name":
+        model(input=x)
+    elif call == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            model(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "marks"),
+    {
+        "the same": 1, "without gradients": 1, "in backward": 1, "other inputs": 0, "changed inputs": 0,
+        "changed weights": 0, "another mode": 0, "by name": 0, "autocast": 0,
+    }.items(),
+)  # fmt: skip
+def test_a_model_that_is_given_the_same_again_is_marked(trace_of, call, marks):
+    model = model_of().train()
+
+    def step():
+        x, y = torch.ones(4, 8), torch.ones(4, 8)
+        model(x).sum().backward()
+        called_again(call, model, x, y)
+
+    trace, _ = trace_of(step, steps=1)
+    assert gradients._SAME_INPUTS.fullmatch(SAME_INPUTS)
+    rows = trace.named(SAME_INPUTS)
+    assert len(rows) == marks
+    assert {trace.name_of(int(trace.parent[row])) for row in rows} <= {"nn.Module: Sequential"}
+
+
+def test_inputs_of_calls_are_not_kept():
+    scopes, x = ModuleScopes(), torch.ones(4, 8)
+    gone = weakref.ref(x)
+    scopes.open()
+    try:
+        model_of()(x)
+    finally:
+        scopes.close()
+    del x
+    assert gone() is None
 
 
 def test_wrappers_have_no_scope_of_their_own(trace_of):
