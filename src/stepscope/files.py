@@ -273,7 +273,7 @@ class BlobWriter:
     def add(self, column: NDArray[Any]) -> Place:
         """Take a column and return its place in the file."""
         column = np.ascontiguousarray(column)
-        key = (column.ctypes.data, len(column), column.dtype.str)
+        key = (column.__array_interface__["data"][0], len(column), column.dtype.str)
         place = self._places.get(key)
         if place is None:
             place = Place(column.dtype.str, self._size, len(column), isal_zlib.crc32(column))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -340,7 +341,7 @@ class TagColumns:
         self._read_names()
         joined = []
         for column in range(4):
-            joined.append([self._join(number, column) for number in numbers])
+            joined.append(self._join(numbers, column))
             for piece in self._pieces:
                 piece.columns[column] = None
         return [
@@ -348,16 +349,19 @@ class TagColumns:
             for number, *columns in zip(numbers, *joined, strict=True)
         ]
 
-    def _join(self, number: int, column: int) -> Column:
-        parts = []
+    def _join(self, numbers: list[int], column: int) -> list[Column]:
+        """Return a column of each of these tags."""
+        joined: dict[int, list[Column]] = {number: [] for number in numbers}
         for piece in self._pieces:
-            if number < len(piece.ends):
-                part = piece.columns[column][piece.ends[number - 1] if number else 0 : piece.ends[number]]
-                if column == 2 and part.dtype == np.float64 and not piece.wide[number]:
-                    part = part.astype(np.float32)
-                if len(part):
-                    parts.append(part)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            values, ends = piece.columns[column], [0, *piece.ends.tolist()]
+            narrows = column == 2 and values.dtype == np.float64
+            for number in numbers[: bisect_left(numbers, len(piece.ends))]:
+                start, end = ends[number], ends[number + 1]
+                if start < end:
+                    part = values[start:end]
+                    narrow = narrows and not piece.wide[number]
+                    joined[number].append(part.astype(np.float32) if narrow else part)
+        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in joined.values()]
 
     def _read_names(self) -> None:
         names = bytes(self._tags.names)

@@ -164,11 +164,14 @@ def extended(facts: SeriesFacts, columns: SeriesColumns) -> SeriesFacts:
     """Return the facts of all columns, given those of their beginning."""
     known, size = facts.size, len(columns.step)
     step, wall = columns.step[max(known - 1, 0) :], columns.wall[max(known - 1, 0) :]
+    rises = bool((step[1:] >= step[:-1]).all())
+    low, high = (step[0], step[-1]) if rises else (step.min(), step.max())
     return SeriesFacts(
         size,
-        min(facts.min_step, int(step.min())),
-        max(facts.max_step, int(step.max())),
-        facts.step_sorted and bool((step[1:] >= step[:-1]).all()),
-        facts.wall_sorted and bool((wall[1:] >= wall[:-1]).all()) and not bool(np.isnan(wall).any()),
+        min(facts.min_step, int(low)),
+        max(facts.max_step, int(high)),
+        facts.step_sorted and rises,
+        # NaN is not at least anything, itself included.
+        facts.wall_sorted and bool(wall[0] == wall[0]) and bool((wall[1:] >= wall[:-1]).all()),
         facts.nonfinite + int(np.count_nonzero(~np.isfinite(columns.value[known:]))),
     )

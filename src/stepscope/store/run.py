@@ -74,7 +74,7 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
     elapsed = float(seconds[forward].sum())
     if not forward.any() or elapsed < LEAST_SECONDS:
         return None
-    rate = float(1 / np.median(seconds[forward] / steps[forward]))
+    rate = 1 / median(seconds[forward] / steps[forward])
     if 2 * steps[forward].sum() / rate >= elapsed:
         return rate
     ends = np.append(np.flatnonzero(np.diff(wall) > seconds.max() / 2), len(wall) - 1)
@@ -82,7 +82,13 @@ def steps_per_second(step: NDArray[Any], wall: NDArray[Any]) -> float | None:
         return None
     steps, seconds = np.diff(step[ends]), np.diff(wall[ends])
     forward = (steps > 0) & (seconds > 0)
-    return float(np.median(steps[forward] / seconds[forward])) if forward.any() else None
+    return median(steps[forward] / seconds[forward]) if forward.any() else None
+
+
+def median(values: NDArray[Any]) -> float:
+    """Return the median of finite values; numpy's own takes several times as long for so few."""
+    ordered, count = np.sort(values), len(values)
+    return float((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +476,7 @@ class StoredRun:
         ]
         rates = [values[np.isfinite(values) & (values > 0)] for values in recorded]
         if rates and len(rates[0]):
-            return float(np.median(rates[0]))
+            return median(rates[0])
         return steps_per_second(*self._densest())
 
     @property

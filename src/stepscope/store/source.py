@@ -284,11 +284,13 @@ class FollowedFile:
     def _append(self, scalars: list[ScalarColumns], begin: int, end: int | None, parts: Kept) -> None:
         """Add the points that stand between two positions of the file to the present attempt."""
         part, fresh = self.parts[-1], {}
+        wall: np.ndarray[Any, Any] | None = None
         for new in scalars:
             low = int(np.searchsorted(new.position, begin)) if begin else 0
             high = len(new) if end is None else int(np.searchsorted(new.position, end))
             if low == high:
                 continue
+            before = wall
             step, wall = shared(new.step[low:high], parts), shared(new.wall[low:high], parts)
             columns = SeriesColumns(step, wall, new.value[low:high])
             points = part.tags.get(new.tag)
@@ -296,8 +298,9 @@ class FollowedFile:
                 fresh[new.tag] = SeriesPoints(columns)
             else:
                 points.append(columns)
-            part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(columns.wall)))
-            part.last_wall = float(np.fmax(part.last_wall, np.fmax.reduce(columns.wall)))
+            if wall is not before:  # tags of a loop share the column
+                part.first_wall = float(np.fmin(part.first_wall, np.fmin.reduce(wall)))
+                part.last_wall = float(np.fmax(part.last_wall, np.fmax.reduce(wall)))
         if fresh:
             part.tags = {**part.tags, **fresh}
             self.shape += 1
@@ -415,7 +418,7 @@ def shared(column: np.ndarray[Any, Any], known: Kept) -> np.ndarray[Any, Any]:
     """
     key = column.dtype.char, len(column), column[0].item(), column[-1].item()
     same = known.get(key)
-    if same is not None and np.array_equal(same, column):
+    if same is not None and (same == column).all():  # of one length, by the key
         return same
     own = column if column.base is None else column.copy()
     return known.setdefault(key, own) if same is None else own
