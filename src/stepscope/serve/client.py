@@ -6,6 +6,7 @@ that holds for this address and this start of it.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -65,6 +66,11 @@ def post(address: str, path: str, message: Any, *, timeout_s: float = TIMEOUT_SE
                 return _sent(place, body, {**headers, "Authorization": f"Bearer {given}"}, timeout_s)
     except urllib.error.HTTPError as error:
         raise _refusal(error) from None
+    except CutOffError:
+        raise ServeError(
+            f"the server at {parts.netloc} went away before its answer was complete",
+            hint="start it again, or ask the log directory itself",
+        ) from None
     except ValueError:
         raise ServeError(
             f"not a Stepscope server: what {parts.netloc} answered is not JSON",
@@ -82,9 +88,19 @@ def _sent(address: str, body: bytes, headers: dict[str, str], timeout_s: float) 
     request = urllib.request.Request(address, data=body, headers=headers)  # noqa: S310  its scheme is checked
     # No proxy of the environment: the request is for this server alone.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout_s) as answer:
-        made: dict[str, Any] = json.loads(answer.read(MAX_ANSWER_BYTES))
-        return made
+    try:
+        with opener.open(request, timeout=timeout_s) as answer:
+            body = answer.read(MAX_ANSWER_BYTES)
+            if answer.length and len(body) < MAX_ANSWER_BYTES:
+                raise CutOffError
+    except (http.client.IncompleteRead, ConnectionResetError, BrokenPipeError) as error:
+        raise CutOffError from error
+    made: dict[str, Any] = json.loads(body)
+    return made
+
+
+class CutOffError(Exception):
+    """The connection ended before the answer did."""
 
 
 def _refusal(error: urllib.error.HTTPError) -> ServeError:

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,50 @@ def test_a_server_that_is_none_is_told_in_one_line(capsys: pytest.CaptureFixture
     error, hint = capsys.readouterr().err.strip().split("\n")
     assert error.startswith("no server answers at")
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n{",
+    ],
+)
+def test_a_server_that_went_away_is_told_in_one_line(sent: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    def serve() -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(sent)
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        serving = threading.Thread(target=serve)
+        serving.start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        assert main(["ask", "runs", address]) == 1
+        with pytest.raises(ServeError, match="went away before its answer was complete"):
+            ss.ask("runs", address)
+        serving.join()
+    error, hint = capsys.readouterr().err.strip().split("\n")
+    assert error.startswith("the server at 127.0.0.1:")
+    assert "went away" in error
+    assert hint.startswith("hint: ")
+
+
+def test_of_a_profile_that_is_named_no_run_is_read(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the runs were read")
+
+    told = ss.ask("operations", logs, profile=PROFILE)
+    monkeypatch.setattr(ss.store, "open", refuse)
+    assert ss.ask("operations", logs, profile=PROFILE) == told
+    assert ss.ask("operations", logs / PROFILE).tables == told.tables
+    with pytest.raises(AssertionError, match="the runs were read"):
+        ss.ask("operations", logs)
 
 
 def test_a_picture_is_written(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

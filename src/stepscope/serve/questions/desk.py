@@ -84,35 +84,39 @@ class Desk:
         return self._server or self._own  # type: ignore[return-value]
 
     def refresh(self) -> None:
-        """Read what was written since the last question.
+        """Read what was written since the last question, of a directory that one needed.
 
         Raises:
             LogDirectoryError: The directory cannot be listed.
         """
-        from stepscope import store
-
         if self._server is not None:
             self._server.follower.poll()
             return
         with self._lock:
             if self._log is not None:
                 self._log.refresh()
-                return
-            self._log = store.open(self._path, cache=self._cache)
-            assert self._own is not None
-            self._own.directory = self._log.path
 
     @property
     def log(self) -> Log:
-        """The directory, as of the last :meth:`refresh`.
+        """The directory, as of the last :meth:`refresh`; read when a question first needs it.
 
         Raises:
-            LogDirectoryError: It is not there yet.
+            LogDirectoryError: It is not there yet, or cannot be listed.
         """
-        log = self._server.log if self._server is not None else self._log
-        if log is None:
-            raise LogDirectoryError("the log directory is not there yet", hint="start a run", path=self.place)
-        return log
+        if self._server is not None:
+            if self._server.log is None:
+                raise LogDirectoryError(
+                    "the log directory is not there yet", hint="start a run", path=self.place
+                )
+            return self._server.log
+        from stepscope import store
+
+        with self._lock:
+            if self._log is None:
+                self._log = store.open(self._path, cache=self._cache)
+                assert self._own is not None
+                self._own.directory = self._log.path
+            return self._log
 
     @property
     def notes(self) -> Notes:
@@ -129,21 +133,26 @@ class Desk:
         return [run for run in self.log.runs() if run.whole is run]
 
     def summaries(self) -> dict[str, RunSummary]:
-        """Return the facts of every run by its name; made anew only if something in them can have changed."""
+        """Return the facts of every run by its name."""
+        notes = self.notes
+        return {run.name: self._summary(run, notes) for run in self.runs()}
+
+    def summary(self, run: StoredRun) -> RunSummary:
+        """Return the facts of a run, or of a part of one."""
+        return self._summary(run, self.notes)
+
+    def _summary(self, run: StoredRun, notes: Notes) -> RunSummary:
+        """Return the facts of a run; made anew only if something in them can have changed."""
         import time
 
         from stepscope.serve.summary import may_differ, summary_of
 
-        log, notes, now = self.log, self.notes, time.time()
-        summaries = {}
-        for run in self.runs():
-            state = run.generation, notes[run.name]
-            cached = self._summaries.get(run.name)
-            if cached is None or cached[0] != state or may_differ(cached[1], run):
-                cached = state, summary_of(run, log, notes[run.name], now=now)
-                self._summaries[run.name] = cached
-            summaries[run.name] = cached[1]
-        return summaries
+        state = run.generation, notes[run.name]
+        cached = self._summaries.get(run.name)
+        if cached is None or cached[0] != state or may_differ(cached[1], run):
+            cached = state, summary_of(run, self.log, notes[run.name], now=time.time())
+            self._summaries[run.name] = cached
+        return cached[1]
 
     def charts(self) -> list[Chart]:
         """Return the charts, the most telling first."""
@@ -225,10 +234,9 @@ class Desk:
         """
         from stepscope.serve.profiles.open_profiles import Profiles
 
-        log = self.log
         wanted = path or self.profile_file
         name = self.run(run).name if run else ""
-        if not wanted or not _exists(log.path, wanted):
+        if not wanted or not self._holds(wanted):
             known = self.profiles(name)
             matches = [path for path in known if path == wanted or path.endswith(wanted)] if wanted else known
             if not matches:
@@ -244,6 +252,17 @@ class Desk:
             wanted = matches[0]
         with translated():
             return self.backend.part(Profiles).get(wanted)
+
+    def _holds(self, name: str) -> bool:
+        """Return whether a file is there; of one in this directory the runs need not be read."""
+        if is_url(self.place):
+            return _exists(self.log.path, name)
+        root = self.backend.directory
+        if not _exists(root, name):
+            return False
+        if not (root / name).resolve().is_relative_to(root.resolve()):
+            self.log  # noqa: B018  a run may be a link to a directory elsewhere, and only the runs tell
+        return True
 
     def close(self) -> None:
         """Stop reading."""

@@ -18,7 +18,6 @@ from stepscope.serve.questions.declare import question
 from stepscope.serve.questions.desk import Desk
 from stepscope.serve.questions.query import MISSING, config_text, config_value, parse_query
 from stepscope.serve.run_series import points_of, tags_of
-from stepscope.serve.values import metric_reader, named
 from stepscope.store.info import age, flatten
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import counted, duration, number, scrub_text, share
@@ -70,6 +69,8 @@ def runs(
     offset: Offset = 0,
 ) -> Answer:
     """List runs with state, step, settings that differ and last values."""
+    from stepscope.serve.values import metric_reader
+
     summaries = desk.summaries()
     asked = parse_query(query, metric_reader(desk))
     charts = desk.charts()
@@ -168,6 +169,8 @@ def _orderable(value: Cell) -> bool:
 
 
 def _is_known(key: str, runs: Iterable[RunSummary], charts: Sequence[Chart]) -> bool:
+    from stepscope.serve.values import named
+
     return named(charts, key) is not None or any(_has(run, key) for run in runs)
 
 
@@ -191,11 +194,7 @@ def _telling(charts: Sequence[Chart]) -> list[str]:
 def run(desk: Desk, run: Run = "") -> Answer:
     """Show one run: state, progress, findings, last values, settings, attempts, cost of recording."""
     stored = desk.run(run)
-    summary = desk.summaries().get(stored.name)
-    if summary is None:  # a part of another run
-        from stepscope.serve.summary import summary_of
-
-        summary = summary_of(stored, desk.log, desk.notes[stored.name], now=time.time())
+    summary = desk.summary(stored)
     report = reported(desk, stored)
     lines = [_progress(summary), *_timing(summary), f"health: {report.headline}", report.covered]
     lines += [text for _, text in _finding_lines(report)[:5]]
