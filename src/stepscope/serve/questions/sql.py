@@ -30,12 +30,16 @@ from stepscope.text import counted
 if TYPE_CHECKING:
     import duckdb
 
+    from stepscope.store import Log
+
 Column = NDArray[Any]
 MEMORY = "1GB"
 SECONDS = 20.0
 """Time that a query may take."""
 MOST_POINTS = 50_000_000
 """Points of series that are put into a table: 1.4 GB."""
+KEPT_BYTES = 256 << 20
+"""Largest table of points that is kept for the next query: 9 million points."""
 MOST_ROWS = 10_000
 """Rows of an answer."""
 RUN_FACTS = (
@@ -262,9 +266,35 @@ def _settings(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], 
     return {"settings": table}, ""
 
 
+class SeriesTables:
+    """The points of all series as tables, kept while nothing is written to the directory."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[Log, int], dict[str, dict[str, Column]]] | None = None
+
+    def of(self, desk: Desk) -> dict[str, dict[str, Column]]:
+        """Return the tables by name."""
+        kept, state = self._kept, (desk.log, desk.log.generation)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        self._kept = None  # two of them would take twice the memory
+        tables = _series_tables(desk)
+        if sum(column.nbytes for column in tables["_points"].values()) <= KEPT_BYTES:
+            self._kept = state, tables
+        return tables
+
+
 def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:
+    view = (
+        "SELECT run, tag, attempt, step, to_timestamp(wall) AS time, value "
+        "FROM _points JOIN _series USING (number)"
+    )
+    return desk.backend.part(SeriesTables).of(desk), view
+
+
+def _series_tables(desk: Desk) -> dict[str, dict[str, Column]]:
     about: list[tuple[int, str, str, int]] = []
-    steps, walls, values, numbers = [], [], [], []
+    steps, walls, values = [], [], []
     total = 0
     for run in desk.runs():
         for source in [source for part in (run, *run.parts) for source in part.files.sources.values()]:
@@ -281,7 +311,6 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
                         f"more than {MOST_POINTS:,} points are recorded here, too many for SQL",
                         hint="ask a directory with fewer runs",
                     )
-                numbers.append(np.full(len(step), len(about), np.int32))
                 about.append((len(about), run.name, name, column.attempt))
                 steps.append(step)
                 walls.append(wall)
@@ -291,16 +320,12 @@ def _series(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], st
         return np.concatenate(parts, dtype=kind) if parts else np.empty(0, kind)
 
     points = {
-        "number": joined(numbers, np.int32),
+        "number": np.repeat(np.arange(len(about), dtype=np.int32), list(map(len, steps))),
         "step": joined(steps, np.int64),
         "wall": joined(walls, np.float64),
         "value": joined(values, np.float64),
     }
-    view = (
-        "SELECT run, tag, attempt, step, to_timestamp(wall) AS time, value "
-        "FROM _points JOIN _series USING (number)"
-    )
-    return {"_series": _table(("number", "run", "tag", "attempt"), about), "_points": points}, view
+    return {"_series": _table(("number", "run", "tag", "attempt"), about), "_points": points}
 
 
 def _findings(desk: Desk, _profile: str) -> tuple[dict[str, dict[str, Column]], str]:

@@ -15,6 +15,8 @@ from stepscope.errors import StepscopeError
 duckdb = pytest.importorskip("duckdb", reason="stepscope[sql]")
 
 from stepscope.serve.questions import sql as module  # noqa: E402
+from stepscope.serve.questions.declare import answered  # noqa: E402
+from stepscope.serve.questions.desk import Desk  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +206,40 @@ def test_a_word_that_is_no_table_reads_none(logs: Path, monkeypatch: pytest.Monk
     answer = ss.sql(query, logs)
     assert answer.tables[0].rows == (("a, runs",),)
     assert answer.lines == ("1 row",)
+
+
+def test_points_are_put_into_a_table_once_until_something_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    put = module._series_tables
+
+    def counted(desk: Desk) -> dict[str, dict[str, module.Column]]:
+        made.append(1)
+        return put(desk)
+
+    monkeypatch.setattr(module, "_series_tables", counted)
+    run = ss.Run(tmp_path / "logs" / "a")
+    desk = Desk(tmp_path / "logs", cache=False)
+    query = {"query": "SELECT count(*), max(value) FROM series WHERE tag = 'loss'"}
+
+    def rows() -> object:
+        return answered("sql", desk, query).tables[0].rows
+
+    try:
+        run.scalar("loss", 1.0, 0)
+        run.flush()
+        assert rows() == rows() == ((1, 1.0),)
+        assert len(made) == 1
+        run.scalar("loss", 2.0, 1)
+        run.flush()
+        assert rows() == ((2, 2.0),)
+        assert len(made) == 2
+        monkeypatch.setattr(module, "KEPT_BYTES", 10)
+        run.scalar("loss", 3.0, 2)
+        run.flush()
+        assert rows() == rows() == ((3, 3.0),)
+        assert len(made) == 4
+    finally:
+        run.close()
+        desk.close()
