@@ -152,6 +152,6 @@ def answered(name: str, desk: Desk, given: Mapping[str, Any], budget: int = BUDG
     """
     asked = question_of(name)
     values = asked.read(given)
-    desk.refresh()
+    desk.follow()  # the handler reads the runs if it needs them
     with translated():
         return fitted(asked.handler(desk, **values), budget)

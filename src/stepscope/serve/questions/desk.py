@@ -84,21 +84,31 @@ class Desk:
         return self._server or self._own  # type: ignore[return-value]
 
     def refresh(self) -> None:
-        """Read what was written since the last question, of a directory that one needed.
+        """Read the directory, or what was written to it since.
+
+        Raises:
+            LogDirectoryError: The directory cannot be listed.
+        """
+        if not self.follow():
+            self.log  # noqa: B018  reads it
+
+    def follow(self) -> bool:
+        """Read what was written since, and return True, if the directory was read before.
 
         Raises:
             LogDirectoryError: The directory cannot be listed.
         """
         if self._server is not None:
             self._server.follower.poll()
-            return
+            return True
         with self._lock:
             if self._log is not None:
                 self._log.refresh()
+            return self._log is not None
 
     @property
     def log(self) -> Log:
-        """The directory, as of the last :meth:`refresh`; read when a question first needs it.
+        """The directory, as of the last :meth:`refresh`; read now if it was not before.
 
         Raises:
             LogDirectoryError: It is not there yet, or cannot be listed.
