@@ -29,7 +29,7 @@ UNITS = {
 }  # fmt: skip
 """Units as factors: a fact has one kind of unit, so that bytes and billions do not meet."""
 MINUS, TIMES, NONE = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
-FIGURE = re.compile(rf"([-{MINUS}]?)([\d,]+(?:\.\d+)?)(?:{TIMES}10([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))?\s*([^\d\s]*)$")
+FIGURE = re.compile(rf"([-{MINUS}]?)\s*([\d,]+(?:\.\d+)?)(?:{TIMES}10([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))?\s*([^\d\s]*)$")
 
 
 def read(text, unit):
@@ -78,13 +78,21 @@ def logs(tmp_path_factory, written):
     write_records(root / "records")
     staged(root / "job")
     shutil.copytree(estimator() / "single", root / "estimator")
-    for run, name in PROFILES.items():
-        (root / run / "profiles").mkdir()
-        shutil.copy(recorded(f"traces/kineto/{name}"), root / run / "profiles" / "step100.json.gz")
+    for path, name in PROFILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        shutil.copy(recorded(f"traces/kineto/{name}"), root / path)
     return root
 
 
-PROFILES = {"usual": "resnet50_v100_workers4.json.gz", "slower": "resnet50_v100_workers0.json.gz"}
+USUAL, EARLIER, SLOWER = (
+    f"{name}.json.gz"
+    for name in ("usual/profiles/step100", "slower/profiles/step50", "slower/profiles/step200")
+)
+PROFILES = {
+    USUAL: "resnet50_v100_workers4.json.gz",
+    EARLIER: "resnet50_v100_workers4.json.gz",
+    SLOWER: "resnet50_v100_workers0.json.gz",
+}
 SENTENCE = " | sentence"
 RUNS = ("usual", "slower", "nan", "between", "tiny", "large", "again", "records", "job", "estimator")
 
@@ -115,14 +123,14 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         look(f"scalars?q=run:{run}")
     for part in ("curves", "figures"):
         look(f"compare?a=run:usual&b=run:slower&part={part}")
-    paths = {run: f"{run}/profiles/step100.json.gz" for run in PROFILES}
-    for path in paths.values():
+    for path in PROFILES:
         for tab in ("summary", "operations", "operations&tree=scope", "operations&tree=op"):
             look(f"profile?prof={path}&show={tab}")
-    look(f"profile?prof={paths['slower']}&show=diff&with={paths['usual']}")
-    watched.page.get_by_role("button", name="Parts", exact=True).click()
-    watched.page.get_by_role("rowheader", name="Data loading").wait_for()
-    collect("diff by parts")
+    for tab in (f"diff&with={USUAL}", f"diff&with={EARLIER}", "history"):
+        look(f"profile?prof={SLOWER}&show={tab}")
+        watched.page.get_by_role("button", name="Parts", exact=True).click()
+        watched.page.get_by_role("rowheader", name="Data loading").wait_for()
+        collect(f"{tab}, parts")
     look("ranks?run=job")
     sentences = {fact: texts for fact, texts in seen.items() if fact.endswith(SENTENCE)}
     told = {fact: {text.lower() for text, _ in texts} for fact, texts in sentences.items()}
@@ -136,7 +144,13 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     assert len(seen) >= 150
     # What is compared stands in several places: a fact that only one page states proves nothing.
     several = {fact for fact, places in where.items() if len(places) > 1}
-    for path in paths.values():
+    for path in PROFILES:
         assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= several
+    for part in ("Forward", "Idle"):
+        places = {
+            place for place, _ in where[f"{EARLIER} to {SLOWER} | {part} | difference of means per step"]
+        }
+        print(sorted(f for f in where if "difference" in f), places)
+        assert {f"diff&with={EARLIER}, parts", "history, parts"} <= places
     for rule in ("data-wait", "nonfinite-loss"):
         assert any(f" | {rule} of " in fact and fact.endswith(SENTENCE) for fact in several), rule

@@ -16,7 +16,7 @@ neither a device's work nor an operator was recorded, idleness is not known eith
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean
 
 import numpy as np
 
@@ -65,10 +65,10 @@ class Breakdown:
         values = self._values(part, rank)
         return sum(values) if values else None
 
-    def median_ns(self, part: str, *, rank: int | None = None) -> float | None:
-        """Return a part's time in the median step, None if it was not recorded in any."""
+    def mean_ns(self, part: str, *, rank: int | None = None) -> float | None:
+        """Return a part's mean time per step, None if it was not recorded in any."""
         values = self._values(part, rank)
-        return median(values) if values else None
+        return fmean(values) if values else None
 
     def ratio(self, part: str, *, rank: int | None = None) -> float | None:
         """Return a part's share of all steps that recorded it."""

@@ -17,7 +17,7 @@ class HistoryLine:
     """One thing in each profile; None if a profile does not have it."""
 
     name: str
-    median_ns: tuple[float | None, ...]
+    mean_ns: tuple[float | None, ...]
     """Per step, over all steps; a step without it counts as 0."""
     calls_per_step: tuple[float | None, ...]
     change_ns: float
@@ -26,10 +26,10 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True)
 class ProfileColumn:
-    """One profile's times: median per step and calls per step by name."""
+    """One profile's times: mean per step and calls per step by name."""
 
     step_ns: float
-    medians: dict[str, float]
+    means: dict[str, float]
     calls: dict[str, float]
 
 
@@ -47,20 +47,20 @@ def column(trace: Trace, by: str) -> ProfileColumn:
         raise UsageError(f"by is {by!r}: expected {', '.join(TABLES)}", hint="choose one of these")
     table = table_of(trace, by)
     return ProfileColumn(
-        step_ns=float(np.median(step_table(trace).time[0])),
-        medians={name: float(np.median(table.time[at])) for at, name in enumerate(table.names)},
+        step_ns=float(np.mean(step_table(trace).time[0])),
+        means={name: float(np.mean(table.time[at])) for at, name in enumerate(table.names)},
         calls={name: float(table.calls[at].mean()) for at, name in enumerate(table.names)},
     )
 
 
 def history(columns: Sequence[ProfileColumn]) -> list[HistoryLine]:
     """Return every thing that any of these profiles has, the largest change first."""
-    names = dict.fromkeys(name for one in columns for name in one.medians)
+    names = dict.fromkeys(name for one in columns for name in one.means)
     lines = []
     for name in names:
-        median_ns = tuple(one.medians.get(name) for one in columns)
-        change_ns = (median_ns[-1] or 0.0) - (median_ns[0] or 0.0)
-        lines.append(HistoryLine(name, median_ns, tuple(one.calls.get(name) for one in columns), change_ns))
+        mean_ns = tuple(one.means.get(name) for one in columns)
+        change_ns = (mean_ns[-1] or 0.0) - (mean_ns[0] or 0.0)
+        lines.append(HistoryLine(name, mean_ns, tuple(one.calls.get(name) for one in columns), change_ns))
     return sorted(
-        lines, key=lambda line: (-abs(line.change_ns), -max(value or 0.0 for value in line.median_ns))
+        lines, key=lambda line: (-abs(line.change_ns), -max(value or 0.0 for value in line.mean_ns))
     )

@@ -30,5 +30,5 @@ describe("what leads a difference", () => {
     expect(["slower", "added", "unclear", "same"].map(explained)).toEqual([0.754, 0.754, null, null]);
   });
   it("has a probability that is never 0", () =>
-    expect([pText(0.0000001), pText(0.0286)]).toEqual(["<\u00a00.001", "0.029"]));
+    expect([pText(0.0000001), pText(0.0286)]).toEqual(["<\u00a00.001", "0.0286"]));
 });

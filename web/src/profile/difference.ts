@@ -1,12 +1,12 @@
 /** What is said of the difference of two profiles. */
 import type { DiffRow } from "../server/api";
-import { GAP, fixed } from "../format/number";
+import { GAP, decimalsFor, fixed } from "../format/number";
 
 const LEAST_P = 0.001;
 
 /** How likely chance is: never 0. */
 export function pText(p: number): string {
-  return p < LEAST_P ? `<${GAP}${LEAST_P}` : fixed(p, 3);
+  return p < LEAST_P ? `<${GAP}${LEAST_P}` : fixed(p, decimalsFor([p]));
 }
 
 /** The row that differs most of those that differ beyond what the steps vary by; null: none does. */

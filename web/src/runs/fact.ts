@@ -40,6 +40,16 @@ export const ofProfile = (path: string, part: string, statistic: string, steps =
   statistic: steps ? `${statistic}, steps ${steps}` : statistic,
 });
 
+/** How much longer the mean step of one profile takes than that of another, or a part of it does.
+ *
+ * @param steps: Those of either that were chosen; empty: all.
+ */
+export const differenceOf = (a: string, b: string, part: string, [ofA, ofB] = ["", ""]): Fact => ({
+  of: `${a}${ofA && `, steps ${ofA}`} to ${b}${ofB && `, steps ${ofB}`}`,
+  what: part,
+  statistic: "difference of means per step",
+});
+
 /** The attributes of the element that has a figure and nothing else; none where it states nothing of its own. */
 export function stated(fact: Fact | null | undefined): Stated {
   if (!fact) return {};

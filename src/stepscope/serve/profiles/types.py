@@ -655,7 +655,7 @@ class HistoryCapture(msgspec.Struct, frozen=True):
     title: str
     steps: list[int]
     step_ns: float | None
-    """Median of its steps; None if none were marked."""
+    """Mean of its steps; None if none were marked."""
     ranks: int
     failure: str | None
     """Why it is not among the values."""

@@ -225,16 +225,16 @@ def parts_of(opened: OpenProfile, step: int | None) -> Iterator[Table]:
     rows: list[tuple[Cell, ...]] = []
     whole = breakdown.steps[0].parts_ns
     for part in whole:
-        median = breakdown.median_ns(part)
-        if median is None:
+        mean_ns = breakdown.mean_ns(part)
+        if mean_ns is None:
             continue
-        row: tuple[Cell, ...] = (part, median / 1e6, share(breakdown.ratio(part)))
+        row: tuple[Cell, ...] = (part, mean_ns / 1e6, share(breakdown.ratio(part)))
         if step is not None:
             own = [one.parts_ns[part] for one in breakdown.steps if one.number == step]
             row = (*row, max((value for value in own if value is not None), default=0) / 1e6)
         rows.append(row)
     rows.sort(key=lambda row: -row[1])  # type: ignore[operator]
-    heads = ("part", "ms in the median step", "share", *([f"ms in step {step}"] if step is not None else []))
+    heads = ("part", "mean ms a step", "share", *([f"ms in step {step}"] if step is not None else []))
     yield Table("parts of the step", heads, tuple(rows))
 
 
@@ -277,18 +277,18 @@ def operations(
     opened = desk.profile(profile, run)
     from stepscope.analyze.history import column
 
-    medians = opened.once(("history", by), lambda: column(opened.trace, by))
-    ordered = sorted(medians.medians.items(), key=lambda pair: -pair[1])
-    whole = medians.step_ns or 1.0
+    means = opened.once(("history", by), lambda: column(opened.trace, by))
+    ordered = sorted(means.means.items(), key=lambda pair: -pair[1])
+    whole = means.step_ns or 1.0
     rows = tuple(
-        (name, time_ns / 1e6, share(time_ns / whole), medians.calls[name])
+        (name, time_ns / 1e6, share(time_ns / whole), means.calls[name])
         for name, time_ns in ordered[:limit]
         if time_ns
     )
     numbers = sorted(set(opened.trace.steps.number.tolist()))
-    lines = [f"profile {opened.path}: {_steps(numbers)}, {time(medians.step_ns)} a step"]
+    lines = [f"profile {opened.path}: {_steps(numbers)}, {time(means.step_ns)} in the mean step"]
     lines += [] if rows else [f"it records no {by}"]
-    heads = ("name", "ms in the median step", "share", "calls a step")
+    heads = ("name", "mean ms a step", "share", "calls a step")
     total = sum(1 for _, time_ns in ordered if time_ns)
     table = Table(by, heads, rows, total, f"limit={total} lists all", names=("name",))
     return Answer("operations", tuple(lines), (table,))
@@ -303,28 +303,28 @@ def _over_time(desk: Desk, paths: list[str], by: str, limit: int) -> Answer:
     for path in chosen:
         try:
             opened = desk.profile(path)
-            medians = opened.once(("history", by), lambda opened=opened: column(opened.trace, by))  # type: ignore[misc]
+            means = opened.once(("history", by), lambda opened=opened: column(opened.trace, by))  # type: ignore[misc]
         except StepscopeError as error:
             lines.append(f"{path}: {error.message}")
             continue
         numbers = sorted(set(opened.trace.steps.number.tolist()))
-        columns.append((numbers[0] if numbers else 0, path, medians))
+        columns.append((numbers[0] if numbers else 0, path, means))
     columns.sort(key=lambda capture: capture[0])
     if not columns:
         raise TraceError("no profile of the run can be read", hint=lines[0] if lines else "")
-    heads = [f"ms at step {step}" for step, _, _ in columns]
-    found_lines = history([medians for _, _, medians in columns])
+    heads = [f"mean ms at step {step}" for step, _, _ in columns]
+    found_lines = history([means for _, _, means in columns])
     rows: list[tuple[Cell, ...]] = [
         (
             found_line.name,
             found_line.change_ns / 1e6,
-            *(None if value is None else value / 1e6 for value in found_line.median_ns),
+            *(None if value is None else value / 1e6 for value in found_line.mean_ns),
         )
         for found_line in found_lines
     ]
-    steps = [medians.step_ns / 1e6 for _, _, medians in columns]
+    steps = [means.step_ns / 1e6 for _, _, means in columns]
     lines.insert(0, f"{len(columns)} profiles, at steps {', '.join(f'{step:,}' for step, _, _ in columns)}")
-    lines.insert(1, f"a step took {steps[0]:.4g} ms in the first and {steps[-1]:.4g} ms in the last")
+    lines.insert(1, f"the mean step took {steps[0]:.4g} ms in the first and {steps[-1]:.4g} ms in the last")
     if rows and rows[0][1]:
         lines.insert(2, f"the largest change: {rows[0][0]}, {rows[0][1]:+.4g} ms a step")
     table = Table(

@@ -159,7 +159,7 @@ def answers(tmp_path):
 
 def test_history_puts_profiles_side_by_side(answers):
     said = answers("profile/history", "path=a.json&path=b.json&by=operators")
-    rows = {row["name"]: (row["median_ns"], row["change_ns"]) for row in said["rows"]}
+    rows = {row["name"]: (row["mean_ns"], row["change_ns"]) for row in said["rows"]}
     assert rows["aten::mm"] == ([2000, 7000], 5000)
     assert rows["only a.json"] == ([1000, None], -1000)
     assert [one["path"] for one in said["captures"]] == ["a.json", "b.json"]
@@ -171,7 +171,7 @@ def test_history_puts_profiles_side_by_side(answers):
 def test_history_says_which_profile_cannot_be_read(answers):
     said = answers("profile/history", "path=a.json&path=broken.json")
     assert [one["failure"] is None for one in said["captures"]] == [True, False]
-    assert all(row["median_ns"][1] is None for row in said["rows"])
+    assert all(row["mean_ns"][1] is None for row in said["rows"])
 
 
 @pytest.mark.parametrize(
