@@ -2,14 +2,21 @@
 import { SvelteMap } from "svelte/reactivity";
 import type { RunSummary } from "../server/api";
 import { fetchFindings } from "../runs/findings";
+import { Refused } from "../server/client";
 import { verdictOf, type Verdict } from "./verdict";
 
-/** A run that grows is asked about again after so long. */
+/** A run that grows, or of which there was no answer, is asked about again after so long. */
 const REST_MS = 15_000;
+
+const unanswered = (error: unknown): Verdict => ({
+  text: "no answer",
+  tone: "",
+  title: error instanceof Refused ? error.message : "The server did not answer; it will be asked again",
+});
 
 export class Verdicts {
   readonly found = new SvelteMap<string, Verdict>();
-  readonly #asked = new Map<string, { updated: number | null; at: number }>();
+  readonly #asked = new Map<string, { updated: number | null | undefined; at: number }>();
   #wanted: readonly RunSummary[] = [];
   #busy = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -33,8 +40,9 @@ export class Verdicts {
     this.#asked.set(run.name, { updated: run.updated, at: now });
     try {
       this.found.set(run.name, verdictOf(await fetchFindings(run.name)));
-    } catch {
-      // The badge says that the server is gone; a run that it cannot judge keeps its dash.
+    } catch (error: unknown) {
+      this.found.set(run.name, unanswered(error));
+      this.#asked.set(run.name, { updated: undefined, at: now });
     }
     this.#busy = false;
     void this.#next();
