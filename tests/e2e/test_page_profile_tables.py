@@ -215,7 +215,7 @@ def test_profiles_of_a_run_stand_beside_each_other(opened):
     grid = page.get_by_role("grid", name="Times over training")
     grid.get_by_role("columnheader", name="Step 800").wait_for()
     grid.get_by_role("row").nth(1).wait_for()
-    strip = page.get_by_role("region", name="Step time of each profile").get_by_role("button")
+    strip = page.get_by_role("region", name="Mean step of each profile").get_by_role("button")
     assert [text.split()[-1] for text in strip.all_inner_texts()] == ["400", "800", "1,200"], (
         "of others nothing"
     )
@@ -252,7 +252,7 @@ def test_what_was_not_recorded_is_said(opened):
     page.get_by_role("alert").get_by_text("cannot tell what used memory").wait_for()
     watched.messages[:] = [line for line in watched.messages if "422" not in line]
     watched.open(place("estimator/timeline-1200.json.gz", "kernels"))
-    page.get_by_text("operators of the host, own time").wait_for()
+    page.get_by_text("operators of the host, self time").wait_for()
     page.get_by_text("Not recorded, device").wait_for()
 
 

@@ -108,7 +108,7 @@ export const PRESETS: readonly Preset[] = [
   },
   {
     name: "host only",
-    about: "By own time of the host",
+    about: "By self time on the host",
     options: [
       ["order_by", "cpu_micros"],
       ["min_cpu_micros", "1"],
