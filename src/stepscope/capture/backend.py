@@ -102,6 +102,12 @@ def mark(backend: Backend, step: int) -> AbstractContextManager[Any]:
     return nullcontext() if make is None else make(step)
 
 
+def settings(backend: Backend) -> dict[str, str]:
+    """Return settings of the program that showed while it recorded; asked before it stops."""
+    read: Callable[[], dict[str, str]] | None = getattr(backend, "settings", None)
+    return {} if read is None else read()
+
+
 LOADING = "data_loading"
 """Name of the time in which a step waits for its data, known to the readers of all formats."""
 

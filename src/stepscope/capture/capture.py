@@ -161,6 +161,7 @@ class RunningCapture:
         begun = self._steady()
         if self.sampler is not None:
             self.sampler.stop()
+            self.sampler.settings |= backends.settings(self.backend)
         try:
             self.close_step()
         finally:

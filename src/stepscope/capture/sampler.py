@@ -198,7 +198,7 @@ class StackSampler:
         """Number of this capture among those that want stacks of loader workers; 0: none has."""
         self._shift_ns = 0
         self._compiles = CompileLog(clock)
-        self._settings = settings()
+        self.settings = settings()
         self._called: dict[int, tuple[list[int], list[int]]] = {}
         """Times and stacks of threads that run Python for another runtime, by thread."""
         self._halt = threading.Lock()
@@ -355,8 +355,8 @@ class StackSampler:
             "times_ns": self._times, "runnable_ns": self._runnable, "queued_ns": self._queued,
             "samples": self._numbers,
             "called": [{"times_ns": times, "samples": numbers} for times, numbers in self._called.values()],
-            "compiled": self._compiles.found, "settings": self._settings, "places": where,
-            "setters": setters(self._settings, where["own"]),
+            "compiled": self._compiles.found, "settings": self.settings, "places": where,
+            "setters": setters(self.settings, where["own"]),
             "workers": processes.stacks(self._workers, self._shift_ns),
         }  # fmt: skip
 

@@ -27,6 +27,7 @@ _JAX = (
 _SETTERS = {
     "torch.detect_anomaly": ("detect_anomaly",),
     "torch.default_dtype": ("set_default_dtype", "set_default_tensor_type"),
+    "torch.model_dtype": ("double(", "float64"),
     "torch.num_threads": ("set_num_threads", "omp_num_threads", "mkl_num_threads"),
     "tensorflow.run_functions_eagerly": ("run_functions_eagerly",),
     "python.tracemalloc": ("tracemalloc.start",),

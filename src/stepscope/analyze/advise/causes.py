@@ -296,13 +296,20 @@ SHORTER = 0.6
 gone, and more where 64-bit functions have no vector code."""
 
 
+_IN_WORDS = {"torch.model_dtype": "most parameters of the model"}
+
+
 def double_precision(waited: Waited) -> Selection | None:
     """Select what operators would lose in 32 bit, if a setting of the program makes them 64 bit."""
     trace, settings = waited.trace, with_settings(waited).samples.settings
     setting = next(
-        (name for name, value in (("jax_enable_x64", True), ("torch.default_dtype", "float64"))
-         if settings.get(name) == value), "",
-    )  # fmt: skip
+        (
+            name
+            for name in ("jax_enable_x64", "torch.default_dtype", "torch.model_dtype")
+            if settings.get(name) in (True, "float64")
+        ),
+        "",
+    )
     if not setting:
         return None
     if len(waited.executing):
@@ -476,7 +483,10 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "double-precision",
         double_precision,
-        lambda evidence: f"the program computes in float64 ({evidence['setting']}); in float32 it would save",
+        lambda evidence: (
+            "the program computes in float64 "
+            f"({_IN_WORDS.get(evidence['setting'], evidence['setting'])}); in float32 it would save"
+        ),
         {
             "jax": "leave jax_enable_x64 off, or give arrays dtype=jnp.float32 where 64 bit are not needed",
             "torch": "leave torch.set_default_dtype at float32, or convert model and data with .float()",
@@ -484,8 +494,9 @@ CAUSES: tuple[Cause, ...] = (
         },
         f"it computes in 32 bit, or the steps in 32 bit would not be {WORTH:.0%} shorter",
         formula=(
-            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started; gain with "
-            "0.6 of the time in which operators or XLA's threads ran"
+            "`jax_enable_x64`, or a default type of float64 in PyTorch, when the capture started, or most "
+            "parameters of the models called in it are float64; gain with 0.6 of the time in which operators "
+            "or XLA's threads ran"
         ),
     ),
     Cause(

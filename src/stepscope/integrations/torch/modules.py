@@ -82,6 +82,15 @@ class ModuleScopes:
         """Let go of the modules."""
         self._names, self._labels, self._calls, self._roots = {}, {}, {}, []
 
+    def settings(self) -> dict[str, str]:
+        """Return the type of most parameters of the models that were called, as ``torch.model_dtype``."""
+        sizes: dict[str, int] = {}
+        for root in self._roots:
+            for one in root.parameters():
+                name = str(one.dtype).removeprefix("torch.")
+                sizes[name] = sizes.get(name, 0) + one.numel()
+        return {"torch.model_dtype": max(sizes, key=lambda name: sizes[name])} if sizes else {}
+
     def _before(self, module: nn.Module, arguments: Any) -> None:
         if torch.compiler.is_compiling():  # what is compiled meanwhile is compiled as without us
             return

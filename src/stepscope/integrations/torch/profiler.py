@@ -130,6 +130,10 @@ class TorchProfiler:
         """Return the memory in use, in bytes."""
         return memory_facts()
 
+    def settings(self) -> dict[str, str]:
+        """Return what the calls of models told of them; asked before ``stop``."""
+        return {} if self._scopes is None else self._scopes.settings()
+
     def stop(self) -> Export:
         """End recording; slow work is left to the export.
 

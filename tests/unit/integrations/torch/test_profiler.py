@@ -23,6 +23,7 @@ from stepscope.integrations.torch import profiler
 from stepscope.integrations.torch.modules import ModuleScopes, label_of
 from stepscope.integrations.torch.profiler import TorchProfiler
 from stepscope.trace.model import Kind
+from stepscope.trace.sampled import load_samples
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events.*")
 
@@ -215,6 +216,18 @@ def test_a_model_that_is_given_the_same_again_is_marked(trace_of, call, marks):
     rows = trace.named(SAME_INPUTS)
     assert len(rows) == marks
     assert {trace.name_of(int(trace.parent[row])) for row in rows} <= {"nn.Module: Sequential"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_type_of_most_parameters_is_kept_with_the_samples(tmp_path, dtype):
+    model = model_of().to(dtype)
+    hook = ss.ProfilerHook(save_steps=100, num_steps=2, skip_first=0, analyse=False, backend="torch")
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        for _ in run.steps(range(4)):
+            model(torch.ones(4, 8, dtype=dtype)).sum().backward()
+    (path,) = tmp_path.rglob("*.pt.trace.json.gz")
+    (samples,) = load_samples(ss.load_trace(path, cache=False)).values()
+    assert f"torch.{samples.settings['torch.model_dtype']}" == str(dtype)
 
 
 def test_inputs_of_calls_are_not_kept():
