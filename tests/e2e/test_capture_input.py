@@ -92,3 +92,32 @@ def test_a_training_that_waits_for_data_is_called_input_bound(name: str, tmp_pat
     (found,) = [each for each in json.loads(said.stdout)["findings"] if each["rule"] == "input-bound"]
     assert found["severity"] == "high"
     assert found["evidence"]["input_ratio"] > 0.2
+
+
+def test_a_wait_is_as_severe_while_it_trains_as_in_its_profile(tmp_path: Path) -> None:
+    program = HEAD + PYTHON.replace("range(20)", "range(140)").replace("sleep(0.05)", "sleep(0.02)")
+    command = [sys.executable, "-c", program.replace("[hook]", "[hook, ss.HealthHook()]"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    captures = [json.loads(path.read_text()) for path in (tmp_path / "profiles").glob("*.profile.json")]
+    severities = {}
+    for words, rule, code in (
+        (["watch", str(tmp_path), "--once"], "data-wait", 3),
+        (["advise", str(tmp_path / captures[0]["path"])], "input-bound", 0),
+    ):
+        command = [sys.executable, "-m", "stepscope", *words, "--json"]
+        judged = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert judged.returncode == code, judged.stdout + judged.stderr
+        severities[rule] = [
+            finding["severity"] for finding in found_in(judged.stdout) if finding["rule"] == rule
+        ]
+    assert severities == {"data-wait": ["high"], "input-bound": ["high"]}
+
+
+def found_in(text: str) -> list[dict[str, str]]:
+    """Return the findings in what a command printed, a JSON object a line or one object."""
+    try:
+        found: list[dict[str, str]] = json.loads(text)["findings"]
+    except (ValueError, KeyError):
+        return [json.loads(line) for line in text.splitlines() if '"rule"' in line]
+    return found
