@@ -36,6 +36,8 @@ def ranks(
     if job.accounts and job.hang is None and not job.stuck:
         slow, _ = slow_ranks(job.accounts, hosts=job.hosts, walls={})
         slow.sort(key=lambda finding: -finding.values.get("gpu_seconds_lost", 0.0))
+        # A finding that says the same as the verdict says what to do, too.
+        lines = [line for line in lines if line not in {finding.summary for finding in slow}]
         lines += [
             f"{finding.severity} {finding.rule}: {finding.summary}; do: {finding.action}" for finding in slow
         ]
