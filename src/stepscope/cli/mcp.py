@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "places", nargs="*", default=["."], metavar="DIR", help="log directories or URLs of them (default: .)"
+        "places",
+        nargs="*",
+        default=["."],
+        metavar="DIR",
+        help="log directories, URLs of them, or addresses of running servers (default: .)",
     )
     parser.add_argument(
         "--http", action="store_true", help="serve over HTTP, by the rules of stepscope serve, at /mcp"
@@ -42,6 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         MissingPackageError: The SDK is not installed.
     """
+    from stepscope.serve.questions.asked import is_server
+
     with lazy.needs("stepscope[mcp]"):
         from stepscope.serve.questions.protocol import Tools, desks_of, serve_stdio
 
@@ -52,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     try:
         for desk in desks.values():
-            desk.refresh()
+            if not is_server(desk.place):
+                desk.refresh()
         if arguments.http:
             serve_http(tools, arguments)
         else:
@@ -72,7 +79,7 @@ def serve_http(tools: Tools, arguments: argparse.Namespace) -> None:
 
     listener = listen(arguments.host, arguments.port)
     address, port = address_of(listener)
-    directory = next(iter(tools.desks.values())).log.path
+    directory = next(iter(tools.desks.values())).backend.directory
     access = access_for(address, allow_host=[arguments.host], token=arguments.token, directory=directory)
     guard = Guard(HttpApp(tools), access=access, cookie=f"stepscope_{port}")
     print(

@@ -112,13 +112,18 @@ def answer_at(question: str, place: str, given: dict[str, Any], budget: int, *, 
     Raises:
         StepscopeError: It cannot be answered.
     """
-    if place.startswith(("http://", "https://")):
+    if is_server(place):
         return asked_of_server(place, question, given, budget)
     desk = Desk(place, cache=cache)
     try:
         return answered(question, desk, given, budget)
     finally:
         desk.close()
+
+
+def is_server(place: str) -> bool:
+    """Return whether a place is the address of a running server."""
+    return place.startswith(("http://", "https://"))
 
 
 def asked_of_server(address: str, question: str, parameters: dict[str, Any], budget: int) -> Answer:

@@ -21,10 +21,12 @@ from mcp.server.lowlevel import Server
 
 from stepscope.errors import StepscopeError, UsageError
 from stepscope.serve.questions.answer import BUDGET, CHARACTERS, LEAST_BUDGET, Answer, fitted
+from stepscope.serve.questions.asked import asked_of_server, is_server
 from stepscope.serve.questions.declare import all_questions, answered
 from stepscope.serve.questions.desk import Desk
 from stepscope.store.nearest import hint_nearest
 from stepscope.text import plain_line
+from stepscope.urls import is_url, shown
 from stepscope.version import __version__
 
 if TYPE_CHECKING:
@@ -127,12 +129,21 @@ class Tools:
         budget -= NOTE_TOKENS
         if name in self.changing:
             asked = self.changing[name]
+            if is_server(desk.place):
+                raise UsageError(
+                    f"{name} is not for a server's runs", hint="start stepscope mcp on their directory"
+                )
             desk.refresh()
             return fitted(asked.handler(desk, **asked.read(given)), budget)
         if name not in self.reading:
             raise UsageError(
                 f"no tool {name!r:.60}", hint=hint_nearest(name, list(self.reading), "the tools")
             )
+        return self._answered(name, desk, given, budget)
+
+    def _answered(self, name: str, desk: Desk, given: Mapping[str, Any], budget: int) -> Answer:
+        if is_server(desk.place):
+            return asked_of_server(desk.place, name, dict(given), budget)
         return answered(name, desk, given, budget)
 
     def desk(self, name: object) -> Desk:
@@ -151,6 +162,8 @@ class Tools:
         """Return the reports of the newest runs."""
         reports = []
         for name, desk in self.desks.items():
+            if is_server(desk.place):
+                continue  # it answers questions, and lists no files
             with suppress(StepscopeError):
                 desk.refresh()
                 newest = sorted(desk.runs(), key=lambda run: -run.written)[:MOST_RESOURCES]
@@ -177,7 +190,8 @@ class Tools:
             raise UsageError(f"not a report: {uri!r:.80}", hint=f"{URI}DIRECTORY/RUN")
         desk, name = self.desk(unquote(directory)), unquote(run)
         parts = [
-            answered(question, desk, {"run": name}, REPORT_BUDGET // 2) for question in ("run", "findings")
+            self._answered(question, desk, {"run": name}, REPORT_BUDGET // 2)
+            for question in ("run", "findings")
         ]
         return "\n".join([*(part.text for part in parts), NOTE, ""])
 
@@ -245,7 +259,9 @@ def desks_of(places: Sequence[str], *, cache: bool = True) -> dict[str, Desk]:
     """Return a desk for each directory, by its last part, or all of its path if two end alike."""
     from stepscope.serve.threads import ThreadPool
 
-    names = [Path(place).expanduser().resolve().name if "://" not in place else place for place in places]
+    names = [
+        Path(place).expanduser().resolve().name if not is_url(place) else shown(place) for place in places
+    ]
     named = [name if names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
     return {
         name: Desk(place, cache=cache, threads=ThreadPool())
