@@ -27,12 +27,15 @@ class Tensor:
         layer: The layer, the parameter, or another name below the first part of the tag.
         outputs: Whether it is named as outputs of a layer, whose values may lie in a fixed range.
         bounded: Whether its values are of a function that ends at 1, such as a sigmoid.
+        counts: The scalars of the run that count its values which are not finite, as ``ss.Run.histogram`` and
+            ``ss.GradientHook`` record them.
     """
 
     kind: TensorKind | None
     layer: str
     outputs: bool
     bounded: bool
+    counts: tuple[str, ...] = ()
 
 
 def tensor_of(tag: str, scalars: Container[str]) -> Tensor:
@@ -42,6 +45,7 @@ def tensor_of(tag: str, scalars: Container[str]) -> Tensor:
         tag: The tag of the histogram.
         scalars: The tags of the run's scalars: the saturation is measured of bounded functions alone.
     """
+    counts = f"{tag}/nonfinite", f"{tag.removesuffix(_END)}/nonfinite_count"
     first, slash, rest = tag.partition("/")
     name = tag[:MOST_NAME]
     return Tensor(
@@ -49,4 +53,5 @@ def tensor_of(tag: str, scalars: Container[str]) -> Tensor:
         layer=(rest if slash else tag).removesuffix(_END) or tag,
         outputs=_OUTPUTS.search(name) is not None,
         bounded=_BOUNDED.search(name) is not None or f"{tag.removesuffix(_END)}/saturation_ratio" in scalars,
+        counts=tuple(count for count in counts if count in scalars),
     )

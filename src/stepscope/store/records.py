@@ -106,6 +106,7 @@ class RecordTag:
         last_wall: Its wall time in seconds since the epoch.
         tensor: The tensor of a histogram; None of other kinds.
         mesh: The mesh that it is a part of; None of other kinds.
+        of_table: Whether a table of the run holds the same, of which this is the text for other viewers.
     """
 
     tag: str
@@ -118,6 +119,7 @@ class RecordTag:
     last_wall: float
     tensor: Tensor | None = None
     mesh: mesh.MeshPart | None = None
+    of_table: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

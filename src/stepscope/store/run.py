@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stepscope.cell import card_html
 from stepscope.errors import UnknownTagError
+from stepscope.events.kinds.text import TABLE_SUFFIX
 from stepscope.names.meanings import NAMED, Meanings
 from stepscope.names.splits import WORDS, Split, split_run
 from stepscope.names.telling import telling
@@ -234,12 +235,13 @@ class StoredRun:
                 for part in source.parts:
                     for tag, records in part.records.items():
                         tags[tag] = joined(tag, records, tags.get(tag))
-        return [
-            replace(tags[tag], tensor=tensor_of(tag, self.files.tags))
-            if tags[tag].kind == "histogram"
-            else tags[tag]
-            for tag in sorted(tags)
-        ]
+        tables = {tag.removesuffix(TABLE_SUFFIX) for tag, about in tags.items() if about.kind == "table"}
+        for tag, about in tags.items():
+            if about.kind == "histogram":
+                tags[tag] = replace(about, tensor=tensor_of(tag, self.files.tags))
+            elif about.kind != "table" and tag in tables:
+                tags[tag] = replace(about, of_table=True)
+        return [tags[tag] for tag in sorted(tags)]
 
     def record(self, tag: str) -> list[RecordSeries]:
         """Return the values of a tag that is not a scalar: a series per writer and attempt, oldest first.

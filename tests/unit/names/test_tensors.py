@@ -31,3 +31,10 @@ def test_outputs_and_bounded_functions_are_known_by_name_or_by_the_measured_satu
     assert tensor_of("activations/fc/histogram", scalars).bounded
     assert not tensor_of("activations/relu/histogram", scalars).bounded
     assert not tensor_of("gradients/fc/histogram", scalars).outputs
+
+
+def test_a_histogram_names_the_recorded_counts_of_its_values_that_are_not_finite():
+    scalars = {"x/nonfinite", "gradients/fc/nonfinite_count", "loss"}
+    assert tensor_of("x", scalars).counts == ("x/nonfinite",)
+    assert tensor_of("gradients/fc/histogram", scalars).counts == ("gradients/fc/nonfinite_count",)
+    assert tensor_of("y", scalars).counts == ()

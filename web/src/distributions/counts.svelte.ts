@@ -1,8 +1,8 @@
 /** Counts of values that are not finite, of all tensors of a run at once; asked for again while it is written. */
-import type { RunSummary } from "../server/api";
+import type { RecordTag, RunSummary } from "../server/api";
 import { fetchSeries } from "../server/client";
 import type { DecodedChart, DecodedLine } from "../server/wire";
-import { countTags, type Bad } from "./finite";
+import type { Bad } from "./finite";
 
 const BUCKETS = 2000;
 const LINES = 500;
@@ -15,9 +15,8 @@ export class Counts {
   #at = 0;
 
   /** To be called in an effect; returns what ends it. */
-  follow(run: RunSummary | undefined, histograms: readonly string[]): () => void {
-    const there = new Set(run?.tags);
-    const wanted = histograms.flatMap((tag) => countTags(tag).filter((count) => there.has(count)));
+  follow(run: RunSummary | undefined, histograms: readonly RecordTag[]): () => void {
+    const wanted = histograms.flatMap((one) => one.tensor?.counts ?? []);
     const question = JSON.stringify([run?.name, wanted]);
     const rest = question === this.#asked ? Math.max(0, this.#at + REST_MS - Date.now()) : 0;
     if (question !== this.#asked) this.#found = new Map();
@@ -31,8 +30,8 @@ export class Counts {
     return () => clearTimeout(timer);
   }
 
-  of(tag: string): readonly Bad[] {
-    return countTags(tag).flatMap((count) => this.#found.get(count) ?? []);
+  of({ tensor }: RecordTag): readonly Bad[] {
+    return (tensor?.counts ?? []).flatMap((count) => this.#found.get(count) ?? []);
   }
 }
 

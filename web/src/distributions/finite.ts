@@ -28,11 +28,6 @@ export interface Ending {
 /** Intervals between histograms that may pass before they count as ended. */
 const PATIENCE = 3;
 
-/** Tags that count the values of a histogram which are not finite: `ss.Run.histogram`'s and `ss.GradientHook`'s. */
-export function countTags(tag: string): string[] {
-  return [`${tag}/nonfinite`, `${tag.replace(/\/histogram$/, "")}/nonfinite_count`];
-}
-
 /** Steps from one histogram to the next, as they usually lie. */
 export function intervalOf(histograms: readonly Histogram[]): number {
   const between = histograms

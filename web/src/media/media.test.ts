@@ -17,6 +17,7 @@ const tag = (name: string, mesh: RecordTag["mesh"] = null): RecordTag => ({
   last_wall: 0,
   tensor: null,
   mesh,
+  of_table: false,
 });
 
 describe("curves", () => {
@@ -141,7 +142,7 @@ describe("sounds", () => {
 
 describe("distributions", () => {
   it("puts the tensors of a layer beside each other, activations by their module", () => {
-    const known = { outputs: false, bounded: false };
+    const known = { outputs: false, bounded: false, counts: [] };
     const tensors: Tensor[] = [
       { kind: "gradients", layer: "net.0.weight", ...known },
       { kind: "weights", layer: "net.0.weight", ...known },

@@ -71,16 +71,8 @@ export class Tags {
 }
 
 /** A table is also written as a text for other viewers; here it stands once. */
-export function withoutTwins<T extends { tag: string; kind: string; run: string }>(
-  entries: readonly T[],
-): T[] {
-  const tables = new Set(
-    entries
-      .filter((entry) => entry.kind === "table")
-      .map((entry) => `${entry.run}\n${entry.tag.replace(/\/table$/, "")}`),
-  );
-  return entries.filter((entry) => entry.kind === "table" || !tables.has(`${entry.run}\n${entry.tag}`));
-}
+export const withoutTwins = (entries: readonly Entry[]): Entry[] =>
+  entries.filter((entry) => !entry.of_table);
 
 /** A tag, and what each family has under it. */
 export interface Row {

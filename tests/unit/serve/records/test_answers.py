@@ -15,6 +15,7 @@ from support.addresses import Addresses
 import stepscope as ss
 from stepscope.events import Event, EventWriter
 from stepscope.events.kinds.graph import GraphDef, MetaGraphDef, Node, NodeCost, graph_def
+from stepscope.events.kinds.mesh import MeshPart
 from stepscope.events.wire import decode, encode
 from stepscope.serve.records import answers
 from stepscope.serve.records.ask import AttemptRecords
@@ -64,6 +65,10 @@ def test_the_list_names_every_tag_with_its_kind(log):
         "custom_scalars__config__": "layout", "__run_graph__": "graph", "step 1": "run_metadata",
         "_hparams_/session_start_info": "hparams", "stepscope/run": "stepscope",
     }.items()  # fmt: skip
+    assert [each.tag for each in found.tags if each.of_table] == ["tab"]
+    assert {each.tag: each.mesh for each in found.tags if each.mesh} == {
+        "m_VERTEX": MeshPart("m", "vertices")
+    }
     [h] = [each for each in found.tags if each.tag == "h"]
     assert (h.count, h.last_step, h.description, h.plugin) == (250, 249, "*what*", "histograms")
 
