@@ -123,6 +123,9 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
         look(f"scalars?q=run:{run}")
     for part in ("curves", "figures"):
         look(f"compare?a=run:usual&b=run:slower&part={part}")
+    look("compare?a=run:usual&b=run:nan")
+    watched.page.get_by_text("is not finite since step 250").wait_for(timeout=JUDGED_MS)
+    collect("a loss that is lost")
     for path in PROFILES:
         for tab in ("summary", "operations", "operations&tree=scope", "operations&tree=op"):
             look(f"profile?prof={path}&show={tab}")
@@ -146,6 +149,7 @@ def test_no_figure_stands_anywhere_with_another_value(logs, serve_long, watch):
     several = {fact for fact, places in where.items() if len(places) > 1}
     for path in PROFILES:
         assert {f"{path} | {part} | mean per step" for part in ("step", "Forward", "Idle")} <= several
+    assert "nan | nonfinite-loss of train/loss | first step" in several
     for part in ("Forward", "Idle"):
         places = {
             place for place, _ in where[f"{EARLIER} to {SLOWER} | {part} | difference of means per step"]

@@ -87,22 +87,19 @@ export function leadOf(track: Track, a: SideLine | null, b: SideLine | null): Le
 export interface Lost {
   track: Track;
   side: "A" | "B";
-  /** The step of its last finite value: drawn lines do not tell the first one after it exactly. */
-  last: number;
 }
 
 /** The side of two runs whose values end in NaN or infinity; null: neither's or both's do. */
 export function lostOf(track: Track, a: SideLine | null, b: SideLine | null): Lost | null {
   if (!isFound(track) || a?.runs !== 1 || b?.runs !== 1) return null;
-  const [endA, endB] = [finiteEnd(a), finiteEnd(b)];
-  if (endA !== null && endB === null) return { track, side: "A", last: endA };
-  return endB !== null && endA === null ? { track, side: "B", last: endB } : null;
+  const [lostA, lostB] = [isLost(a), isLost(b)];
+  return lostA === lostB ? null : { track, side: lostA ? "A" : "B" };
 }
 
-/** The step of the last finite value, if values that are not finite come after it. */
-function finiteEnd({ x, mean, nonfinite }: SideLine): number | null {
+/** Whether values that are not finite come after the last finite one. */
+function isLost({ x, mean, nonfinite }: SideLine): boolean {
   const last = x[mean.findLastIndex(Number.isFinite)]!;
-  return nonfinite.some((step) => step > last) ? last : null;
+  return nonfinite.some((step) => step > last);
 }
 
 /** A difference that is read somewhere, with the verdict on its metric. */
