@@ -91,7 +91,7 @@ test-notebook: $(NVENV)/.test
 
 screenshots: $(VENV)/.test
 	scripts/browser.sh
-	$(BIN)/python scripts/screenshots.py --to screenshots
+	$(BIN)/python scripts/screenshots.py --to screenshots --sheets
 
 pictures: $(VENV)/.test
 	scripts/browser.sh

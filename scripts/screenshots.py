@@ -4,13 +4,14 @@ To be looked at by a person: what overlaps, is cut, empty or says too little is 
 Without a log directory it records one: a sweep, a run that diverges, and one that begins to wait for its
 data, with a graph; profiles are recordings of tests/data. ``--docs`` (``make pictures``) writes the pictures
 of the documentation instead, into ``docs/images``: without a log directory, of the demo, which it trains
-first. Needs a Chromium and the built page.
+first. ``--sheets`` also puts all pictures of a page onto one sheet. Needs a Chromium and the built page.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import html
 import math
 import shutil
 import subprocess
@@ -72,6 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--run", default=DEMO, help="run query of the documentation's pictures of one run")
     parser.add_argument("--only", default="", help="views whose names hold this")
+    parser.add_argument("--sheets", action="store_true", help="a contact sheet of each page besides")
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--themes", nargs="*", default=THEMES, choices=THEMES)
     arguments = parser.parse_args()
@@ -107,7 +109,36 @@ def shoot(url: str, arguments: argparse.Namespace) -> None:
                     size_name = "" if arguments.docs else f"-{size}"
                     picture(page, arguments.to / f"{name}{size_name}-{theme}.png", arguments.docs)
                 context.close()
+        if arguments.sheets:
+            for name in views:
+                sheet(browser, arguments.to, name)
         browser.close()
+
+
+def sheet(browser: Any, folder: Path, name: str) -> None:
+    """Put all pictures of a page onto one, a column for each theme, all of one height in a row."""
+    rows = []
+    for size in SIZES:
+        taken = [f"{name}-{size}-{theme}.png" for theme in THEMES]
+        pictures = "".join(
+            f'<img src="{html.escape(one)}" alt="{html.escape(one)}">'
+            for one in taken
+            if (folder / one).exists()
+        )
+        rows.append(f"<div>{pictures}</div>" if pictures else "")
+    source = folder / f"{name}-sheet.html"
+    source.write_text(
+        "<style>body{margin:8px;width:max-content;background:gray}div{display:flex;gap:8px;margin-bottom:8px}"
+        f"img{{height:540px}}</style>{''.join(rows)}",
+        encoding="utf-8",
+    )
+    page = browser.new_page()
+    page.goto(source.resolve().as_uri())
+    page.wait_for_function("() => [...document.images].every(one => one.complete && one.naturalWidth)")
+    page.locator("body").screenshot(path=folder / f"{name}-sheet.png")
+    page.close()
+    source.unlink()
+    print(folder / f"{name}-sheet.png")
 
 
 def documented(run: str) -> dict[str, str]:
