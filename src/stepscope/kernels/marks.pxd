@@ -29,8 +29,15 @@ cdef class Marks:
     cdef public bint copies
     cdef public int left
 
+    cpdef backward_begins(self, object outputs)
+    cpdef backward_ended(self)
+
+cdef class Switches:
+    cdef public bint off
+    cdef public bint led
+
 cdef class LoopMarks:
-    cdef public object process
+    cdef public Switches process
     cdef public object run
     cdef public Steps steps
     cdef public unsigned long thread
@@ -60,7 +67,10 @@ cdef class LoopMarks:
     cpdef bint note_updater(self) except -1
     cpdef double before_fetch(self) except? -1
     cpdef fetched(self, double asked)
+    cpdef backward_begins(self, object outputs=*)
+    cpdef backward_ended(self)
     cpdef begin_step(self, double asked, object waited=*)
+    cdef int _begin_step(self, double asked, double waited) except -1
     cpdef drop_step(self)
     cpdef bint end_at_update(self) except -1
 

@@ -202,6 +202,19 @@ class Marks:
 
 
 @cython.cclass
+class Switches:
+    """What every call of a loop asks first.
+
+    Attributes:
+        off: True if nothing is recorded here: the program records by itself, or this is a forked child.
+        led: True while the callback of a framework counts the steps.
+    """
+
+    def __init__(self) -> None:
+        self.off = self.led = False
+
+
+@cython.cclass
 class LoopMarks:
     """The calls of a loop of the user's own that make its steps.
 
@@ -210,7 +223,7 @@ class LoopMarks:
     ``self.now()`` would look for a method of the subclass first.
 
     Args:
-        process: Says whether nothing is recorded, ``off``, or a framework counts the steps, ``led``.
+        process: Says whether calls count.
         learns: Returns whether gradients are recorded now: batches fetched without are no steps.
         steady: Gives the time in seconds; by default ``time.perf_counter``.
 
@@ -232,7 +245,7 @@ class LoopMarks:
     """
 
     def __init__(
-        self, process: Any, learns: Callable[[], bool], steady: Callable[[], float] | None = None
+        self, process: Switches, learns: Callable[[], bool], steady: Callable[[], float] | None = None
     ) -> None:
         self.process, self._learns, self._steady = process, learns, steady
         self.run: Any = None
@@ -321,7 +334,7 @@ class LoopMarks:
             if self._is_its_step():
                 self.steps.wait_more(now - asked)
             elif not self.steps.running:
-                LoopMarks.begin_step(self, asked, now - asked)
+                LoopMarks._begin_step(self, asked, now - asked)
 
     def backward_begins(self, outputs: Any = None) -> None:
         """Note a backward pass."""
@@ -347,13 +360,13 @@ class LoopMarks:
             evaluated_s = self.evaluated_s
             divided = LoopMarks.end_at_update(self)
             self._eager, self._expected = True, max(len(self.updated), 1)
-            LoopMarks.begin_step(self, self.ended)
+            LoopMarks._begin_step(self, self.ended, -1.0)
             steps.leave_out(evaluated_s)
             if not divided and steps.stages is not None:
                 steps.stages.drop()  # those that are over were counted for the step before
         if not steps.running:
             self._eager = True
-            LoopMarks.begin_step(self, self.ended or LoopMarks.now(self))
+            LoopMarks._begin_step(self, self.ended or LoopMarks.now(self), -1.0)
 
     def update_ended(self, updater: Any, args: Any = None, kwargs: Any = None) -> None:
         """Note that it has stepped; a hook of optimizers."""
@@ -366,15 +379,21 @@ class LoopMarks:
             self._shared = True
         if self._eager and not self._shared and len(self.updated) >= self._expected:
             self.steps.end(self.ended)
-            LoopMarks.begin_step(self, self.ended)
+            LoopMarks._begin_step(self, self.ended, -1.0)
             self.ahead = True
 
     def begin_step(self, asked: cython.double, waited: object = None) -> None:
         """Begin the next step; its arguments are those of ``Steps.begin``."""
-        self._number = self.steps.begin(asked, waited)
+        LoopMarks._begin_step(self, asked, -1.0 if waited is None else waited)
+
+    def _begin_step(self, asked, waited):
+        steps = self.steps
+        steps._begin(asked, waited)
+        self._number = steps.number
         self.updated.clear()
         self.differentiated = self.ahead = False
         self.evaluated_s = 0.0
+        return 0
 
     def drop_step(self) -> None:
         """Drop the running step, and give its number to the next one."""
@@ -587,12 +606,20 @@ class BackwardPasses:
         try:
             for listener in self.listeners:
                 alive = listener()
-                if alive is not None:
+                if isinstance(alive, LoopMarks):
+                    LoopMarks.backward_begins(alive, outputs)
+                elif isinstance(alive, Marks):
+                    Marks.backward_begins(alive, outputs)
+                elif alive is not None:
                     alive.backward_begins(outputs)
             return original(*arguments, **named)
         finally:
             self._inside.discard(thread)
             for listener in self.listeners:
                 alive = listener()
-                if alive is not None:
+                if isinstance(alive, LoopMarks):
+                    LoopMarks.backward_ended(alive)
+                elif isinstance(alive, Marks):
+                    Marks.backward_ended(alive)
+                elif alive is not None:
                     alive.backward_ended()

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from stepscope.kernels.marks import Switches
 from stepscope.record import Run, card, exits, problems
 from stepscope.record.card import SESSION
 from stepscope.record.hooks import Hook
@@ -26,20 +27,17 @@ EXIT_SECS = 1.0
 """How long the end of the process by ``os._exit`` may wait for what was recorded."""
 
 
-class Process:
+class Process(Switches):
     """The training of this process; forked children know nothing of it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._folder = os.environ.get(SESSION, "")
         self._directory = os.environ.get(DIRECTORY, "")
         self._profiles = bool(os.environ.get(PROFILE))
         self._run: Run | None = None
         self._pid = os.getpid()
-        self.led = False
-        """True while the callback of a framework counts the steps."""
         self._said: set[str] = set()
-        self.off = False
-        """True if nothing is recorded here: the program records by itself, or this is a forked child."""
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
         self.step_of_values: Callable[[], int | None] = lambda: None

@@ -7,11 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from stepscope.kernels.marks import Switches
 from stepscope.kernels.steps import Stages, Steps
 from stepscope.launch.loop import ELSEWHERE, Loop
 
 MADE = 50.0
 """Seconds that it takes to make the run."""
+
+
+class Process(Switches):
+    opened = step_of_values = None
 
 
 class Program:
@@ -28,9 +33,8 @@ class Program:
         self.stages.keep = True
         self.hooks, self.sentences = [], []
         self.run = SimpleNamespace(step_counter=self.steps, recording=True, add_hook=self.hooks.append)
-        self.process = SimpleNamespace(
-            off=False, led=False, opened=None, run=self.made, say=self.sentences.append, step_of_values=None
-        )
+        self.process = Process()
+        self.process.run, self.process.say = self.made, self.sentences.append
         self.loop = Loop(self.process, steady=lambda: self.now)
         self.values = []
 

@@ -16,7 +16,7 @@ from stepscope.integrations.torch.facts import inner_optimizer, model_facts, opt
 from stepscope.integrations.torch.ledger import SILENT_STEPS, ledger_of, parameters_of
 from stepscope.integrations.torch.losses import Losses
 from stepscope.integrations.torch.rates import LearningRates, LossScaleRecorder
-from stepscope.kernels.steps import Rest
+from stepscope.kernels.steps import LONGEST, Rest
 from stepscope.record import Run
 from stepscope.record.clock import NO_DEADLINE, Deadline
 from stepscope.record.hooks import Hook
@@ -270,10 +270,13 @@ class _Ends(Hook):
 
     def after_step(self, step: int) -> None:
         """Look for missing parts, and rest until one may be missing."""
-        quiet = SILENT_STEPS  # nobody is missed sooner, a part that comes meanwhile included
+        # Nobody is missed sooner, a part that comes meanwhile included. In a long run a look every ten steps
+        # would cost more than a stage's marks, and the step is named anyway since which a part is missed.
+        quiet = max(SILENT_STEPS, min(step // 8, LONGEST))
         for part in self._watched.gradients:
             part.look(step)
-            quiet = min(quiet, part.rhythm.last + part.rhythm.patience - step)
+            if step - part.rhythm.last >= part.rhythm.longest:
+                quiet = min(quiet, part.rhythm.last + part.rhythm.patience - step)
         self._rest.until(max(quiet, 0), low=step)
 
     def end(self, run: Run, status: str, deadline: Deadline = NO_DEADLINE) -> None:

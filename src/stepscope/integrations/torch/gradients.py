@@ -312,7 +312,7 @@ class Gradients(SelfEnding, Gate):
                 closure = closure_in(args, kwargs)
                 if closure is not None:
                     return self._before_closure(optimizer, closure, args, kwargs)
-            if self._watched.plain and self._measure_shortly(optimizer, begun):
+            if self._watched.plain and self._measure_shortly(optimizer):
                 self._norm_seconds = time.perf_counter() - begun
                 if self._normed is None:
                     self._pace.normed(self._norm_seconds)
@@ -431,7 +431,7 @@ class Gradients(SelfEnding, Gate):
         if isinstance(used, StatisticsTable):
             number = self._run.current_step
             number = self._count + 1 if number is None else number
-            self._note_short(number, time.perf_counter())
+            self._note_short(number)
             if self._norms and self._run.role.writes:
                 self._note(number, bool(used.moments[0, COUNT]))
             self._report.norm_only(number, used, self._watched.layout, self._watched.squares)
@@ -477,7 +477,7 @@ class Gradients(SelfEnding, Gate):
             or (self._own is not None and self._own.armed)
         )
 
-    def _measure_shortly(self, optimizer: Optimizer, now: float) -> bool:
+    def _measure_shortly(self, optimizer: Optimizer) -> bool:
         """Record a step of which only the norm is due; return False if there may be more to it."""
         sample, number = self._sample, self._run.current_step
         if sample is not None and not sample.closed:
@@ -498,12 +498,17 @@ class Gradients(SelfEnding, Gate):
             self._normed = norms, number
             if not norms.watches:
                 self._take_norm()
-        self._note_short(number, now)
+        self._note_short(number)
         return True
 
-    def _note_short(self, number: int, now: float) -> None:
+    def _trained_s(self) -> float:
+        """Return a time that passes in steps alone, so that pauses between them buy no measurement."""
+        stages = self.steps.stages
+        return stages.took_s if stages is not None and self.steps.has_begun else time.perf_counter()
+
+    def _note_short(self, number: int) -> None:
         """Note that the norm alone was due of a step."""
-        self._pace.begin(number, now)
+        self._pace.begin(number, self._trained_s())
         self._sample, self._short, self._failures = None, number, 0
         if self._run.current_step is None:
             self._count = number
@@ -540,7 +545,7 @@ class Gradients(SelfEnding, Gate):
 
     def _new(self, number: int) -> StepSample:
         """Begin a step."""
-        self._pace.begin(number, time.perf_counter())
+        self._pace.begin(number, self._trained_s())
         if self._watched.take_coming(number):
             self._note_names()
             for what in self._between:

@@ -23,10 +23,10 @@ class Pace:
         self._distance = 1
 
     def begin(self, step: int, now: float) -> None:
-        """Note that a step has come."""
+        """Note that a step has come, at a time in seconds."""
         if self._begun is not None and step > self._begun[0]:
             period = (now - self._begun[1]) / (step - self._begun[0])
-            self.step_seconds += (period - self.step_seconds) * (0.1 if self.step_seconds else 1)
+            self.step_seconds += (max(period, 0.0) - self.step_seconds) * (0.1 if self.step_seconds else 1)
         self._begun = (step, now)
 
     def took(self, seconds: float) -> None:
