@@ -14,10 +14,12 @@ from stepscope.names.roles import meaning_of
 MAX_LINE = 400
 """Characters of a line in which values are looked for."""
 _PAIR = re.compile(
-    r"(?P<name>[A-Za-z][A-Za-z0-9_/]*(?: (?:loss|acc|accuracy|lr))?)[\"']?\s*(?:[:=]|\s)\s*"
-    r"(?P<value>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))(?P<end>%?)(?![\w.])"
+    r"(?P<name>[A-Za-z][A-Za-z0-9_/]*)(?P<set> set)?(?P<more> (?i:loss|acc|accuracy|error|lr|reward))?[\"']?"
+    r"(?:(?: (?:of|on|over|for) [^:=,;|]*)?\s*[:=]\s*| is |\s+)"
+    r"(?P<value>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf))(?:/(?P<whole>\d+))?(?P<end>\s?%)?(?![\w./])"
 )
-ROLES = ("loss", "part_loss", "metric", LR := "learning_rate", "gradient_norm")
+"""Such as ``train_loss: 0.3``, ``Test set accuracy 0.9``, ``Accuracy of the model on 100 images: 54 %``."""
+ROLES = ("loss", "part_loss", "metric", "reward", LR := "learning_rate", "gradient_norm")
 """Roles of the names whose values are taken."""
 
 _installed = False
@@ -29,10 +31,12 @@ def values_of(line: str) -> dict[str, float]:
     if len(line) > MAX_LINE or not any(sign.isdigit() for sign in line):
         return values
     for match in _PAIR.finditer(line):
-        name = match["name"].strip().replace(" ", "_")
+        name = match["name"] + (match["more"] or "").replace(" ", "_")
         meaning = meaning_of(name)
         if meaning is not None and meaning.role in ROLES:
-            values[name] = float(match["value"]) / (100.0 if match["end"] else 1.0)
+            whole = float(match["whole"] or 1)  # as of ``Accuracy: 778/1280``
+            if whole:
+                values[name] = float(match["value"]) / (100.0 if match["end"] else whole)
     return values
 
 
