@@ -53,6 +53,8 @@ class Loop(LoopMarks):
         steady: Gives the time in seconds; by default ``time.perf_counter``.
     """
 
+    process: Process
+
     def __init__(
         self,
         process: Process,

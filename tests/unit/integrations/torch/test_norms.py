@@ -217,3 +217,21 @@ def test_without_a_second_processor_nothing_is_read_beside(tmp_path, monkeypatch
     monkeypatch.setattr(norms.Readers, "__init__", None)
     wanted = trained(tmp_path, lambda p: torch.optim.SGD(p, lr=0.01))
     assert recorded(tmp_path)[0] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_time_between_steps_buys_no_measurement(tmp_path):
+    """Such as that of an evaluation: a share is one of the time in which the model is trained."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    hook = ss.GradientHook(**QUIET)
+    with ss.Run(tmp_path, hooks=[hook]) as run:
+        watch(model, optimizer, run)
+        [measured] = hook.parts
+        trained = []
+        for _ in range(3):
+            with run.step():
+                model(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+            trained.append([measured._trained_s() for _ in range(2)])
+    assert all(before == after for before, after in trained)
+    assert trained[0][0] < trained[1][0] < trained[2][0]
