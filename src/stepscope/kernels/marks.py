@@ -203,7 +203,7 @@ class Marks:
 
 @cython.cclass
 class Switches:
-    """What every call of a loop asks first.
+    """Says whether the calls of a loop count, which each of them asks first.
 
     Attributes:
         off: True if nothing is recorded here: the program records by itself, or this is a forked child.
