@@ -123,6 +123,17 @@ def test_of_a_profile_that_is_named_no_run_is_read(logs: Path, monkeypatch: pyte
         ss.ask("operations", logs)
 
 
+def test_what_began_before_the_step_is_not_called_zero_times(logs: Path) -> None:
+    answer = ss.ask("operations", logs, profile="resnet50_v100_workers0.json.gz")
+    (loader,) = [row for row in answer.tables[0].rows if "DataLoader" in str(row[0])]
+    assert loader[3] is None
+    assert answer.tables[0].rows[1][3] == 53
+    told = ss.ask("explain_step", logs, profile="resnet50_v100_workers0.json.gz").lines
+    [waits] = [line for line in told if line.startswith("high input-bound: ")]
+    assert waits.count("(36") == 2, "the cost, and what is gained"
+    assert "; gain: about " in waits
+
+
 def test_a_picture_is_written(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "loss.png"
     assert main(["ask", "image", str(logs), "--run", "a", "--tag", "train/loss", "-o", str(file)]) == 0

@@ -73,7 +73,7 @@ def explain_step(
         raise _unknown_step(step, numbers, f"profile {opened.path}")
     lines.append(f"profile {opened.path}: {_steps(numbers)}; {advice.verdict}")
     for finding in advice.findings:
-        gain = f"; {finding.gain_text}" if finding.gain_text else ""
+        gain = f"; gain: {finding.estimate_text}" if finding.gain_text else ""
         lines.append(f"{finding.severity} {finding.rule}: {finding.summary}{gain}; do: {finding.action}")
     tables += [*parts_of(opened, step if step in numbers else None), *lines_table(opened)]
     lines += [f"not judged, {lack.missing}: {lack.rule}" for lack in advice.abstained[:8]]
@@ -281,7 +281,8 @@ def operations(
     ordered = sorted(means.means.items(), key=lambda pair: -pair[1])
     whole = means.step_ns or 1.0
     rows = tuple(
-        (name, time_ns / 1e6, share(time_ns / whole), means.calls[name])
+        # Without a call in a step, what takes its time began before it.
+        (name, time_ns / 1e6, share(time_ns / whole), means.calls[name] or None)
         for name, time_ns in ordered[:limit]
         if time_ns
     )
