@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -168,3 +170,29 @@ def test_cards_and_tables_are_read_in_both_themes(home, lab, page, theme):
     contrasts = page.evaluate(CONTRASTS, ".jp-OutputArea .jp-RenderedHTMLCommon")
     assert len(contrasts) > 20, "texts that were measured"
     assert min(contrasts) >= 4.5, contrasts
+
+
+TRAINS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(10, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for (x,) in DataLoader(TensorDataset(torch.randn(160, 10)), 8):
+    optimizer.zero_grad()
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_notebook_that_a_command_executes_is_recorded(home):
+    """The kernel is a process of its own; the card comes from the command that started all."""
+    pytest.importorskip("torch")
+    nbformat.write(notebook(TRAINS), home / "train.ipynb")
+    words = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "train.ipynb"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "stepscope", "run", "--name", "a", "--", *words],
+        cwd=home, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "\nsteps    20 · " in ended.stderr
+    assert "\nstate    finished after" in ended.stderr
