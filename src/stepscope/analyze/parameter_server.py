@@ -167,7 +167,9 @@ def parameter_server(trace: Trace) -> tuple[TaskTraffic, ...]:
 def task_steps(trace: Trace) -> list[TaskStep]:
     """Measure each step of each task that received; none if the trace names no tasks."""
     names = [_task_of(lane.process) for lane in trace.lanes]
-    receiving = _receiving(trace) if any(names) else np.zeros(0, np.int64)
+    if not any(names):
+        return []
+    receiving = np.flatnonzero(attribution(trace).purpose == Purpose.PARAMETER_SERVER)
     return _steps(trace, names, receiving) if len(receiving) else []
 
 
@@ -187,10 +189,6 @@ def _task_of(process: str) -> str:
 
 def _is_server(task: str) -> bool:
     return task.partition(":")[0] in _SERVERS
-
-
-def _receiving(trace: Trace) -> Ints:
-    return np.flatnonzero(attribution(trace).purpose == Purpose.PARAMETER_SERVER)
 
 
 def _steps(trace: Trace, names: list[str], receiving: Ints) -> list[TaskStep]:

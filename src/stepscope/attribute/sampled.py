@@ -378,9 +378,9 @@ class Sampled:
         """Return the user's lines that loader workers ran in some time, summed over them, most time first."""
         return _summed(self.samples.workers, spans, most)
 
-    def called_lines(self, spans: Spans, *, most: int = MOST_LINES) -> list[Share]:
+    def called_lines(self, spans: Spans) -> list[Share]:
         """Return the user's lines that other runtimes had called in some time, most time first."""
-        return _summed(self.samples.called, spans, most)
+        return _summed(self.samples.called, spans, MOST_LINES)
 
     def _where(self, chosen: npt.NDArray[np.bool_]) -> Spans:
         return Spans.of(self.start_ns[chosen], self.samples.end_ns[chosen])

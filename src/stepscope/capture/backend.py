@@ -174,12 +174,11 @@ def framework(modules: dict[str, Any]) -> str:
     return "python"
 
 
-def watch_workers(modules: dict[str, Any] | None = None) -> Callable[[], None]:
+def watch_workers() -> Callable[[], None]:
     """Make new worker processes leave spans; return the function that ends this. Never raises."""
-    present = sys.modules if modules is None else modules
     watched: list[Any] = []
     for library, home in _WORKERS.items():
-        if library in present:
+        if library in sys.modules:
             with suppress(Exception):  # a profile without workers is still one
                 module = import_module(home)
                 module.watch()

@@ -72,9 +72,9 @@ def choose(wanted: str) -> str:
     return wanted
 
 
-def make_trainer(framework: str, seed: int = 0) -> Trainer:
+def make_trainer(framework: str) -> Trainer:
     """Return a fresh model."""
-    trainer: Trainer = import_module(f"stepscope.demo.{framework}_model").Classifier(seed)
+    trainer: Trainer = import_module(f"stepscope.demo.{framework}_model").Classifier(0)
     return trainer
 
 

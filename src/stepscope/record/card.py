@@ -142,7 +142,7 @@ class Card:
         else:
             rows.append(("steps", self._speed()))
         if self.steps:
-            rows += _folded("time", _shares(self.parts_s, self.duration_s), width)
+            rows += _folded(_shares(self.parts_s, self.duration_s), width)
             rows += self._places()
         if self.health:
             rows.append(("health", self.health))
@@ -200,15 +200,15 @@ def _shares(parts: Mapping[str, float], whole: float) -> list[str]:
     return [f"{name} {percent[name] or '<1'} %" for name, seconds in parts.items() if seconds > 0]
 
 
-def _folded(name: str, parts: list[str], width: int) -> list[tuple[str, str]]:
-    """Return parts as rows, as many to a row as fit."""
+def _folded(parts: list[str], width: int) -> list[tuple[str, str]]:
+    """Return parts of the time as rows, as many to a row as fit."""
     rows: list[str] = []
     for part in parts:
         if rows and len(rows[-1]) + len(part) + 12 <= width:
             rows[-1] += f" · {part}"
         else:
             rows.append(part)
-    return [("" if at else name, row) for at, row in enumerate(rows)]
+    return [("" if at else "time", row) for at, row in enumerate(rows)]
 
 
 class StepSums:

@@ -75,9 +75,9 @@ def refused(host: str, port: int, error: OSError) -> ServeError:
     )
 
 
-def free_port(host: str, start: int, *, tries: int = 50) -> int:
+def free_port(host: str, start: int) -> int:
     """Return the first free port from ``start`` on, 0 for none: only a hint, it may soon be taken."""
-    for port in range(start, min(start + tries, 65536)):
+    for port in range(start, min(start + 50, 65536)):
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -244,7 +244,11 @@ def joined(findings: list[Finding]) -> list[Finding]:
         findings = _under(late, findings)
     for width in sorted({0, *_WIDTH.values()}, reverse=True):
         for wide in [one for one in findings if _width(one) == width]:
-            narrow = [one for one in findings if _width(one) < width and _same_rank(one, wide)]
+            narrow = [
+                one
+                for one in findings
+                if _width(one) < width and one.place.get("rank") == wide.place.get("rank")
+            ]
             covering = [one for one in narrow if _covers(one, wide)]
             if covering:
                 stays = min(covering, key=lambda one: (_width(one), -(one.gain_ns or 0)))
@@ -262,10 +266,6 @@ def joined(findings: list[Finding]) -> list[Finding]:
 
 def _width(one: Finding) -> int:
     return _WIDTH.get(one.rule, 0)
-
-
-def _same_rank(one: Finding, other: Finding) -> bool:
-    return bool(one.place.get("rank") == other.place.get("rank"))
 
 
 def _covers(one: Finding, wide: Finding) -> bool:

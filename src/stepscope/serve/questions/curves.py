@@ -64,7 +64,7 @@ def series(
                 continue
             step, value = step[inside], value[inside]
             at = thinned(step, value, points, keep=onsets.get(tag, ()))
-            curve = " ".join(f"{step[n]}:{number_text(value[n])}" for n in at)
+            curve = " ".join(f"{step[n]}:{value[n]:.4g}" for n in at)
             finite = value[np.isfinite(value)]
             low = float(finite.min()) if len(finite) else None
             high = float(finite.max()) if len(finite) else None
@@ -186,11 +186,6 @@ def _triangles(step: NDArray[Any], value: NDArray[Any], count: int, finite: NDAr
         last = low + int(np.where(good, area, -1.0).argmax())
         chosen.append(last)
     return chosen
-
-
-def number_text(value: float) -> str:
-    """Return a number with four digits, as programs read it."""
-    return f"{value:.4g}"
 
 
 @question
