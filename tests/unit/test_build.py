@@ -20,6 +20,7 @@ def build(tmp_path, monkeypatch):
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "WEB", tmp_path / "web")
     monkeypatch.setattr(module, "PAGE", tmp_path / "page")
+    monkeypatch.setattr(module, "types_are_current", lambda: True)  # whether this checkout's are is not asked
     monkeypatch.setattr(module, "find_node", lambda: ("/node/bin/node", ["/node/bin/npm"]))
     monkeypatch.delenv("STEPSCOPE_PAGE", raising=False)
     ran = []
