@@ -106,8 +106,8 @@ class Tools:
             answer = self.answer(name, dict(given))
         except StepscopeError as error:
             text = error_text(error)[: (BUDGET - NOTE_TOKENS) * CHARACTERS]
-            told = [types.TextContent(text=text), types.TextContent(text=NOTE)]
-            return types.CallToolResult(content=[*told], is_error=True)
+            texts = [types.TextContent(text=text), types.TextContent(text=NOTE)]
+            return types.CallToolResult(content=[*texts], is_error=True)
         content: list[types.ContentBlock] = [types.TextContent(text=answer.text)]
         if answer.image:
             data = base64.b64encode(answer.image).decode()

@@ -274,9 +274,9 @@ class SeriesTables:
 
     def of(self, desk: Desk) -> dict[str, dict[str, Column]]:
         """Return the tables by name."""
-        kept, state = self._kept, (desk.log, desk.log.generation)
-        if kept is not None and kept[0] == state:
-            return kept[1]
+        cached, state = self._kept, (desk.log, desk.log.generation)
+        if cached is not None and cached[0] == state:
+            return cached[1]
         self._kept = None  # two of them would take twice the memory
         tables = _series_tables(desk)
         if sum(column.nbytes for column in tables["_points"].values()) <= KEPT_BYTES:
