@@ -269,6 +269,54 @@ def hook(**options: object) -> ss.ProfilerHook:
     return profiler_hook(record_shapes=True, **options)
 
 
+def rated(
+    again: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor], *, noise: float = 0.0
+) -> Callable:
+    """Return a program that rates what its model says of each batch; how is given what was said before."""
+
+    def program(directory: str, hook: ss.ProfilerHook) -> None:
+        model = nn.Sequential(nn.Dropout(noise), *plain_network()) if noise else plain_network()
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        with ss.Run(directory, hooks=[hook]) as run:
+            for x in run.steps(plain_batches(14)):
+                optimizer.zero_grad()
+                out = model(x)
+                rate = again(model, x, out)
+                (out**2).mean().backward()
+                optimizer.step()
+                run.scalar("train/rate", rate)
+
+    return program
+
+
+def rate_anew(model: nn.Module, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return (model(x) > 0).float().mean()  # PLANTED model_twice
+
+
+def rate_twice(model: nn.Module, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Compare two draws of dropout, as some trainings do on purpose."""
+    return (model(x) - out).abs().mean()
+
+
+def rate_output(model: nn.Module, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return (out.detach() > 0).float().mean()
+
+
+def from_numpy(kind: type[np.floating]) -> Callable:
+    """Return a program whose model has the type of its data, which NumPy made."""
+
+    def program(directory: str, hook: ss.ProfilerHook) -> None:
+        rows = torch.from_numpy(np.random.default_rng(0).normal(size=(BATCH * 8, PLAIN_WIDTH)).astype(kind))
+        model = plain_network().to(rows.dtype)
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        with ss.Run(directory, hooks=[hook]) as run:
+            for _ in run.steps(range(14)):
+                plain_train(model, optimizer, rows)
+
+    return program
+
+
 PROGRAMS: dict[str, Callable[[str, ss.ProfilerHook], None]] = {
     "slow_loader": slow_loader, "slow_transform": simple(with_transform), "item_in_loop": simple(with_items),
     "small_kernels": simple(with_small, depth=1), "recompilation": recompilation,
@@ -276,6 +324,9 @@ PROGRAMS: dict[str, Callable[[str, ss.ProfilerHook], None]] = {
     "checkpoint": simple(with_checkpoint),
     "healthy_plain": simple(plain), "healthy_deep": simple(plain, depth=16), "healthy_loader": healthy_loader,
     "healthy_convolution": healthy_convolution, "healthy_inference": healthy_inference,
+    "model_twice": rated(rate_anew), "model_in_float64": from_numpy(np.float64),
+    "healthy_rated": rated(rate_output), "healthy_noise": rated(rate_twice, noise=0.1),
+    "healthy_float32": from_numpy(np.float32),
     "healthy_scalars": simple(healthy_scalars), "slow_rank": two_ranks(1.0), "healthy_ranks": two_ranks(0.0),
 }  # fmt: skip
 

@@ -569,9 +569,9 @@ CAUSES: tuple[Cause, ...] = (
         f"no call is the same again, or the steps without them would not be {WORTH:.0%} shorter",
         formula=(
             "gain without calls of a whole `nn.Module` that got the very tensors of its last call, "
-            "unchanged, with the same parameters, mode and autocast, that drew no random numbers and ran in "
-            "no backward pass, and without the backward passes of these calls; captures of Stepscope record "
-            "it"
+            "unchanged, with the same parameters, mode and autocast, and no backward pass or optimizer "
+            "between the two; that drew no random numbers and ran in no backward pass; and without the "
+            "backward passes of these calls; captures of Stepscope record it"
         ),
     ),
     Cause(

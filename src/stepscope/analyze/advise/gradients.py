@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from stepscope.analyze.advise.finding import Abstain, top
 from stepscope.analyze.advise.selection import Selection
@@ -25,7 +26,12 @@ _FILLS = re.compile(r"^aten::fill_$")
 _ACCUMULATES = re.compile(r"^torch::autograd::AccumulateGrad$")
 _ADDS = re.compile(r"^aten::add_$")
 _STEPS = re.compile(r"^Optimizer\.step#")
-_DRAWS = re.compile(r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:\w+_)?dropout)")
+_DRAWS = re.compile(
+    r"^aten::(?:rand|normal|uniform|bernoulli|multinomial|exponential|(?:native|_fused)_dropout)"
+)
+"""What draws random numbers: ``aten::dropout`` itself is also called where it changes nothing."""
+_CHOOSES = re.compile(r"^aten::rand(?:int|perm)")
+"""Draws by which rows of a data set are chosen: what is computed of a row may be known from before."""
 _SAME_INPUTS = re.compile(r"^called with the same inputs again$")
 """The recorder's mark in the scope of a model that it saw called like the last time."""
 _CALL = re.compile(r"(?:^|/)torch/nn/modules/module\.py\(\d+\): ")
@@ -146,7 +152,9 @@ def _linked_before(trace: Trace, mine: Ints, times: Ints) -> Ints:
 def repeated(waited: Waited) -> Selection | None:
     """Select the calls of a model that were given what its last call was given, and their backward passes.
 
-    The recorder compares: a profile shows shapes alone. A call that draws random numbers has another result.
+    The recorder compares: a profile shows shapes alone. A call that draws random numbers has another result,
+    and so may one after a backward pass or an optimizer: not every way to change weights counts as a change
+    of their tensors.
     """
     trace = waited.trace
     if "modules" not in trace.recorded:
@@ -155,7 +163,12 @@ def repeated(waited: Waited) -> Selection | None:
     calls = trace.parent[marks[trace.parent[marks] >= 0]].astype(np.int64)
     draws = trace.start_ns[waited.operators[named(trace, _DRAWS)[trace.name[waited.operators]]]]
     drawn = np.searchsorted(draws, trace.end_ns[calls]) - np.searchsorted(draws, trace.start_ns[calls])
-    scopes = rows_spans(trace, calls := calls[drawn == 0]).intersect(waited.spans)
+    before = _last_calls(trace, calls)
+    updates = np.isin(attribution(trace).purpose, (Purpose.BACKWARD, Purpose.OPTIMIZER))
+    began = np.sort(trace.start_ns[updates & (trace.rank == waited.rank)])
+    since = np.searchsorted(began, trace.start_ns[calls]) - np.searchsorted(began, trace.start_ns[before])
+    calls = calls[(drawn == 0) & (before >= 0) & (since == 0)]
+    scopes = rows_spans(trace, calls).intersect(waited.spans)
     if not len(scopes):
         return None
     linked = np.flatnonzero((trace.forward >= 0) & (trace.rank == waited.rank))
@@ -178,10 +191,21 @@ def repeated(waited: Waited) -> Selection | None:
     )
 
 
+def _last_calls(trace: Trace, calls: Ints) -> Ints:
+    """Return the call of the same model before each call of one, -1 if the profile has none."""
+    scopes = np.flatnonzero(trace.kind == Kind.MODULE_SCOPE)
+    last = []
+    for call in calls.tolist():
+        same = scopes[(trace.name[scopes] == trace.name[call]) & (trace.lane[scopes] == trace.lane[call])]
+        last.append(max(same[trace.end_ns[same] <= trace.start_ns[call]].tolist(), default=-1))
+    return np.array(last, np.int64)
+
+
 def without(waited: Waited) -> Selection | None:
     """Select operators of the forward pass that no gradient passes, if each step runs the same ones.
 
-    Random numbers are new ones each time. What loads data, or evaluates, is none of the forward pass.
+    Random numbers are new ones each time, and so is all that follows noise up to an operator that a gradient
+    passes. What loads data, or evaluates, is none of the forward pass.
     """
     trace, mine = waited.trace, operators_of(waited)
     linked = trace.forward[mine][trace.forward[mine] >= 0]
@@ -190,10 +214,18 @@ def without(waited: Waited) -> Selection | None:
     purpose = attribution(trace).purpose
     rows = outermost(trace, mine)
     start = trace.start_ns[rows]
-    needs = np.zeros(len(rows), bool)
-    needs[np.maximum(np.searchsorted(start, trace.start_ns[linked], side="right") - 1, 0)] = True
+
+    def holding(some: Ints) -> npt.NDArray[np.bool_]:
+        held = np.zeros(len(rows), bool)
+        held[np.maximum(np.searchsorted(start, trace.start_ns[some], side="right") - 1, 0)] = True
+        return held
+
+    draws, chooses = (named(trace, pattern)[trace.name[mine]] for pattern in (_DRAWS, _CHOOSES))
     busy = waited.activities.spans(waited.lane)
-    free = ~needs & (purpose[rows] == Purpose.FORWARD) & ~named(trace, _DRAWS)[trace.name[rows]]
+    free = ~holding(linked) & (purpose[rows] == Purpose.FORWARD)
+    noise = np.cumsum(holding(mine[draws & ~chooses]))
+    free &= noise == np.maximum.accumulate(np.where(free, 0, noise))
+    free &= ~holding(mine[draws])
     free &= busy.within(start, start + 1) == 0
     rows = rows[free]
     step = np.searchsorted(waited.steps.start_ns, trace.start_ns[rows], side="right")
