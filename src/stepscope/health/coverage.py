@@ -150,16 +150,15 @@ def outcome(answers: Sequence[Covered], *, state: str = "") -> str:
 
 
 _WORDS: dict[Question, str] = {
-    "learns": "whether it learns",
-    "finite": "whether its values are finite",
-    "generalises": "whether it generalises",
-    "steady": "whether its steps stay as fast",
-    "cost": "what it costs",
+    "learns": "learning",
+    "finite": "NaN or infinite values",
+    "generalises": "generalisation",
+    "steady": "step times",
 }
 _NOT: dict[Question, str] = {
     "learns": "does not learn as it should",
     "finite": "not finite",
     "generalises": "does not generalise as it should",
     "steady": "not steady",
-    "cost": "costs more than it needs",
+    "cost": "wastes time",
 }

@@ -37,7 +37,7 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
     code, out, _ = advise(capsys, runs, "--no-cache")
     assert code == 0
     assert "bad, attempt 1: 1 high;" in out
-    assert "good, attempt 1: nothing wrong found; not judged: whether it generalises, " in out
+    assert "good, attempt 1: nothing wrong found; not judged: generalisation, " in out
     assert "learns: yes, finite: yes, generalises: not judged, steady: not judged" in out
     assert "high   nonfinite-loss: the loss is NaN at step 2" in out
     assert "do: load a checkpoint" in out

@@ -28,7 +28,7 @@ CASES = {
     "no evaluation": (
         lambda step: {**losses(step), "perf/step_time": 0.1},
         1,
-        "nothing wrong found; not judged: whether it generalises",
+        "nothing wrong found; not judged: generalisation",
     ),
     "not finite": (
         lambda step: {"train/loss": losses(step)["train/loss"] if step < 500 else math.nan},

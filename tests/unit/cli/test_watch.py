@@ -63,7 +63,7 @@ def test_json_is_one_object_a_line(tmp_path, capsys):
     assert cli.main(["watch", str(tmp_path), "--json", "--run", "b"]) == 0
     [end] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (end["event"], end["states"]) == ("end", {"b": "finished"})
-    assert end["verdicts"]["b"].startswith("nothing wrong found; not judged: whether it learns")
+    assert end["verdicts"]["b"].startswith("nothing wrong found; not judged: learning")
 
 
 def arguments(path, *words):

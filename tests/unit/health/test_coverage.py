@@ -25,18 +25,18 @@ CASES = {
     "no evaluation": (
         {tag: SERIES[tag] for tag in ("train/loss", "speed/step_time_ms")},
         "",
-        "nothing wrong found; not judged: whether it generalises",
+        "nothing wrong found; not judged: generalisation",
     ),
     "a loss alone": (
         {"train/loss": SERIES["train/loss"]},
         "failed",
-        "nothing wrong found; not judged: whether it generalises, whether its steps stay as fast",
+        "nothing wrong found; not judged: generalisation, step times",
     ),
     "nothing known": ({"a": SERIES["train/loss"]}, "", "not judged"),
     "steps that became longer, by whose work is not known": (
         {**SERIES, "speed/step_time_ms": (STEPS, np.where(STEPS < 600, 100, 400) + (STEPS % 2))},
         "",
-        "nothing wrong found; not judged: whether its steps stay as fast",
+        "nothing wrong found; not judged: step times",
     ),
     "a loss of NaN": (
         {**SERIES, "train/loss": (STEPS[:720], BROKEN[:720])},

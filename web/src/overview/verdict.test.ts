@@ -127,7 +127,7 @@ test("a list says the worst that is not over, else that a run is healthy, and on
     "Since step 1,200: the loss rose to 9; 1 of 3 checks passes, 1 finding, 1 check lacked data",
   );
   expect(verdictOf(judged({ findings: [findingOf({ closed_step: 1264 })] })).text).toBe("healthy");
-  const some = verdictOf(judged({ verdict: "nothing wrong found; not judged: whether it generalises" }));
+  const some = verdictOf(judged({ verdict: "nothing wrong found; not judged: generalisation" }));
   expect(some.text).toBe("nothing wrong found");
-  expect(some.title).toContain("not judged: whether it generalises");
+  expect(some.title).toContain("not judged: generalisation");
 });
