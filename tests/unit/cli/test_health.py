@@ -45,7 +45,7 @@ def test_a_directory_of_runs_is_judged_run_by_run(runs, capsys):
     _, out, _ = advise(capsys, runs, "--no-cache", "-v")
     assert out.count("could not tell: ") == 2
     assert "       not recorded: nonfinite-gradient" in out
-    assert "to be judged more, record ss.GradientHook(), ss.ActivationHook(), ss.SystemHook()" in out
+    assert "to judge more, record ss.GradientHook(), ss.ActivationHook(), ss.SystemHook()" in out
 
 
 def test_a_finding_takes_four_lines_and_the_last_shows_its_evidence(runs, capsys):
@@ -89,8 +89,8 @@ def test_what_the_run_has_is_not_advised(tmp_path, capsys):
     assert f"record {hooks}, an evaluation loss, as eval/loss, the learning rate;" in out
     _, out, _ = advise(capsys, tmp_path / "full", "--no-cache", "-v")
     assert "could not tell: " in out
-    assert "to be judged more" not in out
-    assert "in the run, but nothing of it was recorded: GradientHook" in out
+    assert "to judge more" not in out
+    assert "attached, but recorded nothing: GradientHook" in out
 
 
 def test_hooks_are_facts_of_the_run(tmp_path):
@@ -113,7 +113,7 @@ def test_json_holds_findings_and_abstentions(runs, capsys):
     assert [run["run"] for run in answer["runs"]] == ["bad"]
     missing = {each["rule"]: each["missing"] for each in answer["abstained"]}
     assert missing["stalled-training"] == (
-        "too few points for a rhythm; it needs 5 intervals between points of one series"
+        "too few points to know the usual interval; it needs 5 intervals between points of one series"
     )
 
 

@@ -51,11 +51,11 @@ def lines_of_lacking(
     yield from (f"       {one.rule}: {one.missing}" for one in left)
     wanted = list(dict.fromkeys(added(abstained, recorded, hooks)))
     if wanted:
-        yield f"       to be judged more, record {', '.join(wanted)}; --json says what each rule needs"
+        yield f"       to judge more, record {', '.join(wanted)}; --json says what each rule needs"
     roles = {hook: ADD.get(f"ss.{hook}()", ()) for hook in hooks}
     silent = [hook for hook, records in roles.items() if records and not recorded.intersection(records)]
     if silent:
-        yield f"       in the run, but nothing of it was recorded: {', '.join(silent)}"
+        yield f"       attached, but recorded nothing: {', '.join(silent)}"
 
 
 def names_by_reason(rules: Sequence[Abstention]) -> Iterator[str]:

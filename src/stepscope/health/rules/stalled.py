@@ -198,7 +198,7 @@ class StalledTraining(Rule):
         if self._judged:
             return None
         return (
-            f"too few points for a rhythm; it needs {self.fewest}"
+            f"too few points to know the usual interval; it needs {self.fewest}"
             if self._seen
             else "not recorded: any series"
         )
