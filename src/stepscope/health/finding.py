@@ -136,7 +136,7 @@ def led(findings: Iterable[Finding], explains: Mapping[str, Collection[str]]) ->
     shown = []
     for finding in leads:
         causes = [
-            (lead.rule, f"a consequence of {lead.rule}, which holds since step {lead.since:,}")
+            (lead.rule, f"a consequence of {lead.rule}, which began at step {lead.since:,}")
             for lead in leads
             if finding.rule in explains.get(lead.rule, ())
             and lead.run == finding.run

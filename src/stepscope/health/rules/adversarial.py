@@ -36,7 +36,7 @@ class DiscriminatorWon(Row):
     defaults = thresholds(won=0.01, lost=3)
     action = (
         "slow the winner: a lower learning rate or fewer steps, smoothed labels, noise on its inputs, "
-        "dropout; or take a loss whose gradient does not vanish (hinge, Wasserstein with a gradient penalty)"
+        "dropout; or use a loss whose gradient does not vanish (hinge, Wasserstein with a gradient penalty)"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -60,7 +60,7 @@ class DiscriminatorWon(Row):
                     continue
                 text = (
                     f"it fell from {number(own.first)} to {number(own.level)}, and {other.stream.tag} rose "
-                    f"from {number(facts.first)} to {number(facts.level)}: the game is over"
+                    f"from {number(facts.first)} to {number(facts.level)}: one network has won"
                 )
                 values = {"first": own.first, "level": own.level, "other": facts.level}
                 return Seen(text, values, since_when(own, lambda values: values < limit))
@@ -92,7 +92,7 @@ class PosteriorCollapse(Row):
     defaults = thresholds(fell=0.05, share=1e-3)
     action = (
         "raise the weight of the divergence slowly from 0 (KL annealing), lower it, or leave some of it free "
-        "(free bits); weaken the decoder if it does without the code"
+        "(free bits); weaken the decoder if it ignores the latents"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -105,7 +105,7 @@ class PosteriorCollapse(Row):
             return None
         text = (
             f"the divergence is {number(own.level)}, its largest was {number(own.most[0])}, and the loss is "
-            f"{number(training.facts.level)}: the code says nothing about the data"
+            f"{number(training.facts.level)}: the latents carry no information"
         )
         values = {"level": own.level, "largest": own.most[0], "loss": training.facts.level}
         return Seen(text, values, since_when(own, lambda values: values < limit))
@@ -148,8 +148,8 @@ class EntropyCollapsed(Row):
         if any(reward.level > float(levels(reward, STRETCHES)[0]) for reward in rewards):
             return None
         text = (
-            f"the entropy fell from {number(own.first)} to {number(own.level)}: one action is left; the "
-            f"return went from {number(rewards[0].first)} to {number(rewards[0].level)}"
+            f"the entropy fell from {number(own.first)} to {number(own.level)}: the policy hardly "
+            f"explores; the return went from {number(rewards[0].first)} to {number(rewards[0].level)}"
         )
         values = {"first": own.first, "level": own.level, "return": rewards[0].level}
         return Seen(text, values, since_when(own, lambda values: values < limit))
@@ -174,7 +174,7 @@ class ReturnCollapsed(Row):
     leads = needs = ("reward",)
     defaults = thresholds(lost=0.5, cost=0.125, noise=5)
     action = (
-        "go on from the checkpoint of the best return; look at what jumped first (stepscope changes): a "
+        "resume from the checkpoint of the best return; look at what jumped first (stepscope changes): a "
         "divergence of the policy asks for a smaller learning rate, fewer epochs on the same rollouts or a "
         "target for it, a value loss for scaled rewards, an old replay buffer for newer samples"
     )

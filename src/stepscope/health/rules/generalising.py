@@ -78,7 +78,7 @@ class EvaluationCollapsed(Row):
     defaults = thresholds(lost=0.5, share=0.2)
     action = (
         "compare the inputs of an evaluation before this step with those after it: files, preprocessing, "
-        "order of axes, labels; see what else changed at this step with stepscope changes; go on from the "
+        "order of axes, labels; see what else changed at this step with stepscope changes; resume from the "
         "checkpoint before it if the model itself broke"
     )
 
@@ -135,7 +135,7 @@ class EvaluationUnlike(Row):
         "send one batch of training data through the evaluation: the loss must be that of training. If it is "
         "not, compare preprocessing (scale, order of axes, vocabulary), labels and the mode of dropout and "
         "batch norm (PyTorch: model.eval(); Keras and JAX: training=False). If it is, compare the data: "
-        "other labels, rows that are in both sets, a feature that tells the answer"
+        "other labels, rows that are in both sets, a feature that leaks the label"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -209,9 +209,9 @@ class RepeatedBatch(Row):
     unfit = ("adversarial", "reinforcement", "variational")
     defaults = thresholds(falls=0.95, ratio=10)
     action = (
-        "print the first indices of two batches: if they are equal, the iterator is made anew at each step "
+        "print the first indices of two batches: if they are equal, the iterator is recreated at each step "
         "(next(iter(loader)) in the loop), or a shuffle has the same seed each time. If each step is meant "
-        "to see all data, the model has learnt them by heart: it needs more data or regularization"
+        "to see all data, the model has memorized it: use more data or regularization"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -257,9 +257,9 @@ class ConstantOutput(Row):
     unfit = ("reinforcement",)
     defaults = thresholds(evaluations=8, share=0.7)
     action = (
-        "look at the answers: if all are one class or nothing is found, weight the loss by the frequency of "
-        "classes or sample them evenly, and judge by a score that rare classes count in (recall, dice, "
-        "balanced accuracy)"
+        "look at the predictions: if all are one class or nothing is detected, weight the loss by the "
+        "frequency of classes or sample them evenly, and judge by a score in which rare classes count "
+        "(recall, dice, balanced accuracy)"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -289,7 +289,7 @@ class WorseThanBest(Row):
     """Compares the level of a score with its best, in what it had gained."""
 
     id = "worse-than-best"
-    title = "Worse than its best for long"
+    title = "Stays worse than its best"
     severity = "low"
     formula = (
         "share of its gain that a metric of an evaluation gave back, at least lost, times the share of the "
@@ -303,7 +303,7 @@ class WorseThanBest(Row):
     splits = ("eval",)
     unfit = ("adversarial", "reinforcement", "contrastive")
     defaults = thresholds(lost=0.25, cost=0.125)
-    action = "take the checkpoint of the best evaluation; see what changed after it with stepscope changes"
+    action = "use the checkpoint of the best evaluation; see what changed after it with stepscope changes"
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         facts, falls = known.facts, known.stream.lower_is_better
@@ -348,8 +348,8 @@ class SeriesStopped(Row):
     splits = ("eval",)
     defaults = thresholds(gaps=3)
     action = (
-        "look whether the evaluation raised an error that was caught, was switched off, or is recorded under "
-        "another name; without it nothing says when to stop"
+        "check whether the evaluation raised an error that was caught, was switched off, or is recorded "
+        "under another name; without it nothing says when to stop"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -407,7 +407,7 @@ class Overfitting(Row):
     applied = MappingProxyType({"weight decay": "weight decay, ", "dropout": "dropout, "})
     action = (
         "keep the checkpoint of the best evaluation; stop early, add weight decay, dropout, augmentation or "
-        "data, or take a smaller model"
+        "data, or use a smaller model"
     )
 
     def __init__(self, limits: Mapping[str, float] | None = None) -> None:

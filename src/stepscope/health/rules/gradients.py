@@ -72,7 +72,7 @@ class GradientsNotZeroed(Row):
             return None
         text = (
             f"the gradient norm rose at {rises:.0%} of its first points, from {number(first)} to "
-            f"{number(level)}: that is a sum. The loss is {number(loss.level)}, its best was "
+            f"{number(level)}: gradients add up. The loss is {number(loss.level)}, its best was "
             f"{number(loss.least[0])}"
         )
         values = {"first": first, "norm": level, "rises": rises, "loss": loss.level}
@@ -304,8 +304,8 @@ class VanishingGradient(AcrossLayers):
     needs = ("layer_gradient",)
     defaults = thresholds(ratio=1e-5, update=1e-6, samples=10)
     action = (
-        "take ReLU or GELU for sigmoid and tanh, add residual connections or normalization, initialize by He "
-        "or Glorot; look at activations/ of the layers above it"
+        "use ReLU or GELU instead of sigmoid and tanh, residual connections or normalization, and He or "
+        "Glorot initialization; look at activations/ of the layers above it"
     )
     fewest_layers = 3
 
@@ -456,7 +456,9 @@ class GradientStopped(InARow):
 
     def sentence(self, known: Known, value: float) -> str:
         had = known.facts.most[0] > 0
-        return f"layer {known.stream.layer} has no gradient{' any more' if had else ''}, and is still moved"
+        return (
+            f"layer {known.stream.layer} has no gradient{' any more' if had else ''}, but its weights change"
+        )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
         seen = super().see(known, run)

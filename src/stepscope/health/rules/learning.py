@@ -46,8 +46,8 @@ class ScheduleTooFast(Row):
     needs = ("learning_rate", "loss")
     defaults = thresholds(ratio=1e-3, share=0.5)
     action = (
-        "step the scheduler as often as its length was counted: per epoch if it was given epochs, per batch "
-        "if steps (PyTorch: scheduler.step() at that place; Keras and JAX: decay_steps in steps)"
+        "step the scheduler in the unit of its length: per epoch if it was given epochs, per batch if it was "
+        "given steps (PyTorch: scheduler.step() at that place; Keras and JAX: decay_steps in steps)"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -89,7 +89,7 @@ class RatesDiffer(Row):
     roles = ("learning_rate",)
     defaults = thresholds(ratio=100, points=10)
     action = (
-        "look at the groups that the optimizer was given: a rate that was meant for one may be of another"
+        "look at the groups that the optimizer was given: one may have the rate that was meant for another"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -112,7 +112,7 @@ class LossPartDiverges(Row):
     """Compares a part of the loss with its own beginning; the sum may hide that it grows."""
 
     id = "loss-part-diverges"
-    title = "A part of the loss runs away"
+    title = "A part of the loss diverges"
     severity = "medium"
     formula = (
         "a part of the training loss had fallen to learnt of its first level, and its lowest level since is "
@@ -152,7 +152,7 @@ class LossPartDiverges(Row):
         since = max(since_when(facts, lambda values: values > self.limits["learnt"] * first), facts.least[1])
         text = (
             f"it began at {number(first)}, fell to {number(lowest)} and is {number(facts.level)}; the sum is "
-            f"{number(training.facts.level)}, below its {number(training.facts.first)} of the start"
+            f"{number(training.facts.level)}, below its first value, {number(training.facts.first)}"
         )
         values = {"first": first, "lowest": lowest, "level": facts.level, "sum": training.facts.level}
         return Seen(text, values, since)
@@ -167,7 +167,7 @@ class AttemptDiscontinuous(Row):
     """
 
     id = "attempt-discontinuous"
-    title = "The training began anew"
+    title = "The training started over"
     severity = "high"
     formula = (
         "the norm of all weights, or of all updates at a steady rate, jumps by more than back towards its "
@@ -185,7 +185,7 @@ class AttemptDiscontinuous(Row):
     defaults = thresholds(back=0.5)
     action = (
         "look at what was loaded when the run was resumed: the weights of the checkpoint were not, or the "
-        "model was made anew after they were; go on from the checkpoint before this step"
+        "model was created again afterwards; resume from the checkpoint before this step"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:
@@ -209,7 +209,7 @@ class AttemptDiscontinuous(Row):
                 text = (
                     f"at step {change.last_step:,} the weight norm went from {number(before)} back to "
                     f"{number(after)} (it began at {number(facts.first)}), and the loss from {number(then)} "
-                    f"to {number(now)}: the model is as at the start"
+                    f"to {number(now)}: the weights look freshly initialized"
                 )
                 values = {"norm_before": before, "norm": after, "loss_before": then, "loss": now}
                 return Seen(text, values, change.last_step)
@@ -245,7 +245,7 @@ class AttemptDiscontinuous(Row):
         text = (
             f"at step {change.last_step:,} the norm of all updates went from {number(before)} to "
             f"{number(norm)} (it began at {number(first)}), and the loss from {low} to {high}: the "
-            "optimizer's state is as at the start"
+            "optimizer's state looks reset"
         )
         values = {"norm_before": before, "norm": norm, "first": first}
         action = "restore the optimizer's state with the weights, its moments and its count of steps together"
@@ -286,7 +286,7 @@ class LearningRate(Row):
     grouped = True
     action = (
         "look at the scheduler: is it stepped once per step or once per epoch as it expects, is its state in "
-        "the checkpoint? Where the jump is meant, switch this rule off"
+        "the checkpoint? If the jump is intended, switch this rule off"
     )
 
     def see(self, known: Known, run: RunFacts) -> Seen | None:

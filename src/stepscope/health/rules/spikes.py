@@ -94,7 +94,7 @@ class LossSpike(SpikeRow):
         "such as curriculum/stage, and the jump is expected"
     )
     action_repeated = (
-        "look at what these steps have in common: a shard or a batch that comes again with each epoch, the "
+        "look at what these steps have in common: a shard or a batch that recurs in each epoch, the "
         "last and smallest batch of an epoch, a step that also evaluates or saves; if it is a task of its "
         "own, record its loss separately"
     )

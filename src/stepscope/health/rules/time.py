@@ -346,7 +346,7 @@ class GpuUnderused(Row):
         text = (
             f"{layer} is hardly used: 95 % of the samples lie below {high:.0%}"
             if high < self.limits["high"]
-            else f"{layer} is used in fits and starts: between {low:.0%} and {high:.0%}"
+            else f"{layer} is used unevenly: between {low:.0%} and {high:.0%}"
         )
         since = self.holding.get(known.stream, int(steps[-count]))
         return Seen(text, {"p5": low, "p95": high}, since)
