@@ -125,7 +125,7 @@ def test_an_exchange_that_is_slower_for_all_accuses_nobody():
     assert (found.rule, found.rank, found.severity) == (TOGETHER, None, "medium")
     assert found.since_step == pytest.approx(120, abs=1)
     assert found.values["stage_ms"] == pytest.approx(20, rel=0.05)
-    assert "most of it more in backward; no rank leads" in found.summary
+    assert "most of the difference in backward; no single rank causes it" in found.summary
 
 
 def test_a_slow_time_that_is_over_is_not_told_and_neither_are_single_steps():

@@ -96,8 +96,8 @@ def test_the_slow_worker_is_named_first_with_its_figures_and_remedies_for_server
     job(tmp_path / "run", SLOW, 1200, shared=True)
     said = verdict(load_ranks(tmp_path / "run"))
     assert re.match(
-        r"rank 3( on .+)? is slower than the other 3: 126\S* ms for a step of its own, where they take "
-        r"5\d\.\d+ ms; the job makes 14 % fewer steps for it$",
+        r"rank 3( on .+)? is slower than the other 3: 126\S* ms for a step of its own, where the others take "
+        r"5\d\.\d+ ms, so the job makes 14 % fewer steps$",
         said,
     )
     (finding,) = judged(tmp_path / "run").findings

@@ -330,8 +330,8 @@ def _alone(
                 f"{listed(named)}{f' on {host}' if host else ''} {'is' if len(named) == 1 else 'are'} slower "
                 f"than the other{f' {len(others)}' if len(others) > 1 else ''}{_of(account)}{begin}: "
                 f"{number(1e3 * slow)} ms for a step of {'its' if len(named) == 1 else 'their'} own, where "
-                f"{'they take' if len(others) > 1 else 'it takes'} {number(1e3 * usual)} ms; the job makes "
-                f"{100 * lost:.0f} % fewer steps for it"
+                f"{'the others take' if len(others) > 1 else 'the other takes'} {number(1e3 * usual)} ms, so "
+                f"the job makes {100 * lost:.0f} % fewer steps"
             ),
             rank=named[0],
             values={"step_ms": 1e3 * slow, "others_ms": 1e3 * usual, "steps_lost_ratio": lost},
@@ -391,8 +391,9 @@ def _together(account: Account, walls: Mapping[int, float]) -> list[Finding]:
             walls,
             severity="medium",
             summary=(
-                f"since step {since:,} a step of all ranks{_of(account)} takes {number(1e3 * after)} ms, "
-                f"{number(1e3 * before)} ms before, most of it more in {stage.stage}; no rank leads"
+                f"since step {since:,} a step of all ranks{_of(account)} takes {number(1e3 * after)} ms "
+                f"instead of {number(1e3 * before)} ms, most of the difference in {stage.stage}; no single "
+                "rank causes it"
             ),
             values={"before_ms": 1e3 * before, "after_ms": 1e3 * after, "stage_ms": 1e3 * float(rises[row])},
             threshold={"share_of_time": SEVERE, "deviations": LEVELS},
