@@ -192,7 +192,7 @@ def standing(rows: Sequence[Configuration], names: Sequence[str], lower: bool | 
         lower: As there.
     """
     if lower is None:
-        return "Neither end of the metric is better, so none is best"
+        return "Whether low or high values are better is not known, so none is best"
     tied = [name for row, name in zip(rows, names, strict=True) if row.tied]
     valued = [row for row in rows if row.values]
     if not valued:

@@ -73,7 +73,13 @@ def test_configurations(configs: Any, keys: list[str], seeds: list[str], sizes: 
     [
         ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], True, "AB", "A", "Best: A."),
         ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], False, "BA", "B", "Best: B."),
-        ([[1.0, 1.1, 0.9], [5, 5.1, 4.9]], None, "AB", "", "Neither end of the metric is better"),
+        (
+            [[1.0, 1.1, 0.9], [5, 5.1, 4.9]],
+            None,
+            "AB",
+            "",
+            "Whether low or high values are better is not known",
+        ),
         ([[1.0, 1.4, 0.6], [1.1, 1.3, 0.7]], True, "AB", "AB", "No winner between A and B"),
         ([[1.0, 1.4], [1.1, 1.3], [0.9, 1.6]], True, "ABC", "ABC", "No winner among the first 3"),
         ([[0.1, NAN, 0.1], [5, 5.1, 4.9]], True, "BA", "B", "Best: B."),

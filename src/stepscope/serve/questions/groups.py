@@ -256,7 +256,7 @@ def _findings(desk: Desk, sides: Sequence[Sequence[StoredRun]]) -> Table:
         for rule, (severity, summary) in own.items()
         if rule not in other
     ]
-    return Table("findings of one side alone", ("side", "rule", "severity", "finding"), tuple(rows))
+    return Table("findings of one side only", ("side", "rule", "severity", "finding"), tuple(rows))
 
 
 def _sweep(desk: Desk, metric: str, query: str) -> Answer:
@@ -283,13 +283,15 @@ def _sweep(desk: Desk, metric: str, query: str) -> Answer:
             else ""
         )
         part, chance = share(one.share), share(sweep.chance)
-        lines.append(f"{one.key} matters: {part} of the ranks' variance, chance reaches {chance}{best}")
+        lines.append(
+            f"{one.key} matters: {part} of the variance in rank order, chance explains up to {chance}{best}"
+        )
     if sweep.chance is None:
         reasons = {one.reason for one in sweep.settings if one.key not in sweep.seeds}
         why = "; ".join(sorted(filter(None, reasons))) or "no setting differs"
         lines.append(f"which setting matters cannot be told: {why}")
     elif not telling:
-        lines.append(f"no setting is beyond chance, which reaches {share(sweep.chance)}")
+        lines.append(f"no setting explains more than chance does, up to {share(sweep.chance)}")
     settings = tuple(
         (
             one.key,

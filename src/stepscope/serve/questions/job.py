@@ -46,7 +46,7 @@ def ranks(
             (part.rank, part.wait_caused_ns / 1e6, f"{part.share:.1%}", part.cause, part.name, part.line)
             for part in job.blame
         )
-        heads = ("rank", "caused ms of waiting", "share", "while it was", "in", "line")
+        heads = ("rank", "waiting caused, ms", "share", "while it was", "in", "line")
         tables.append(Table("causes of waiting", heads, rows, names=("line",)))
     stored = Ranks(str(place))
     values: tuple[tuple[Cell, ...], ...] = tuple(
